@@ -1,0 +1,1 @@
+"""Storage of experience for the training loops."""

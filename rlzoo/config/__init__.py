@@ -1,0 +1,1 @@
+"""Text in, frozen dataclasses out: the catalogue, hyperparameter files, safe values, run folders."""

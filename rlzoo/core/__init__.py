@@ -1,0 +1,1 @@
+"""Foundations without policy: errors, schedules, seeding, spaces, statistics, returns, logging."""

@@ -1,0 +1,23 @@
+"""Which device tensors live on."""
+
+from __future__ import annotations
+
+import torch
+
+from rlzoo.core.errors import UserError
+
+
+def get_device(device: torch.device | str = "auto") -> torch.device:
+    """Resolve `"auto"` to CUDA where it is available and to the CPU elsewhere.
+
+    :raises UserError: the name is no device, or CUDA was asked for and is not there
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError:
+        raise UserError(f"unknown device {str(device)!r}; use 'auto', 'cpu', 'cuda' or 'cuda:<index>'") from None
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device {str(device)!r} is not available on this machine; use 'auto' or 'cpu'")
+    return resolved

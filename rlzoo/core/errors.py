@@ -1,0 +1,64 @@
+"""Errors that a person can act on.
+
+A `UserError` is a mistake of the caller: the command line prints its text on one line and exits with 2.
+A `RunFailed` is a run that could not go on: the command line prints its text on one line and exits with 1.
+Anything else is a defect of rlzoo and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """The call was wrong; the text names the mistake and the nearest right thing."""
+
+
+class UnknownArgument(UserError, TypeError):
+    """A keyword that the callee does not have."""
+
+
+class CheckpointError(UserError):
+    """A model file that is damaged, foreign, or holds something that will not be loaded."""
+
+
+class RunFailed(RuntimeError):
+    """The run could not go on; what had been learned is saved where possible."""
+
+
+class TrainingDiverged(RunFailed):
+    """A loss or a parameter became NaN or infinite."""
+
+
+class EnvironmentFailed(RunFailed):
+    """An environment raised, died or returned something it must not.
+
+    :param env_index: index of the environment in its vector
+    :param step: number of steps that environment had taken
+    """
+
+    def __init__(self, message: str, env_index: int | None = None, step: int | None = None) -> None:
+        super().__init__(message)
+        self.env_index = env_index
+        self.step = step
+
+    def __reduce__(self) -> tuple[type[EnvironmentFailed], tuple[str, int | None, int | None]]:
+        return type(self), (str(self), self.env_index, self.step)  # crosses process borders with its fields
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name` (case does not count), or None when nothing is similar."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.5)
+    return by_folded[matches[0]] if matches else None
+
+
+def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] = UserError) -> UserError:
+    """The error for a name that is not in `known`: names the nearest one, or lists up to twelve."""
+    known = list(known)
+    match = nearest(name, known)
+    if match is not None:
+        return error(f"unknown {kind} {name!r}; did you mean {match!r}?")
+    listed = ", ".join(sorted(known)[:12]) + (", ..." if len(known) > 12 else "")
+    return error(f"unknown {kind} {name!r}" + (f"; known: {listed}" if listed else ""))

@@ -1,0 +1,45 @@
+"""Seeds and the state of the global random generators."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def set_random_seed(seed: int, using_cuda: bool = False) -> None:
+    """Seed Python, NumPy and PyTorch.
+
+    :param seed: any integer; NumPy sees it modulo 2**32
+    :param using_cuda: also ask cuDNN for deterministic algorithms
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    if using_cuda:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+
+
+def get_rng_state() -> dict[str, Any]:
+    """The state of every generator that `set_random_seed` seeds, for a checkpoint."""
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Continue from what `get_rng_state` returned; CUDA states are skipped where there is no CUDA."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])

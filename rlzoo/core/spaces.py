@@ -1,0 +1,48 @@
+"""Questions about Gymnasium spaces that several layers ask."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+
+
+def is_image_space(space: spaces.Space, check_channels: bool = False, normalized_image: bool = False) -> bool:
+    """Whether observations are images: a Box of three axes, uint8 with bounds [0, 255].
+
+    :param check_channels: also ask for 1, 3 or 4 channels on the first or the last axis
+    :param normalized_image: the images are floats already scaled, so neither dtype nor bounds are looked at
+    """
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+        return False
+    if not normalized_image and (space.dtype != np.uint8 or (space.low != 0).any() or (space.high != 255).any()):
+        return False
+    if not check_channels:
+        return True
+    return space.shape[0 if is_channels_first(space) else -1] in (1, 3, 4)
+
+
+def is_channels_first(space: spaces.Box) -> bool:
+    """Whether the smallest axis of an image space is its first; a tie of all axes counts as last.
+
+    >>> is_channels_first(spaces.Box(0, 255, (4, 84, 84), np.uint8))
+    True
+    """
+    return int(np.argmin(space.shape)) == 0 and space.shape[0] < space.shape[-1]
+
+
+def action_size(space: spaces.Space) -> int:
+    """Numbers in one stored action: the flattened size of a Box, one per choice of the discrete spaces."""
+    if isinstance(space, spaces.Box):
+        return int(np.prod(space.shape))
+    if isinstance(space, spaces.Discrete):
+        return 1
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(space.nvec.size)
+    if isinstance(space, spaces.MultiBinary):
+        return int(np.prod(space.shape))
+    raise NotImplementedError(f"{type(space).__name__} is not an action space of any algorithm")
+
+
+def space_name(space: spaces.Space) -> str:
+    """The class name of a space, for messages."""
+    return type(space).__name__

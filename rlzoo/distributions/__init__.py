@@ -1,0 +1,1 @@
+"""Action distributions: sample, mode, log_prob, entropy, kl."""

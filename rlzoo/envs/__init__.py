@@ -1,0 +1,1 @@
+"""Vector environments, their wrappers and backends, and small test environments."""

@@ -1,0 +1,1 @@
+"""Where configuration, environments and algorithms meet."""

@@ -1,0 +1,1 @@
+"""Torch modules: extractors, multi-layer perceptrons and policies. No losses here."""

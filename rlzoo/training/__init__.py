@@ -1,0 +1,1 @@
+"""Loops, callbacks, evaluation and checkpoints: everything that owns the clock."""
