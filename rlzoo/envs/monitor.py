@@ -1,0 +1,265 @@
+"""Episode statistics of one environment, and the CSV files that hold them.
+
+A monitor file is one line of JSON behind a `#` (`t_start`: Unix time the file was begun, `env_id`), the column names, and one row per
+finished episode: `r` its return, `l` its length in steps, `t` seconds since `t_start`, then the columns that the caller asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsFloat, TextIO
+
+import gymnasium as gym
+
+from rlzoo.core.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXTENSION = "monitor.csv"
+
+
+class LoadMonitorResultsError(UserError):
+    """A folder without monitor files, or a file that is not one."""
+
+
+class ResultsWriter:
+    """Writes one monitor file, a row per episode, each row on disk as soon as it is written.
+
+    :param filename: the file; a folder gets `monitor.csv`, any other name the ending `.monitor.csv` unless it has it
+    :param header: values of the first line; `t_start` is added where it is missing
+    :param extra_keys: columns after `r`, `l` and `t`
+    :param override_existing: start the file anew; otherwise go on behind its last whole row, with `t` counted from its own `t_start`
+    :raises UserError: when an existing file that is to be continued has other columns
+    """
+
+    def __init__(
+        self,
+        filename: str | Path,
+        header: Mapping[str, Any] | None = None,
+        extra_keys: Sequence[str] = (),
+        override_existing: bool = True,
+    ) -> None:
+        self.path = monitor_path(filename)
+        self.columns = ("r", "l", "t", *extra_keys)
+        self._t_shift = 0.0
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        first_line = {"t_start": time.time(), **(header or {})}
+        if not override_existing and self._continues(first_line["t_start"]):
+            self._file: TextIO = self.path.open("a", newline="")
+            self._rows = csv.DictWriter(self._file, self.columns, lineterminator="\n")
+            return
+        self._file = self.path.open("w", newline="")
+        self._file.write(f"#{json.dumps(first_line)}\n")
+        self._rows = csv.DictWriter(self._file, self.columns, lineterminator="\n")
+        self._rows.writeheader()
+        self._file.flush()
+
+    def _continues(self, t_start: float) -> bool:
+        """Whether the file can be continued; cuts off a row that a killed process left half written."""
+        if not self.path.exists():
+            return False
+        with self.path.open("rb+") as file:
+            text = file.read()
+            whole = text.rfind(b"\n") + 1
+            file.truncate(whole)
+        lines = text[:whole].decode().splitlines()
+        if len(lines) < 2:
+            return False
+        self._t_shift = t_start - _first_line(self.path, lines[0])["t_start"]
+        if tuple(lines[1].split(",")) != self.columns:
+            raise UserError(
+                f"{self.path} has the columns {lines[1]}, not {','.join(self.columns)}: cannot continue it"
+            )
+        return True
+
+    def write_row(self, episode: Mapping[str, Any]) -> None:
+        """Append one episode: `r`, `l`, `t` (seconds since this writer's `t_start`) and every extra key."""
+        self._rows.writerow(
+            {**episode, "t": round(episode["t"] + self._t_shift, 6)} if self._t_shift else episode
+        )
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._file.close()
+
+
+class Monitor(gym.Wrapper[Any, Any, Any, Any]):
+    """Counts return, length and time of every episode; writes them to a file and into `info["episode"]` where an episode ends.
+
+    :param env: the environment; put the Monitor innermost, below whatever changes rewards or cuts episodes
+    :param filename: see `ResultsWriter`; None writes no file
+    :param allow_early_resets: whether `reset` may be called before the episode is over
+    :param reset_keywords: keyword arguments of `reset` to record with the episode
+    :param info_keywords: keys of the last `info` of an episode to record with it
+    :param override_existing: start the file anew instead of continuing it
+    """
+
+    EXT = EXTENSION
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        filename: str | Path | None = None,
+        allow_early_resets: bool = True,
+        reset_keywords: Sequence[str] = (),
+        info_keywords: Sequence[str] = (),
+        override_existing: bool = True,
+    ) -> None:
+        super().__init__(env)
+        self.t_start = time.time()
+        self.allow_early_resets = allow_early_resets
+        self.reset_keywords = tuple(reset_keywords)
+        self.info_keywords = tuple(info_keywords)
+        self.results_writer: ResultsWriter | None = None
+        if filename is not None:
+            header = {
+                "t_start": self.t_start,
+                "env_id": env.spec.id if env.spec is not None else None,
+            }
+            extra_keys = self.reset_keywords + self.info_keywords
+            self.results_writer = ResultsWriter(filename, header, extra_keys, override_existing)
+        self.needs_reset = True
+        self._return = 0.0
+        self._length = 0
+        self._reset_values: dict[str, Any] = {}
+        self._total_steps = 0
+        self._episode_returns: list[float] = []
+        self._episode_lengths: list[int] = []
+        self._episode_times: list[float] = []
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        :raises RuntimeError: when the episode is not over and early resets are not allowed
+        :raises UserError: when one of `reset_keywords` is not given
+        """
+        if not self.allow_early_resets and not self.needs_reset:
+            raise RuntimeError(
+                "the environment was reset before the end of the episode; allow_early_resets=True permits it"
+            )
+        missing = [key for key in self.reset_keywords if key not in kwargs]
+        if missing:
+            raise UserError(
+                f"Monitor: reset() was called without its keyword {missing[0]!r}, one of reset_keywords"
+            )
+        self._reset_values = {key: kwargs[key] for key in self.reset_keywords}
+        self._return, self._length, self.needs_reset = 0.0, 0, False
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step; at the end of an episode `info["episode"]` is its `r`, `l`, `t` and the recorded keywords."""
+        if self.needs_reset:
+            raise RuntimeError("step() was called after the end of the episode; call reset() first")
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._return += float(reward)
+        self._length += 1
+        self._total_steps += 1
+        if terminated or truncated:
+            self.needs_reset = True
+            info["episode"] = self._end_episode(info)
+        return observation, reward, terminated, truncated, info
+
+    def _end_episode(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        elapsed = time.time() - self.t_start
+        episode: dict[str, Any] = {
+            "r": round(self._return, 6),
+            "l": self._length,
+            "t": round(elapsed, 6),
+        }
+        missing = [key for key in self.info_keywords if key not in info]
+        if missing:
+            raise UserError(
+                f"Monitor: the last info of the episode lacks {missing[0]!r}, one of info_keywords"
+            )
+        episode.update({key: info[key] for key in self.info_keywords}, **self._reset_values)
+        self._episode_returns.append(self._return)
+        self._episode_lengths.append(self._length)
+        self._episode_times.append(elapsed)
+        if self.results_writer is not None:
+            self.results_writer.write_row(episode)
+        return episode
+
+    def close(self) -> None:
+        """Close the environment and the file."""
+        super().close()
+        if self.results_writer is not None:
+            self.results_writer.close()
+
+    def get_total_steps(self) -> int:
+        """Steps taken in all episodes, the running one included."""
+        return self._total_steps
+
+    def get_episode_rewards(self) -> list[float]:
+        """Returns of the finished episodes."""
+        return self._episode_returns
+
+    def get_episode_lengths(self) -> list[int]:
+        """Lengths of the finished episodes, in steps."""
+        return self._episode_lengths
+
+    def get_episode_times(self) -> list[float]:
+        """Seconds from the making of the Monitor to the end of each finished episode."""
+        return self._episode_times
+
+
+def monitor_path(filename: str | Path) -> Path:
+    """The file that a `filename` of Monitor means."""
+    path = Path(filename)
+    if path.name.endswith(EXTENSION):
+        return path
+    return path / EXTENSION if path.is_dir() else path.with_name(f"{path.name}.{EXTENSION}")
+
+
+def get_monitor_files(path: str | Path) -> list[str]:
+    """The monitor files of a folder, sorted by name."""
+    return sorted(str(file) for file in Path(path).glob(f"*{EXTENSION}"))
+
+
+def load_results(path: str | Path) -> pd.DataFrame:
+    """All episodes of a folder's monitor files, in the order they ended.
+
+    :return: columns `r`, `l`, `t` and the recorded keywords; `t` is seconds since the earliest `t_start` of the files
+    :raises LoadMonitorResultsError: when there is no monitor file or one is not of the format
+    """
+    import pandas as pd
+
+    files = get_monitor_files(path)
+    if not files:
+        raise LoadMonitorResultsError(f"no monitor file (*{EXTENSION}) found in {path}")
+    starts, frames = [], []
+    for name in files:
+        text = Path(name).read_text()
+        lines = text[
+            : text.rfind("\n") + 1
+        ].splitlines()  # a process may have been killed in the middle of its last row
+        if len(lines) < 2:
+            continue
+        starts.append(float(_first_line(name, lines[0])["t_start"]))
+        try:
+            frames.append(pd.read_csv(io.StringIO("\n".join(lines[1:]))))
+        except pd.errors.ParserError as error:
+            raise LoadMonitorResultsError(f"{name} is damaged: {error}") from error
+    if not frames:
+        raise LoadMonitorResultsError(f"the monitor files in {path} are empty")
+    for start, frame in zip(starts, frames, strict=True):
+        frame["t"] += start - min(starts)
+    return pd.concat(frames).sort_values("t", kind="stable").reset_index(drop=True)
+
+
+def _first_line(file: str | Path, line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line.removeprefix("#")) if line.startswith("#") else None
+    except json.JSONDecodeError:
+        values = None
+    if not isinstance(values, dict) or not isinstance(values.get("t_start"), int | float):
+        raise LoadMonitorResultsError(
+            f'{file} is not a monitor file: its first line is not #{{"t_start": ...}}'
+        )
+    return values
