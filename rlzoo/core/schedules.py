@@ -1,0 +1,280 @@
+"""Values that change over training, as functions of the progress that remains.
+
+A schedule is called with `progress_remaining`, which falls from 1 (start of training) to 0 (its end).
+The text form, for YAML and the command line, is a name and its numbers joined by underscores:
+
+    lin_3e-4                        from 3e-4 to 0              LinearSchedule(3e-4, 0)
+    lin_3e-4_1e-5                   from 3e-4 to 1e-5
+    lin_3e-4_1e-5_0.5               the same in the first half of training, then 1e-5
+    cos_3e-4, cos_3e-4_1e-5         half a cosine wave
+    exp_3e-4_1e-5                   by a constant factor per step
+    const_3e-4, 3e-4                always the same
+    piecewise_0:1e-3_0.5:1e-4_1:0   straight lines between `fraction of training done:value` points;
+                                    `_outside:1e-5` adds the value before the first and after the last point
+    middle_drop_7e-4, double_linear_con_7e-4, double_middle_drop_7e-4       those of Stable Baselines
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from rlzoo.core.errors import UserError, nearest, unknown
+
+Schedule: TypeAlias = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class ConstantSchedule:
+    """Always `val`."""
+
+    val: float
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.val
+
+
+@dataclass(frozen=True)
+class LinearSchedule:
+    """From `start` to `end` in a straight line; `end` is reached when `end_fraction` of training is done."""
+
+    start: float
+    end: float
+    end_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.end_fraction <= 1:
+            raise UserError(f"end_fraction of a linear schedule must be in (0, 1], not {self.end_fraction}")
+
+    def __call__(self, progress_remaining: float) -> float:
+        left = max(0.0, 1 - (1 - progress_remaining) / self.end_fraction)
+        return self.end + (self.start - self.end) * left
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    """From `start` to `end` along half a cosine wave: flat at both ends, steepest in the middle."""
+
+    start: float
+    end: float = 0.0
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.end + (self.start - self.end) * (1 - math.cos(math.pi * progress_remaining)) / 2
+
+
+@dataclass(frozen=True)
+class ExponentialSchedule:
+    """From `start` to `end` (both positive), shrinking by the same factor at each step."""
+
+    start: float
+    end: float
+
+    def __post_init__(self) -> None:
+        if self.start <= 0 or self.end <= 0:
+            raise UserError(
+                f"an exponential schedule needs two positive values, not {self.start} and {self.end}"
+            )
+
+    def __call__(self, progress_remaining: float) -> float:
+        return float(self.start * (self.end / self.start) ** (1 - progress_remaining))
+
+
+@dataclass(frozen=True)
+class PiecewiseSchedule:
+    """Straight lines through points.
+
+    :param endpoints: pairs (fraction of training done, value), fractions rising
+    :param outside_value: the value before the first and after the last point; None: they cover [0, 1]
+    """
+
+    endpoints: tuple[tuple[float, float], ...]
+    outside_value: float | None = None
+
+    def __post_init__(self) -> None:
+        points = tuple((float(time), float(value)) for time, value in self.endpoints)
+        object.__setattr__(self, "endpoints", points)
+        times = [time for time, _ in points]
+        if len(points) < 2 or any(later <= earlier for earlier, later in pairwise(times)):
+            raise UserError(f"a piecewise schedule needs at least two points of rising time, not {points}")
+        if self.outside_value is None and (times[0] > 0 or times[-1] < 1):
+            raise UserError(
+                f"a piecewise schedule over [{times[0]}, {times[-1]}] of training needs an outside value"
+            )
+
+    def __call__(self, progress_remaining: float) -> float:
+        done = 1 - progress_remaining
+        for (left, value), (right, next_value) in pairwise(self.endpoints):
+            if left <= done <= right:
+                return value + (next_value - value) * (done - left) / (right - left)
+        if self.outside_value is None:
+            return self.endpoints[0 if done < 0 else -1][1]  # rounding, or a run longer than planned
+        return self.outside_value
+
+
+@dataclass(frozen=True)
+class DoubleLinearConSchedule:
+    """Stable Baselines' `double_linear_con`: falls twice as fast as linear, to an eighth of `val`."""
+
+    val: float
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.val * max(2 * progress_remaining - 1, 0.125)
+
+
+@dataclass(frozen=True)
+class MiddleDropSchedule:
+    """Stable Baselines' `middle_drop`: linear for a quarter of training, then 0.075 of `val`."""
+
+    val: float
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.val * (progress_remaining if progress_remaining >= 0.75 else 0.075)
+
+
+@dataclass(frozen=True)
+class DoubleMiddleDropSchedule:
+    """Stable Baselines' `double_middle_drop`: linear, then 0.075 of `val`, and 0.125 in the last quarter."""
+
+    val: float
+
+    def __call__(self, progress_remaining: float) -> float:
+        if progress_remaining >= 0.75:
+            return self.val * progress_remaining
+        return self.val * (0.075 if progress_remaining >= 0.25 else 0.125)
+
+
+@dataclass(frozen=True)
+class FloatSchedule:
+    """A number, or any callable of the progress, as a schedule that returns plain floats."""
+
+    value_schedule: Schedule
+
+    def __init__(self, value_schedule: Schedule | float) -> None:
+        inner = value_schedule
+        if isinstance(inner, FloatSchedule):
+            inner = inner.value_schedule
+        if not callable(inner):
+            inner = ConstantSchedule(_number(inner))
+        object.__setattr__(self, "value_schedule", inner)
+
+    def __call__(self, progress_remaining: float) -> float:
+        return float(self.value_schedule(progress_remaining))
+
+
+def make_schedule(value: float | str | Schedule) -> Schedule:
+    """The schedule that a number, a text or a callable stands for.
+
+    :raises UserError: the text is no schedule (the nearest is named), or the value is none of the three
+    """
+    if isinstance(value, str):
+        return _parse(value)
+    if callable(value):
+        return value if isinstance(value, _OWN) else FloatSchedule(value)
+    return ConstantSchedule(_number(value))
+
+
+def schedule_text(schedule: Schedule) -> str | float | None:
+    """What `make_schedule` reads back as an equal schedule; None for a callable that is not ours."""
+    if isinstance(schedule, FloatSchedule):
+        return schedule_text(schedule.value_schedule)
+    if isinstance(schedule, ConstantSchedule):
+        return schedule.val
+    if isinstance(schedule, PiecewiseSchedule):
+        points = [f"{time!r}:{value!r}" for time, value in schedule.endpoints]
+        outside = [] if schedule.outside_value is None else [f"outside:{float(schedule.outside_value)!r}"]
+        return "_".join(["piecewise", *points, *outside])
+    for name, kind in _KINDS.items():
+        if type(schedule) is kind:
+            numbers: list[Any] = [getattr(schedule, field.name) for field in fields(kind)]
+            if kind is LinearSchedule and numbers[-1] == 1:
+                numbers.pop()
+            if kind in (LinearSchedule, CosineSchedule) and numbers[1:] == [0]:
+                numbers.pop()
+            return "_".join([name, *(repr(float(number)) for number in numbers)])
+    return None
+
+
+def lr_schedule(name: str, value: float) -> Schedule:
+    """Stable Baselines' `lr_schedule` argument: a name and the value it scales.
+
+    :param name: constant, linear, double_linear_con, middle_drop or double_middle_drop
+    """
+    if name == "linear":
+        return LinearSchedule(value, 0.0)
+    kinds: dict[str, Callable[[float], Schedule]] = {
+        "constant": ConstantSchedule,
+        "double_linear_con": DoubleLinearConSchedule,
+        "middle_drop": MiddleDropSchedule,
+        "double_middle_drop": DoubleMiddleDropSchedule,
+    }
+    if name not in kinds:
+        raise unknown("lr_schedule", name, [*kinds, "linear"])
+    return kinds[name](_number(value))
+
+
+_KINDS: dict[str, type] = {
+    "lin": LinearSchedule,
+    "cos": CosineSchedule,
+    "exp": ExponentialSchedule,
+    "const": ConstantSchedule,
+    "piecewise": PiecewiseSchedule,
+    "double_linear_con": DoubleLinearConSchedule,
+    "middle_drop": MiddleDropSchedule,
+    "double_middle_drop": DoubleMiddleDropSchedule,
+}
+_COUNTS = {"lin": (1, 3), "cos": (1, 2), "exp": (2, 2)}  # how many numbers follow; (1, 1) elsewhere
+_OWN: tuple[type, ...] = (*_KINDS.values(), FloatSchedule)
+
+
+def _parse(text: str) -> Schedule:
+    name = next((name for name in _KINDS if text.startswith(f"{name}_")), None)
+    if name is None:
+        try:
+            return ConstantSchedule(_number(text))
+        except UserError:
+            first = text.split("_")[0]
+            match = nearest(first, _KINDS)
+            hint = f"did you mean '{match}_...'?" if match else f"it starts with {'_, '.join(_KINDS)}_"
+            raise UserError(f"{text!r} is no schedule; {hint}") from None
+    parts = text.removeprefix(f"{name}_").split("_")
+    if name == "piecewise":
+        return _parse_piecewise(text, parts)
+    fewest, most = _COUNTS.get(name, (1, 1))
+    if not fewest <= len(parts) <= most:
+        count = str(fewest) if fewest == most else f"{fewest} to {most}"
+        raise UserError(f"schedule {text!r}: {name}_ takes {count} number{'s' if count != '1' else ''}")
+    numbers = [_number(part, text) for part in parts]
+    if name == "lin" and len(numbers) == 1:
+        numbers.append(0.0)
+    schedule: Schedule = _KINDS[name](*numbers)
+    return schedule
+
+
+def _parse_piecewise(text: str, parts: list[str]) -> Schedule:
+    outside = None
+    points = []
+    for part in parts:
+        time, colon, value = part.partition(":")
+        if not colon:
+            raise UserError(f"schedule {text!r}: {part!r} is no `fraction:value` point")
+        if time == "outside":
+            outside = _number(value, text)
+        else:
+            points.append((_number(time, text), _number(value, text)))
+    return PiecewiseSchedule(tuple(points), outside)
+
+
+def _number(value: object, where: str | None = None) -> float:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)  # type: ignore[arg-type]
+        if not math.isfinite(number):
+            raise ValueError
+    except (TypeError, ValueError):
+        place = f"schedule {where!r}: " if where is not None else ""
+        raise UserError(f"{place}{value!r} is no finite number") from None
+    return number
