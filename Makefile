@@ -1,0 +1,77 @@
+# `make train` and `make test` are all a newcomer needs; both build .venv the first time and reuse it afterwards.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+ALGO ?= ppo
+ENV  ?= CartPole-v1
+WORKERS ?= 2
+
+# One thread per test process: oversubscribed cores cost more than any other mistake.
+TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
+
+.PHONY: help install train enjoy test test-slow lint format types wheel clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make train      train PPO on CartPole-v1 and evaluate it (ALGO=a2c ENV=... for others)'
+	@echo 'make enjoy      watch the newest agent of that kind'
+	@echo 'make test       lint, types and the test suite'
+	@echo 'make test-slow  the long tests that make test leaves out'
+	@echo 'make format     let ruff rewrite the sources'
+	@echo 'make wheel      build dist/*.whl'
+	@echo 'make clean      remove .venv and caches; logs/ stays'
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo 'rlzoo needs Python 3.10 or newer; name one with: make PYTHON=python3.11 ...'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
+	@echo 'Installing rlzoo into $(VENV) (about two minutes the first time) ...'
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
+	@echo 'Installing rlzoo and its test tools into $(VENV) (about two minutes the first time) ...'
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+install: $(VENV)/.installed
+
+train: $(VENV)/.installed
+	@$(BIN)/rlzoo train --algo $(ALGO) --env $(ENV) --progress
+	@echo
+	@echo 'Playing the agent for 100 episodes without a window ...'
+	@$(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV) --no-render --n-episodes 100
+	@echo
+	@echo 'The agent is in the newest folder of logs/$(ALGO)/. Watch it with:'
+	@echo '    $(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV)'
+
+enjoy: $(VENV)/.installed
+	@$(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV)
+
+test: lint types
+	@$(TESTENV) $(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-slow: $(VENV)/.installed-dev
+	@$(TESTENV) $(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	@$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+wheel: $(VENV)/.installed-dev
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build

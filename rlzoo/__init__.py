@@ -1,0 +1,5 @@
+"""rlzoo: a training zoo for reinforcement learning."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

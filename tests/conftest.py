@@ -1,0 +1,11 @@
+"""Every test process: one thread, no window, no leftover files in the working folder."""
+
+from __future__ import annotations
+
+import os
+
+# Before torch or matplotlib are imported: both read these once.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
