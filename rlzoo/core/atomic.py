@@ -1,0 +1,89 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from rlzoo.core.errors import RunFailed
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file for binary writing that takes the place of `path` when the block ends without an error.
+
+    The bytes go to a temporary file in the same folder (made if it is missing), are flushed to the disk, and the file
+    is renamed. Whoever opens `path`, at any moment and after a power cut, finds the old file or the new one. An
+    error, Ctrl-C included, removes the temporary file and leaves the old one as it was.
+
+    >>> with atomic_write("notes.txt") as file:
+    ...     file.write(b"all of it")
+
+    :param path: the file; of a symbolic link, what it points to is replaced
+    :param size: bytes that will be written, where known; named when the disk is full
+    :raises RunFailed: the disk is full, or the folder does not allow it
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".rlzoo-{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = temporary.open("xb")
+        except OSError as error:
+            raise _failure(error, target, size) from error
+        with handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        try:
+            os.replace(temporary, target)
+        except OSError as error:
+            raise _failure(error, target, size) from error
+        _sync_folder(target.parent)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise _failure(error, target, size) from error
+        raise
+    finally:
+        with suppress(OSError):  # after the rename it is gone
+            temporary.unlink()
+
+
+def _failure(error: OSError, target: Path, size: int | None) -> RunFailed:
+    if error.errno not in _DISK_FULL:
+        return RunFailed(f"cannot write {target}: {error.strerror}")
+    needed = "more" if size is None else _megabytes(size)
+    return RunFailed(
+        f"cannot write {target}: the disk is full; {needed} of free space is needed, {_free(target.parent)} is there"
+        + (" (the previous file is intact)" if target.exists() else "")
+    )
+
+
+def _free(folder: Path) -> str:
+    while not folder.exists():
+        folder = folder.parent
+    return _megabytes(shutil.disk_usage(folder).free)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size:,} bytes"
+
+
+def _sync_folder(folder: Path) -> None:
+    """The rename itself lasts through a power cut only when the folder is on the disk too."""
+    with suppress(OSError):  # Windows cannot open folders, some network drives cannot flush them
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
