@@ -1,5 +1,132 @@
-"""rlzoo: a training zoo for reinforcement learning."""
+"""rlzoo: a training zoo for reinforcement learning.
+
+Everything public is importable from here and is loaded when it is first asked for, so that `import rlzoo` costs
+nothing and imports neither torch nor gymnasium.
+
+>>> from rlzoo import PPO
+>>> model = PPO("MlpPolicy", "CartPole-v1").learn(10_000)
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 __version__ = "0.1.0"
+
+# Where each public name lives. `rlzoo/__init__.pyi` is made from this table by scripts/make_stubs.py.
+_MODULES = {
+    "rlzoo.algorithms.base": "Algorithm",
+    "rlzoo.algorithms.a2c": "A2C",
+    "rlzoo.algorithms.ppo": "PPO",
+    "rlzoo.buffers.rollout": "RolloutBuffer",
+    "rlzoo.core.device": "get_device",
+    "rlzoo.core.errors": (
+        "CheckpointError EnvironmentFailed RunFailed TrainingDiverged UnknownArgument UserError"
+    ),
+    "rlzoo.core.logger": (
+        "CSVOutputFormat Figure HParam HumanOutputFormat Image JSONOutputFormat KVWriter Logger"
+        " TensorBoardOutputFormat Video configure make_output_format read_csv read_json"
+    ),
+    "rlzoo.core.returns": "explained_variance",
+    "rlzoo.core.running_statistics": "RunningMeanStd",
+    "rlzoo.core.schedules": (
+        "ConstantSchedule CosineSchedule ExponentialSchedule FloatSchedule LinearSchedule PiecewiseSchedule"
+        " lr_schedule make_schedule"
+    ),
+    "rlzoo.core.seeding": "set_random_seed",
+    "rlzoo.core.spaces": "is_image_space",
+    "rlzoo.core.system_info": "get_system_info",
+    "rlzoo.distributions": (
+        "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
+        " MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution"
+        " kl_divergence make_proba_distribution sum_independent_dims"
+    ),
+    "rlzoo.envs.atari": (
+        "AtariWrapper ClipRewardEnv EpisodicLifeEnv FireResetEnv MaxAndSkipEnv NoopResetEnv StickyActionEnv"
+        " WarpFrame wrap_deepmind"
+    ),
+    "rlzoo.envs.check": "check_env",
+    "rlzoo.envs.dummy": "DummyVecEnv",
+    "rlzoo.envs.gym_vector": "GymVectorEnv",
+    "rlzoo.envs.make": "make_vec_env",
+    "rlzoo.envs.make_atari": "make_atari make_atari_env",
+    "rlzoo.envs.monitor": "LoadMonitorResultsError Monitor ResultsWriter get_monitor_files load_results",
+    "rlzoo.envs.subproc": "SubprocVecEnv",
+    "rlzoo.envs.toy": (
+        "BitFlippingEnv FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
+        " IdentityEnvMultiDiscrete SimpleMultiObsEnv"
+    ),
+    "rlzoo.envs.vec_check_nan": "VecCheckNan",
+    "rlzoo.envs.vec_env": (
+        "VecEnv VecEnvWrapper is_vecenv_wrapped sync_envs_normalization unwrap_vec_normalize"
+        " unwrap_vec_wrapper"
+    ),
+    "rlzoo.envs.vec_extract_dict_obs": "VecExtractDictObs",
+    "rlzoo.envs.vec_frame_stack": "VecFrameStack",
+    "rlzoo.envs.vec_monitor": "VecMonitor",
+    "rlzoo.envs.vec_normalize": "VecNormalize",
+    "rlzoo.envs.vec_transpose": "VecTransposeImage",
+    "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
+    "rlzoo.envs.wrappers": "TimeFeatureWrapper is_wrapped unwrap_wrapper",
+    "rlzoo.networks.extractors": (
+        "BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN create_mlp"
+    ),
+    "rlzoo.networks.policies": (
+        "ActorCriticCnnPolicy ActorCriticPolicy MultiInputActorCriticPolicy register_policy"
+    ),
+    "rlzoo.optim.polyak": "polyak_update",
+    "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
+    "rlzoo.report.curves": (
+        "X_EPISODES X_TIMESTEPS X_WALLTIME plot_curves plot_results rolling_window ts2xy window_func"
+    ),
+    "rlzoo.training.callbacks": (
+        "BaseCallback CallbackList CheckpointCallback ConvertCallback EvalCallback EventCallback"
+        " EveryNTimesteps LogEveryNTimesteps ProgressBarCallback RawStatisticsCallback"
+        " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
+        " StopTrainingOnRewardThreshold"
+    ),
+    "rlzoo.training.evaluate": "evaluate_policy",
+}
+
+# Second names that scripts written for the Stable Baselines family use.
+_ALIASES = {
+    "Bernoulli": "BernoulliDistribution",
+    "Categorical": "CategoricalDistribution",
+    "CnnPolicy": "ActorCriticCnnPolicy",
+    "DiagGaussian": "DiagGaussianDistribution",
+    "MlpPolicy": "ActorCriticPolicy",
+    "MultiCategorical": "MultiCategoricalDistribution",
+    "MultiInputPolicy": "MultiInputActorCriticPolicy",
+    "SquashedDiagGaussian": "SquashedDiagGaussianDistribution",
+    "StateDependentNoise": "StateDependentNoiseDistribution",
+    "BaseAlgorithm": "Algorithm",
+    "set_global_seeds": "set_random_seed",
+}
+
+_EXPORTS = {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names.split()}
+_EXPORTS.update({alias: _EXPORTS[name] for alias, name in _ALIASES.items()})
+_EXPORTS["results_plotter"] = "rlzoo.report.curves:"  # the module itself
+
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on its first use (PEP 562).
+
+    :raises AttributeError: for an unknown name, naming the nearest one
+    """
+    if name not in _EXPORTS:
+        from rlzoo.core.errors import nearest
+
+        match = nearest(name, __all__)
+        hint = f"; did you mean {match!r}?" if match else ""
+        raise AttributeError(f"module 'rlzoo' has no attribute {name!r}{hint}")
+    module_name, _, attribute = _EXPORTS[name].partition(":")
+    module = importlib.import_module(module_name)
+    value = globals()[name] = getattr(module, attribute) if attribute else module
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

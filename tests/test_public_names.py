@@ -1,0 +1,48 @@
+"""`rlzoo.<name>`: every public name resolves, lazily, and a misspelt one is answered with the nearest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rlzoo
+
+
+@pytest.mark.parametrize("name", rlzoo.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(rlzoo, name) is not None
+
+
+@pytest.mark.parametrize(("alias", "name"), rlzoo._ALIASES.items())
+def test_alias_is_the_same_object(alias: str, name: str) -> None:
+    assert getattr(rlzoo, alias) is getattr(rlzoo, name)
+
+
+def test_names_are_where_they_say() -> None:
+    from rlzoo import CheckpointCallback, results_plotter
+    from rlzoo.training.callbacks import CheckpointCallback as Original
+
+    assert CheckpointCallback is Original
+    assert results_plotter.X_TIMESTEPS == rlzoo.X_TIMESTEPS
+
+
+def test_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'VecNormalize'"):
+        _ = rlzoo.VecNormalise
+    with pytest.raises(ImportError, match="VecNormalise"):
+        from rlzoo import VecNormalise  # noqa: F401
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert {"PPO", "A2C", "make_vec_env", "__version__"} <= set(dir(rlzoo))
+
+
+def test_names_are_loaded_on_first_use() -> None:
+    code = (
+        "import sys, rlzoo; before = 'rlzoo.core.schedules' in sys.modules; rlzoo.LinearSchedule;"
+        "print(before, 'rlzoo.core.schedules' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
