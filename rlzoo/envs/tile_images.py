@@ -9,7 +9,7 @@ import numpy as np
 
 
 def tile_images(images: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrange images [height, width, channels] of one size row by row in a grid that is nearly square; the rest is black.
+    """Arrange images [height, width, channels] of one size in a nearly square grid; the rest is black.
 
     :return: [rows * height, columns * width, channels]
     """

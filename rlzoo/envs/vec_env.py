@@ -1,8 +1,9 @@
 """Vector environments: one class with two faces.
 
-The face that users know is `reset() -> obs` and `step(actions) -> obs, rewards, dones, infos`. The face that the training
-loops use is `step_arrays(actions) -> StepArrays`: no dict per environment, nothing copied, `terminated` and `truncated` apart.
-A class writes one of `step_wait` and `wait_arrays`; the other is derived from it. Episodes restart in the step that ends them.
+The face that users know is `reset() -> obs` and `step(actions) -> obs, rewards, dones, infos`. The face that
+the training loops use is `step_arrays(actions) -> StepArrays`: no dict per environment, nothing copied,
+`terminated` and `truncated` apart. A class writes one of `step_wait` and `wait_arrays`; the other is derived
+from it. Episodes restart in the step that ends them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
+from rlzoo.envs.obs_arrays import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.tile_images import tile_images
 
-Obs: TypeAlias = Any  # an array [n_envs, ...], or a dict or a tuple of such arrays
 Indices: TypeAlias = "int | Iterable[int] | None"
 StepReturn: TypeAlias = tuple[Obs, np.ndarray, np.ndarray, list[dict[str, Any]]]
 W = TypeVar("W", bound="VecEnvWrapper")
@@ -28,7 +29,10 @@ W = TypeVar("W", bound="VecEnvWrapper")
 
 @dataclass(slots=True)
 class StepArrays:
-    """What one step of `n_envs` environments gave. The arrays are valid until the next step: a reader copies what it keeps."""
+    """What one step of `n_envs` environments gave.
+
+    The arrays are valid until the next step: a reader copies what it keeps.
+    """
 
     obs: Obs  # [n_envs, ...]; where an episode ended, the first observation of the next one
     rewards: np.ndarray  # [n_envs] float32
@@ -45,33 +49,55 @@ NO_ENDS = np.empty(0, dtype=np.int64)
 NO_ENDS.flags.writeable = False
 
 
-def map_obs(function: Callable[[Any], Any], obs: Obs) -> Obs:
-    """`function` of an observation array, or of each array of a dict or tuple of them."""
-    if isinstance(obs, dict):
-        return {key: function(value) for key, value in obs.items()}
-    if isinstance(obs, tuple):
-        return tuple(function(value) for value in obs)
-    return function(obs)
+def _depth_of(cls: type, name: str) -> int:
+    """Position in the method resolution order of the class that defines `name`."""
+    return next(depth for depth, parent in enumerate(cls.__mro__) if name in parent.__dict__)
 
 
-def copy_obs(obs: Obs) -> Obs:
-    """A copy that later steps leave alone."""
-    return map_obs(np.array, obs)
+def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[Any], StepReturn]:
+    def step_wait(self: Any) -> StepReturn:
+        step = wait_arrays(self)
+        limits = (step.truncated & ~step.terminated).tolist()
+        infos = [
+            {**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)
+        ]
+        for row, index in enumerate(step.ended.tolist()):
+            infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
+        return copy_obs(step.obs), step.rewards.copy(), step.terminated | step.truncated, infos
+
+    return step_wait
 
 
-def stack_obs(rows: Sequence[Obs]) -> Obs:
-    """Observations of single environments as one batch [len(rows), ...]."""
-    first = rows[0]
-    if isinstance(first, dict):
-        return {key: np.stack([row[key] for row in rows]) for key in first}
-    if isinstance(first, tuple):
-        return tuple(np.stack(parts) for parts in zip(*rows, strict=True))
-    return np.stack(rows)
+def _arrays_from_tuple(step_wait: Callable[[Any], StepReturn]) -> Callable[[Any], StepArrays]:
+    def wait_arrays(self: Any) -> StepArrays:
+        obs, rewards, dones, infos = step_wait(self)
+        dones = np.asarray(dones, dtype=bool)
+        ended = np.flatnonzero(dones)
+        truncated = np.zeros(len(dones), dtype=bool)
+        finals = []
+        for index in ended.tolist():
+            info = infos[index]
+            truncated[index] = info.get("TimeLimit.truncated", False)
+            if "terminal_observation" in info:
+                finals.append(info["terminal_observation"])
+            elif truncated[index]:
+                raise UserError(
+                    f"{type(self).__name__}: the episode of environment {index} was truncated, but its info"
+                    " lacks the 'terminal_observation' that its value is estimated from"
+                )
+            else:  # a terminated episode is worth nothing afterwards: any observation does
+                finals.append(obs_row(obs, index))
+        return StepArrays(
+            obs=obs,
+            rewards=np.asarray(rewards, dtype=np.float32),
+            terminated=dones & ~truncated,
+            truncated=truncated,
+            ended=ended,
+            final_obs=stack_obs(finals) if finals else None,
+            infos=infos,
+        )
 
-
-def obs_row(obs: Obs, index: int) -> Obs:
-    """The observation of one environment out of a batch."""
-    return map_obs(lambda array: array[index], obs)
+    return wait_arrays
 
 
 class VecEnv(ABC):
@@ -104,15 +130,15 @@ class VecEnv(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Derive the face that `cls` did not write from the one it did.
 
-        The derived method calls the method of `cls` itself, not `self`'s: `super().step_wait()` in a subclass then runs what
-        the parent wrote and cannot come back to the subclass.
+        The derived method calls the method of `cls` itself, not `self`'s: `super().step_wait()` in a subclass
+        then runs what the parent wrote and cannot come back to the subclass.
         """
         super().__init_subclass__(**kwargs)
         tuple_owner, array_owner = (_depth_of(cls, name) for name in ("step_wait", "wait_arrays"))
         if tuple_owner < array_owner:
-            cls.wait_arrays = _arrays_from_tuple(cls.step_wait)  # type: ignore[method-assign]
+            cls.wait_arrays = _arrays_from_tuple(cls.step_wait)  # type: ignore[method-assign, assignment]
         elif array_owner < tuple_owner:
-            cls.step_wait = _tuple_from_arrays(cls.wait_arrays)  # type: ignore[method-assign]
+            cls.step_wait = _tuple_from_arrays(cls.wait_arrays)  # type: ignore[method-assign, assignment]
 
     @abstractmethod
     def reset(self) -> Obs:
@@ -128,8 +154,8 @@ class VecEnv(ABC):
     def step_wait(self) -> StepReturn:
         """End the step: copies of obs, rewards, dones, and one dict per environment.
 
-        Where an episode ended, the dict has its last observation as `terminal_observation`; `TimeLimit.truncated` says whether
-        a limit, not the task, ended it.
+        Where an episode ended, the dict has its last observation as `terminal_observation`;
+        `TimeLimit.truncated` says whether a limit, not the task, ended it.
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither step_wait nor wait_arrays")
 
@@ -177,14 +203,14 @@ class VecEnv(ABC):
         return True
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Give environment i the seed `seed + i` at its next reset; None draws a seed from NumPy's global generator."""
+        """Give environment i the seed `seed + i` at its next reset; None draws a seed. Returns the seeds."""
         if seed is None:
-            seed = int(np.random.randint(0, 2**31 - self.num_envs))
+            seed = int(np.random.default_rng().integers(2**31 - self.num_envs))
         self._seeds = [seed + index for index in range(self.num_envs)]
         return self._seeds
 
     def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
-        """Give the environments `options` at their next reset: one dict for all, or a list of one per environment."""
+        """Give the environments `options` at their next reset: one dict for all, or a list of one each."""
         if isinstance(options, list):
             if len(options) != self.num_envs:
                 raise UserError(f"set_options: {len(options)} dicts for {self.num_envs} environments")
@@ -200,15 +226,13 @@ class VecEnv(ABC):
         return self.env_method("render")
 
     def render(self, mode: str | None = None) -> np.ndarray | None:
-        """Show the environments (human), or return one image [height, width, 3] with all of them (rgb_array)."""
+        """Show the environments (human), or return one image [height, width, 3] of all (rgb_array)."""
         mode = mode or self.render_mode
         if mode is None:
             warnings.warn("render() needs environments that were made with a render_mode", stacklevel=2)
             return None
         if mode != self.render_mode:
-            raise UserError(
-                f"render mode {mode!r} was asked for, but the environments were made with {self.render_mode!r}"
-            )
+            raise UserError(f"render mode {mode!r} needs environments made with it, not {self.render_mode!r}")
         if mode == "rgb_array":
             return tile_images([image for image in self.get_images() if image is not None])
         self.env_method("render")
@@ -220,7 +244,7 @@ class VecEnv(ABC):
         return self
 
     def getattr_depth_check(self, name: str, already_found: bool) -> str | None:
-        """The class whose attribute `name` is hidden by a wrapper that has it too (`already_found`), or None."""
+        """The class whose attribute `name` a wrapper further out hides (`already_found`), or None."""
         if already_found and hasattr(self, name):
             return f"{type(self).__module__}.{type(self).__name__}"
         return None
@@ -306,7 +330,7 @@ class VecEnvWrapper(VecEnv):
         return self.venv.render(mode)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the wrapper has learned (arrays and numbers), for a checkpoint; empty where it learns nothing."""
+        """What the wrapper has learned (arrays and numbers); empty where it learns nothing."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -348,62 +372,9 @@ class VecEnvWrapper(VecEnv):
         hidden = self.getattr_depth_check(name, already_found=False)
         if hidden is not None:
             raise AttributeError(
-                f"the attribute {name!r} is ambiguous from {type(self).__name__}: a wrapper inside hides that of {hidden}"
+                f"{type(self).__name__}.{name} is ambiguous: a wrapper inside hides that of {hidden}"
             )
         return self.getattr_recursive(name)
-
-
-def _depth_of(cls: type, name: str) -> int:
-    """Position in the method resolution order of the class that defines `name`."""
-    return next(depth for depth, parent in enumerate(cls.__mro__) if name in parent.__dict__)
-
-
-def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[Any], StepReturn]:
-    def step_wait(self: VecEnv) -> StepReturn:
-        step = wait_arrays(self)
-        limits = (step.truncated & ~step.terminated).tolist()
-        infos = [
-            {**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)
-        ]
-        for row, index in enumerate(step.ended.tolist()):
-            infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
-        return copy_obs(step.obs), step.rewards.copy(), step.terminated | step.truncated, infos
-
-    step_wait.__doc__ = VecEnv.step_wait.__doc__
-    return step_wait
-
-
-def _arrays_from_tuple(step_wait: Callable[[Any], StepReturn]) -> Callable[[Any], StepArrays]:
-    def wait_arrays(self: VecEnv) -> StepArrays:
-        obs, rewards, dones, infos = step_wait(self)
-        dones = np.asarray(dones, dtype=bool)
-        ended = np.flatnonzero(dones)
-        truncated = np.zeros(len(dones), dtype=bool)
-        finals = []
-        for index in ended.tolist():
-            info = infos[index]
-            truncated[index] = info.get("TimeLimit.truncated", False)
-            if "terminal_observation" in info:
-                finals.append(info["terminal_observation"])
-            elif truncated[index]:
-                raise UserError(
-                    f"{type(self).__name__}: the info of environment {index} says that its episode was truncated,"
-                    " but lacks the 'terminal_observation' that its value is estimated from"
-                )
-            else:  # a terminated episode is worth nothing afterwards: any observation does
-                finals.append(obs_row(obs, index))
-        return StepArrays(
-            obs=obs,
-            rewards=np.asarray(rewards, dtype=np.float32),
-            terminated=dones & ~truncated,
-            truncated=truncated,
-            ended=ended,
-            final_obs=stack_obs(finals) if finals else None,
-            infos=infos,
-        )
-
-    wait_arrays.__doc__ = VecEnv.wait_arrays.__doc__
-    return wait_arrays
 
 
 def _wrappers(venv: Any) -> Iterator[VecEnvWrapper]:
@@ -440,14 +411,15 @@ def sync_envs_normalization(env: VecEnv, eval_env: VecEnv) -> None:
     source, target = ([w for w in _wrappers(e) if isinstance(w, VecNormalize)] for e in (env, eval_env))
     if len(source) != len(target):
         raise UserError(
-            f"the training environment has {len(source)} VecNormalize wrapper(s), the evaluation environment {len(target)}"
+            f"the training environment has {len(source)} VecNormalize wrapper(s),"
+            f" the evaluation environment {len(target)}"
         )
     for learned, copy in zip(source, target, strict=True):
         copy.load_state_dict(learned.state_dict())
 
 
 def env_state(venv: VecEnv) -> dict[str, Any]:
-    """What the wrappers of `venv` have learned, as one flat dict: `<depth>.<class>.<name>` -> array or number."""
+    """What the wrappers of `venv` have learned: `<depth>.<class>.<name>` -> array or number."""
     return {
         f"{prefix}{name}": value
         for prefix, wrapper in _stateful(venv)
@@ -458,24 +430,19 @@ def env_state(venv: VecEnv) -> dict[str, Any]:
 def load_env_state(venv: VecEnv, state: dict[str, Any]) -> None:
     """Take over what `env_state` returned for an environment with the same wrappers.
 
-    :raises UserError: the wrappers that learn are not the same
+    :raises UserError: a wrapper that learns finds nothing in `state`
     """
-    stateful = list(_stateful(venv))
-    mine = {
-        prefix: {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-        for prefix, _ in stateful
-    }
-    if sum(map(len, mine.values())) != len(state) or not all(mine.values()):
-        saved = sorted({".".join(key.split(".")[:2]) for key in state})
-        raise UserError(
-            f"the state is of the wrappers {saved}, the environment has {[p[:-1] for p, _ in stateful]}"
-        )
-    for prefix, wrapper in stateful:
-        wrapper.load_state_dict(mine[prefix])
+    for prefix, wrapper in _stateful(venv):
+        mine = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
+        if not mine:
+            raise UserError(
+                f"the saved state has nothing for the {type(wrapper).__name__} of the environment"
+            )
+        wrapper.load_state_dict(mine)
 
 
 def _stateful(venv: VecEnv) -> Iterator[tuple[str, VecEnvWrapper]]:
     """Wrappers that learn, innermost first, each with the prefix of its names in `env_state`."""
     learners = [wrapper for wrapper in _wrappers(venv) if wrapper.state_dict()]
     for depth, wrapper in enumerate(reversed(learners)):
-        yield f"{depth}.{type(wrapper).__name__}.", cast(VecEnvWrapper, wrapper)
+        yield f"{depth}.{type(wrapper).__name__}.", wrapper
