@@ -1,7 +1,7 @@
 """rlzoo: a training zoo for reinforcement learning.
 
-Everything public is importable from here and is loaded when it is first asked for, so that `import rlzoo` costs
-nothing and imports neither torch nor gymnasium.
+Everything public is importable from here and is loaded when it is first asked for, so that `import rlzoo` is cheap
+and imports neither torch nor gymnasium.
 
 >>> from rlzoo import PPO
 >>> model = PPO("MlpPolicy", "CartPole-v1").learn(10_000)
