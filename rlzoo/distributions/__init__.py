@@ -1,1 +1,35 @@
 """Action distributions: sample, mode, log_prob, entropy, kl."""
+
+from rlzoo.distributions.base import Distribution, kl_divergence, sum_independent_dims
+from rlzoo.distributions.bernoulli import Bernoulli
+from rlzoo.distributions.categorical import Categorical, MultiCategorical
+from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian
+from rlzoo.distributions.make import make_proba_distribution
+from rlzoo.distributions.state_dependent_noise import StateDependentNoise
+
+# names under which scripts written for Stable-Baselines3 import them
+DiagGaussianDistribution = DiagGaussian
+SquashedDiagGaussianDistribution = SquashedDiagGaussian
+CategoricalDistribution = Categorical
+MultiCategoricalDistribution = MultiCategorical
+BernoulliDistribution = Bernoulli
+StateDependentNoiseDistribution = StateDependentNoise
+
+__all__ = [
+    "Bernoulli",
+    "BernoulliDistribution",
+    "Categorical",
+    "CategoricalDistribution",
+    "DiagGaussian",
+    "DiagGaussianDistribution",
+    "Distribution",
+    "MultiCategorical",
+    "MultiCategoricalDistribution",
+    "SquashedDiagGaussian",
+    "SquashedDiagGaussianDistribution",
+    "StateDependentNoise",
+    "StateDependentNoiseDistribution",
+    "kl_divergence",
+    "make_proba_distribution",
+    "sum_independent_dims",
+]

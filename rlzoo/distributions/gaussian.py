@@ -1,0 +1,116 @@
+"""Gaussians with a diagonal covariance, plain and squashed into (-1, 1) by a tanh."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rlzoo.distributions.base import Distribution, linear_head
+
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """Log-density of a diagonal Gaussian summed over its last axis, [B, A] -> [B]; log_std is [A] or [B, A]."""
+    z = (actions - mean) * torch.exp(-log_std)
+    return -(0.5 * z.square() + log_std).sum(dim=-1) - actions.shape[-1] * LOG_SQRT_2PI
+
+
+def inverse_tanh(actions: Tensor, epsilon: float) -> Tensor:
+    """atanh of actions kept `epsilon` away from -1 and 1, where it is infinite."""
+    return torch.atanh(actions.clamp(-1.0 + epsilon, 1.0 - epsilon))
+
+
+def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
+    """log(1 - tanh(x)^2), elementwise, without the cancellation of the direct form (exact also for large |x|)."""
+    return 2.0 * (math.log(2.0) - pre_tanh - F.softplus(-2.0 * pre_tanh))
+
+
+class DiagGaussian(Distribution):
+    """Independent normals with a log-std that does not depend on the state; actions are [B, action_dim]."""
+
+    __slots__ = ("action_dim", "log_std", "mean")
+
+    def __init__(self, action_dim: int) -> None:
+        self.action_dim = action_dim
+        self.mean: Tensor
+        self.log_std: Tensor
+
+    def proba_distribution_net(
+        self, latent_dim: int, log_std_init: float = 0.0
+    ) -> tuple[nn.Linear, nn.Parameter]:
+        log_std = nn.Parameter(torch.full((self.action_dim,), float(log_std_init)))
+        return linear_head(latent_dim, self.action_dim), log_std
+
+    def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> DiagGaussian:
+        """:param mean_actions: [B, action_dim]; :param log_std: [action_dim] or [B, action_dim]"""
+        self.mean = mean_actions
+        self.log_std = log_std
+        return self
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviations, [B, action_dim]."""
+        return self.log_std.exp().expand_as(self.mean)
+
+    def sample(self) -> Tensor:
+        """Reparameterised: gradients flow into mean and log_std."""
+        return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        return gaussian_log_prob(actions, self.mean, self.log_std)
+
+    def entropy(self) -> Tensor | None:
+        return (self.log_std + (0.5 + LOG_SQRT_2PI)).expand_as(self.mean).sum(dim=-1)
+
+    def kl(self, other: DiagGaussian) -> Tensor:
+        gap = other.log_std - self.log_std
+        moved = ((self.mean - other.mean) * torch.exp(-other.log_std)).square()
+        return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)
+
+
+class SquashedDiagGaussian(DiagGaussian):
+    """tanh of a diagonal Gaussian: actions lie in (-1, 1) (Haarnoja et al., 2018, appendix C).
+
+    :param epsilon: how far from -1 and 1 an action given to `log_prob` is kept
+    """
+
+    __slots__ = ("_pre_tanh", "epsilon")
+
+    def __init__(self, action_dim: int, epsilon: float = 1e-6) -> None:
+        super().__init__(action_dim)
+        self.epsilon = epsilon
+        self._pre_tanh: Tensor | None = None
+
+    def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> SquashedDiagGaussian:
+        super().proba_distribution(mean_actions, log_std)
+        self._pre_tanh = None
+        return self
+
+    def sample(self) -> Tensor:
+        self._pre_tanh = super().sample()
+        return torch.tanh(self._pre_tanh)
+
+    def mode(self) -> Tensor:
+        self._pre_tanh = self.mean
+        return torch.tanh(self.mean)
+
+    def log_prob(self, actions: Tensor, gaussian_actions: Tensor | None = None) -> Tensor:
+        """:param gaussian_actions: the actions before the tanh where known, which is more exact than inverting it"""
+        if gaussian_actions is None:
+            gaussian_actions = inverse_tanh(actions, self.epsilon)
+        return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
+
+    def log_prob_from_params(self, mean_actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        actions = self.actions_from_params(mean_actions, log_std)
+        return actions, self.log_prob(actions, self._pre_tanh)
+
+    def entropy(self) -> None:
+        """The entropy of a squashed Gaussian has no closed form: estimate it by -log_prob."""
+        return None

@@ -1,0 +1,40 @@
+"""From an action space to its distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.spaces import action_size
+from rlzoo.distributions.base import Distribution
+from rlzoo.distributions.bernoulli import Bernoulli
+from rlzoo.distributions.categorical import Categorical, MultiCategorical
+from rlzoo.distributions.gaussian import DiagGaussian
+from rlzoo.distributions.state_dependent_noise import StateDependentNoise
+
+
+def make_proba_distribution(
+    action_space: spaces.Space, use_sde: bool = False, dist_kwargs: dict[str, Any] | None = None
+) -> Distribution:
+    """The distribution over `action_space`: Gaussian (or gSDE) for Box, categorical or Bernoulli for the discrete ones.
+
+    :raises UserError: for another kind of space, or `use_sde` with discrete actions
+    """
+    kwargs = dist_kwargs or {}
+    if isinstance(action_space, spaces.Box):
+        family = StateDependentNoise if use_sde else DiagGaussian
+        return family(action_size(action_space), **kwargs)
+    if use_sde:
+        raise UserError(f"use_sde needs continuous (Box) actions, not {type(action_space).__name__}")
+    if isinstance(action_space, spaces.Discrete):
+        return Categorical(int(action_space.n), **kwargs)
+    if isinstance(action_space, spaces.MultiDiscrete):
+        return MultiCategorical(action_space.nvec.ravel().tolist(), **kwargs)
+    if isinstance(action_space, spaces.MultiBinary):
+        return Bernoulli(action_size(action_space), **kwargs)
+    raise UserError(
+        f"no distribution for actions of a {type(action_space).__name__} space; "
+        "there is one for Box, Discrete, MultiDiscrete and MultiBinary"
+    )

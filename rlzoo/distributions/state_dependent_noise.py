@@ -1,0 +1,144 @@
+"""Generalized state-dependent exploration: smooth noise that is a function of the state (Raffin et al., 2021)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rlzoo.distributions.base import Distribution, linear_head
+from rlzoo.distributions.gaussian import LOG_SQRT_2PI, gaussian_log_prob, inverse_tanh, log_tanh_slope
+
+
+class StateDependentNoise(Distribution):
+    """Gaussian actions whose noise is `latent_sde @ W`, with W redrawn only now and then (gSDE).
+
+    W [S, A] has independent entries N(0, std[s, a]^2), so that for one state the action is
+    N(mean, diag(latent_sde^2 @ std^2)), while for successive states it changes smoothly.
+
+    :param full_std: one std per (feature, action) instead of one per feature
+    :param use_expln: keep std positive by exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
+    :param squash_output: squash actions into (-1, 1) by a tanh
+    :param learn_features: let gradients of the noise reach the features
+    :param epsilon: added to variances, and the distance kept from -1 and 1 when a tanh is inverted
+    """
+
+    __slots__ = (
+        "_latent_sde",
+        "_log_std",
+        "action_dim",
+        "epsilon",
+        "exploration_mat",
+        "exploration_matrices",
+        "full_std",
+        "latent_sde_dim",
+        "learn_features",
+        "log_scale",
+        "mean",
+        "squash_output",
+        "use_expln",
+    )
+
+    def __init__(
+        self,
+        action_dim: int,
+        full_std: bool = True,
+        use_expln: bool = False,
+        squash_output: bool = False,
+        learn_features: bool = False,
+        epsilon: float = 1e-6,
+    ) -> None:
+        self.action_dim = action_dim
+        self.full_std = full_std
+        self.use_expln = use_expln
+        self.squash_output = squash_output
+        self.learn_features = learn_features
+        self.epsilon = epsilon
+        self.latent_sde_dim: int | None = None
+        self.mean: Tensor
+        self.log_scale: Tensor  # log of the std of the (unsquashed) actions, [B, A]
+        self.exploration_mat: Tensor  # [S, A]
+        self.exploration_matrices: Tensor  # [n_envs, S, A]
+        self._latent_sde: Tensor
+        self._log_std: Tensor
+
+    def proba_distribution_net(
+        self, latent_dim: int, log_std_init: float = -2.0, latent_sde_dim: int | None = None
+    ) -> tuple[nn.Linear, nn.Parameter]:
+        """The mean layer and the log-std parameter, [S, A] (full_std) or [S, 1]; draws the first noise.
+
+        :param latent_sde_dim: S, the number of features the noise depends on; `latent_dim` if None
+        """
+        self.latent_sde_dim = latent_dim if latent_sde_dim is None else latent_sde_dim
+        columns = self.action_dim if self.full_std else 1
+        log_std = nn.Parameter(torch.full((self.latent_sde_dim, columns), float(log_std_init)))
+        with torch.no_grad():
+            self.sample_weights(log_std)
+        return linear_head(latent_dim, self.action_dim), log_std
+
+    def get_std(self, log_std: Tensor) -> Tensor:
+        """Standard deviations of the entries of W, [S, A]."""
+        if self.use_expln:
+            std = torch.where(log_std <= 0, log_std.clamp(max=0).exp(), log_std.clamp(min=0).log1p() + 1.0)
+        else:
+            std = log_std.exp()
+        return std.expand(-1, self.action_dim)
+
+    def sample_weights(self, log_std: Tensor, batch_size: int = 1) -> None:
+        """Draw new noise: one W shared by all, and one for each of `batch_size` rows (environments)."""
+        std = self.get_std(log_std)
+        self.exploration_mat = std * torch.randn_like(std)
+        self.exploration_matrices = std * torch.randn(
+            (batch_size, *std.shape), dtype=std.dtype, device=std.device
+        )
+
+    def proba_distribution(
+        self, mean_actions: Tensor, log_std: Tensor, latent_sde: Tensor
+    ) -> StateDependentNoise:
+        """:param mean_actions: [B, A]; :param log_std: as made by the net; :param latent_sde: [B, S]"""
+        self._latent_sde = latent_sde if self.learn_features else latent_sde.detach()
+        variance = self._latent_sde.square() @ self.get_std(log_std).square()  # [B, A]
+        self.log_scale = 0.5 * torch.log(variance + self.epsilon)
+        self.mean = mean_actions
+        self._log_std = log_std
+        return self
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviations of the (unsquashed) actions, [B, A]."""
+        return self.log_scale.exp()
+
+    def get_noise(self, latent_sde: Tensor) -> Tensor:
+        """The noise of these states under the current W, [B, A].
+
+        Rows that match the drawn matrices use their own; any other number of rows (a minibatch) the shared one.
+        """
+        if not self.learn_features:
+            latent_sde = latent_sde.detach()
+        if len(latent_sde) == 1 or len(latent_sde) != len(self.exploration_matrices):
+            return latent_sde @ self.exploration_mat
+        return torch.bmm(latent_sde.unsqueeze(1), self.exploration_matrices).squeeze(1)
+
+    def sample(self) -> Tensor:
+        actions = self.mean + self.get_noise(self._latent_sde)
+        return torch.tanh(actions) if self.squash_output else actions
+
+    def mode(self) -> Tensor:
+        return torch.tanh(self.mean) if self.squash_output else self.mean
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        if not self.squash_output:
+            return gaussian_log_prob(actions, self.mean, self.log_scale)
+        gaussian_actions = inverse_tanh(actions, self.epsilon)
+        slope = log_tanh_slope(gaussian_actions).sum(dim=-1)
+        return gaussian_log_prob(gaussian_actions, self.mean, self.log_scale) - slope
+
+    def entropy(self) -> Tensor | None:
+        if self.squash_output:
+            return None
+        return (self.log_scale + (0.5 + LOG_SQRT_2PI)).sum(dim=-1)
+
+    def kl(self, other: StateDependentNoise) -> Tensor:
+        """A tanh on both sides leaves the divergence unchanged, so squashed or not is the same."""
+        gap = other.log_scale - self.log_scale
+        moved = ((self.mean - other.mean) * torch.exp(-other.log_scale)).square()
+        return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)

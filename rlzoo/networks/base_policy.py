@@ -1,0 +1,169 @@
+"""What every policy can do: take raw observations, extract features, predict, scale actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError
+from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
+from rlzoo.networks.preprocessing import (
+    TensorObs,
+    is_vectorized_observation,
+    maybe_transpose,
+    preprocess_obs,
+)
+
+
+class BasePolicy(nn.Module):
+    """A network that acts. A subclass defines `_predict(obs, deterministic) -> actions`.
+
+    :param features_extractor_class: called with the observation space and `features_extractor_kwargs`
+    :param normalize_images: divide images by 255 before they reach the extractor
+    :param squash_output: the network's actions lie in [-1, 1] and are scaled to the action space when executed
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        squash_output: bool = False,
+    ) -> None:
+        super().__init__()
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.features_extractor_class = features_extractor_class
+        self.features_extractor_kwargs = dict(features_extractor_kwargs or {})
+        self.normalize_images = normalize_images
+        self.optimizer_class = optimizer_class
+        self.optimizer_kwargs = dict(optimizer_kwargs or {})
+        self.squash_output = squash_output
+        # most policies see float vectors: for those preprocessing is nothing at all
+        self._plain_floats = (
+            isinstance(observation_space, spaces.Box) and observation_space.dtype == np.float32
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        for parameter in self.parameters():
+            return parameter.device
+        return torch.device("cpu")
+
+    def make_features_extractor(self) -> BaseFeaturesExtractor:
+        """A new extractor as configured."""
+        return self.features_extractor_class(self.observation_space, **self.features_extractor_kwargs)
+
+    def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
+        """Preprocess raw observations [B, ...] and run the extractor on them."""
+        return features_extractor(self._preprocess(obs))
+
+    def _preprocess(self, obs: TensorObs) -> Any:
+        if self._plain_floats and obs.dtype is torch.float32:  # type: ignore[union-attr]
+            return obs
+        return preprocess_obs(obs, self.observation_space, self.normalize_images)
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Training or evaluation mode of dropout and normalisation layers."""
+        self.train(mode)
+
+    def is_vectorized_observation(self, observation: Any) -> bool:
+        """Whether this is a batch of observations rather than one."""
+        return is_vectorized_observation(observation, self.observation_space)
+
+    def obs_to_tensor(self, observation: Any) -> tuple[TensorObs, bool]:
+        """Raw observations as tensors with a batch axis, on this policy's device.
+
+        Images with channels last are transposed where the space has channels first.
+
+        :return: the tensor(s), and whether the observation came as a batch
+        :raises UserError: when the observation does not fit the observation space
+        """
+        space = self.observation_space
+        if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
+            raise UserError(
+                "predict() was given the pair that env.reset() returns: pass its first element only"
+            )
+        if isinstance(space, spaces.Dict):
+            if not isinstance(observation, dict) or not space.spaces.keys() <= observation.keys():
+                raise UserError(f"the observation must be a dict with the keys {', '.join(space.spaces)}")
+            parts = {
+                key: maybe_transpose(np.asarray(observation[key]), part) for key, part in space.spaces.items()
+            }
+            vectorized = self.is_vectorized_observation(parts)
+            return {key: self._as_batch(part, vectorized) for key, part in parts.items()}, vectorized
+        array = maybe_transpose(np.asarray(observation), space)
+        vectorized = self.is_vectorized_observation(array)
+        return self._as_batch(array, vectorized), vectorized
+
+    def _as_batch(self, array: np.ndarray, vectorized: bool) -> Tensor:
+        tensor = torch.as_tensor(array, device=self.device)
+        return tensor if vectorized else tensor.unsqueeze(0)
+
+    def predict(
+        self,
+        observation: Any,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+        """The actions to execute, for one raw observation or a batch of them.
+
+        :param state: hidden state of a recurrent policy; handed back unchanged by all others
+        :param episode_start: which hidden states to reset, [n_envs]
+        """
+        obs, vectorized = self.obs_to_tensor(observation)
+        was_training = self.training
+        self.set_training_mode(False)
+        with torch.inference_mode():
+            actions = self._predict(obs, deterministic=deterministic)
+        self.set_training_mode(was_training)
+        executed = self.env_actions(actions.cpu().numpy())
+        return (executed if vectorized else executed.squeeze(axis=0)), state
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        raise NotImplementedError
+
+    def env_actions(self, actions: np.ndarray) -> np.ndarray:
+        """What the environment executes for the network's actions [B, ...]: scaled or clipped into a Box, shifted to
+        where a discrete space starts, in the dtype of the space."""
+        space = self.action_space
+        if isinstance(space, spaces.Box):
+            if self.squash_output:
+                actions = self.unscale_action(actions)
+            actions = np.clip(actions, space.low, space.high)
+        elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            actions = actions + space.start
+        return actions.astype(space.dtype, copy=False).reshape((-1, *(space.shape or ())))
+
+    def scale_action(self, action: np.ndarray) -> np.ndarray:
+        """From the Box action space, per dimension, to [-1, 1]."""
+        low, high = self._action_bounds()
+        return 2.0 * ((action - low) / (high - low)) - 1.0
+
+    def unscale_action(self, scaled_action: np.ndarray) -> np.ndarray:
+        """From [-1, 1] to the Box action space, per dimension."""
+        low, high = self._action_bounds()
+        return low + 0.5 * (scaled_action + 1.0) * (high - low)
+
+    def _action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        if not isinstance(self.action_space, spaces.Box):
+            raise UserError(f"only Box actions can be scaled, not {type(self.action_space).__name__}")
+        return self.action_space.low, self.action_space.high
+
+    @staticmethod
+    def init_weights(module: nn.Module, gain: float = 1.0) -> None:
+        """Orthogonal weights of this gain and zero biases, for linear and convolutional layers (Saxe et al., 2014)."""
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(module.weight, gain=gain)
+            if module.bias is not None:
+                module.bias.data.fill_(0.0)

@@ -1,0 +1,114 @@
+"""Feature extractors: modules that turn preprocessed observations into one vector per row."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import gymnasium as gym
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.spaces import is_image_space
+from rlzoo.networks.preprocessing import get_flattened_obs_dim
+
+
+class BaseFeaturesExtractor(nn.Module):
+    """What a user's own extractor derives from: `forward(observations)` gives [B, features_dim].
+
+    :param observation_space: space of one observation
+    :param features_dim: width of the output
+    """
+
+    def __init__(self, observation_space: gym.Space, features_dim: int = 0) -> None:
+        super().__init__()
+        if features_dim <= 0:
+            raise UserError(f"features_dim must be positive, not {features_dim}")
+        self._observation_space = observation_space
+        self._features_dim = features_dim
+
+    @property
+    def features_dim(self) -> int:
+        """Width of the output."""
+        return self._features_dim
+
+
+class FlattenExtractor(BaseFeaturesExtractor):
+    """The observation as one vector, unchanged."""
+
+    def __init__(self, observation_space: gym.Space) -> None:
+        super().__init__(observation_space, get_flattened_obs_dim(observation_space))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        return observations.flatten(1)
+
+
+class NatureCNN(BaseFeaturesExtractor):
+    """The convolutional network of Mnih et al., "Human-level control through deep reinforcement learning" (2015).
+
+    :param observation_space: images with channels first, at least 36 pixels high and wide
+    :param features_dim: units of the last, linear layer
+    :param normalized_image: the images are floats that need not be uint8 in [0, 255]
+    """
+
+    def __init__(
+        self, observation_space: gym.Space, features_dim: int = 512, normalized_image: bool = False
+    ) -> None:
+        if not isinstance(observation_space, spaces.Box) or not is_image_space(
+            observation_space, normalized_image=normalized_image
+        ):
+            raise UserError(
+                f"NatureCNN needs images (a uint8 Box of three axes with bounds 0 and 255), not {observation_space}; "
+                "use MlpPolicy for vectors, MultiInputPolicy for a Dict, and "
+                "features_extractor_kwargs=dict(normalized_image=True) with normalize_images=False for float images"
+            )
+        super().__init__(observation_space, features_dim)
+        channels, height, width = observation_space.shape
+        self.cnn = nn.Sequential(
+            nn.Conv2d(channels, 32, kernel_size=8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, kernel_size=4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, kernel_size=3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        if min(height, width) < 36:
+            raise UserError(f"NatureCNN needs images of at least 36x36 pixels, not {height}x{width}")
+        with torch.no_grad():
+            n_flat = self.cnn(torch.zeros(1, channels, height, width)).shape[1]
+        self.linear = nn.Sequential(nn.Linear(n_flat, features_dim), nn.ReLU())
+
+    def forward(self, observations: Tensor) -> Tensor:
+        return cast(Tensor, self.linear(self.cnn(observations)))
+
+
+class CombinedExtractor(BaseFeaturesExtractor):
+    """For Dict observations: a NatureCNN per image, all other entries flattened, side by side in the order of the space.
+
+    :param cnn_output_dim: features per image
+    :param normalized_image: see NatureCNN
+    """
+
+    def __init__(
+        self, observation_space: spaces.Dict, cnn_output_dim: int = 256, normalized_image: bool = False
+    ) -> None:
+        if not isinstance(observation_space, spaces.Dict):
+            raise UserError(
+                f"CombinedExtractor (MultiInputPolicy) needs a Dict space, not {observation_space}"
+            )
+        extractors: dict[str, nn.Module] = {}
+        features_dim = 0
+        for key, space in observation_space.spaces.items():
+            if is_image_space(space, normalized_image=normalized_image):
+                extractors[key] = NatureCNN(space, cnn_output_dim, normalized_image)
+                features_dim += cnn_output_dim
+            else:
+                extractors[key] = nn.Flatten()
+                features_dim += get_flattened_obs_dim(space)
+        super().__init__(observation_space, features_dim)
+        self.extractors = nn.ModuleDict(extractors)
+
+    def forward(self, observations: dict[str, Tensor]) -> Tensor:
+        return torch.cat([extractor(observations[key]) for key, extractor in self.extractors.items()], dim=1)

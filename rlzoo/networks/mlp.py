@@ -1,0 +1,121 @@
+"""Multi-layer perceptrons, and the pair of them (actor and critic) behind the feature extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from rlzoo.core.device import get_device
+from rlzoo.core.errors import UserError, unknown
+
+
+def create_mlp(
+    input_dim: int,
+    output_dim: int,
+    net_arch: Sequence[int],
+    activation_fn: type[nn.Module] = nn.ReLU,
+    squash_output: bool = False,
+    with_bias: bool = True,
+) -> list[nn.Module]:
+    """Linear layers of the widths `net_arch`, each followed by the activation, as a list for nn.Sequential.
+
+    :param output_dim: width of a last linear layer without activation; none is added when it is not positive
+    :param squash_output: end with a tanh
+    """
+    modules: list[nn.Module] = []
+    width = input_dim
+    for next_width in net_arch:
+        modules += [nn.Linear(width, next_width, bias=with_bias), activation_fn()]
+        width = next_width
+    if output_dim > 0:
+        modules.append(nn.Linear(width, output_dim, bias=with_bias))
+    if squash_output:
+        modules.append(nn.Tanh())
+    return modules
+
+
+@dataclass(frozen=True)
+class NetArch:
+    """Widths of the hidden layers: `shared` by actor and critic, then those of the actor (`pi`) and the critic (`vf`)."""
+
+    shared: tuple[int, ...] = ()
+    pi: tuple[int, ...] = ()
+    vf: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, net_arch: Any) -> NetArch:
+        """Read a user's `net_arch`.
+
+        `[64, 64]` gives actor and critic two layers each, `dict(pi=[64], vf=[32])` says it apart, and
+        `[128, dict(vf=[256], pi=[16])]` puts shared layers first.
+
+        :raises UserError: for anything else
+        """
+        if isinstance(net_arch, Mapping):
+            return cls((), *_branches(net_arch))
+        if isinstance(net_arch, Sequence) and not isinstance(net_arch, str):
+            if net_arch and isinstance(net_arch[-1], Mapping):
+                return cls(_widths(net_arch[:-1]), *_branches(net_arch[-1]))
+            return cls((), _widths(net_arch), _widths(net_arch))
+        raise UserError(
+            f"net_arch must be a list of layer widths or dict(pi=[...], vf=[...]), not {net_arch!r}"
+        )
+
+
+def _branches(branches: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    for key in branches:
+        if key not in ("pi", "vf"):
+            raise unknown("net_arch branch", key, ("pi", "vf"))
+    return _widths(branches.get("pi", ())), _widths(branches.get("vf", ()))
+
+
+def _widths(layers: Any) -> tuple[int, ...]:
+    if not isinstance(layers, Sequence) or isinstance(layers, str):
+        raise UserError(f"a branch of net_arch must be a list of layer widths, not {layers!r}")
+    for width in layers:
+        if isinstance(width, bool) or not isinstance(width, int) or width <= 0:
+            raise UserError(f"a layer width in net_arch must be a positive integer, not {width!r}")
+    return tuple(layers)
+
+
+class MlpExtractor(nn.Module):
+    """Features [B, feature_dim] -> the actor's latent [B, latent_dim_pi] and the critic's [B, latent_dim_vf].
+
+    :param net_arch: see `NetArch.parse`
+    """
+
+    def __init__(
+        self,
+        feature_dim: int,
+        net_arch: Any,
+        activation_fn: type[nn.Module],
+        device: torch.device | str = "auto",
+    ) -> None:
+        super().__init__()
+        arch = NetArch.parse(net_arch)
+        if arch.shared:
+            self.shared_net = nn.Sequential(*create_mlp(feature_dim, 0, arch.shared, activation_fn))
+        shared_dim = arch.shared[-1] if arch.shared else feature_dim
+        self.has_shared_net = bool(arch.shared)
+        self.latent_dim_pi = arch.pi[-1] if arch.pi else shared_dim
+        self.latent_dim_vf = arch.vf[-1] if arch.vf else shared_dim
+        self.policy_net = nn.Sequential(*create_mlp(shared_dim, 0, arch.pi, activation_fn))
+        self.value_net = nn.Sequential(*create_mlp(shared_dim, 0, arch.vf, activation_fn))
+        self.to(get_device(device))
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        if self.has_shared_net:
+            features = self.shared_net(features)
+        return self.policy_net(features), self.value_net(features)
+
+    def forward_actor(self, features: Tensor) -> Tensor:
+        """The actor's latent alone."""
+        return cast(Tensor, self.policy_net(self.shared_net(features) if self.has_shared_net else features))
+
+    def forward_critic(self, features: Tensor) -> Tensor:
+        """The critic's latent alone."""
+        return cast(Tensor, self.value_net(self.shared_net(features) if self.has_shared_net else features))

@@ -1,0 +1,290 @@
+"""Actor-critic policies: one network pair for actions and values."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError
+from rlzoo.distributions import (
+    Categorical,
+    DiagGaussian,
+    Distribution,
+    StateDependentNoise,
+    make_proba_distribution,
+)
+from rlzoo.distributions.base import gumbel_argmax
+from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.mlp import MlpExtractor
+from rlzoo.networks.preprocessing import TensorObs
+
+
+class ActorCriticPolicy(BasePolicy):
+    """Actor and critic for PPO, A2C and their relatives.
+
+    features extractor(s) -> mlp_extractor -> action_net (parameters of the action distribution) and value_net.
+
+    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at lr_schedule(1)
+    :param net_arch: hidden layers, see `NetArch.parse`; two layers of 64 each by default, none after a NatureCNN
+    :param activation_fn: activation of the hidden layers
+    :param ortho_init: orthogonal initial weights: gain sqrt(2) for hidden layers, 0.01 for actions, 1 for values
+    :param use_sde: explore with gSDE (Box actions only), see StateDependentNoise for
+        `full_std`, `use_expln` and `squash_output`
+    :param log_std_init: initial log standard deviation of Gaussian actions
+    :param share_features_extractor: actor and critic see the same features
+    :param normalize_images: divide images by 255
+    :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | dict[str, list[int]] | list[Any] | None = None,
+        activation_fn: type[nn.Module] = nn.Tanh,
+        ortho_init: bool = True,
+        use_sde: bool = False,
+        log_std_init: float = 0.0,
+        full_std: bool = True,
+        use_expln: bool = False,
+        squash_output: bool = False,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        share_features_extractor: bool = True,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if squash_output and not use_sde:
+            raise UserError("squash_output=True needs use_sde=True: only gSDE squashes actions here")
+        optimizer_kwargs = dict(optimizer_kwargs or {})
+        if optimizer_class is torch.optim.Adam:
+            optimizer_kwargs.setdefault("eps", 1e-5)  # torch's 1e-8 lets tiny gradients take full steps
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor_class,
+            features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            squash_output=squash_output,
+        )
+        if net_arch is None:
+            net_arch = [] if features_extractor_class is NatureCNN else {"pi": [64, 64], "vf": [64, 64]}
+        self.net_arch = net_arch
+        self.activation_fn = activation_fn
+        self.ortho_init = ortho_init
+        self.log_std_init = log_std_init
+        self.use_sde = use_sde
+        self.share_features_extractor = share_features_extractor
+        noise = {
+            "full_std": full_std,
+            "use_expln": use_expln,
+            "squash_output": squash_output,
+            "learn_features": False,
+        }
+        self.dist_kwargs: dict[str, Any] | None = noise if use_sde else None
+        self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
+        self._build(lr_schedule)
+
+    # ---------------------------------------------------------------- construction
+
+    def _build(self, lr_schedule: Callable[[float], float]) -> None:
+        self._build_features_extractors()
+        self._build_mlp_extractor()
+        latent_dim = self.mlp_extractor.latent_dim_pi
+        if isinstance(self.action_dist, DiagGaussian | StateDependentNoise):
+            self.action_net, self.log_std = self.action_dist.proba_distribution_net(
+                latent_dim, log_std_init=self.log_std_init
+            )
+        else:
+            self.action_net = self.action_dist.proba_distribution_net(latent_dim)
+        self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, 1)
+        if self.ortho_init:
+            self._init_orthogonally()
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+
+    def _build_features_extractors(self) -> None:
+        """One extractor, or two; both names of each work, but a module is registered under one name only."""
+        if self.share_features_extractor:
+            self.features_extractor = self.make_features_extractor()
+            self.__dict__["pi_features_extractor"] = self.__dict__["vf_features_extractor"] = (
+                self.features_extractor
+            )
+        else:
+            self.pi_features_extractor = self.make_features_extractor()
+            self.vf_features_extractor = self.make_features_extractor()
+            self.__dict__["features_extractor"] = self.pi_features_extractor
+        self.features_dim = self.features_extractor.features_dim
+
+    def _build_mlp_extractor(self) -> None:
+        """Hook for custom networks: set `self.mlp_extractor`, a module as `MlpExtractor` (its two latent_dim_ attributes,
+        forward, forward_actor, forward_critic)."""
+        self.mlp_extractor = MlpExtractor(
+            self.features_dim, self.net_arch, self.activation_fn, device=self.device
+        )
+
+    def _init_orthogonally(self) -> None:
+        gains: list[tuple[nn.Module, float]] = [
+            (self.mlp_extractor, math.sqrt(2)),
+            (self.action_net, 0.01),
+            (self.value_net, 1.0),
+            (self.pi_features_extractor, math.sqrt(2)),
+        ]
+        if not self.share_features_extractor:
+            gains.append((self.vf_features_extractor, math.sqrt(2)))
+        for module, gain in gains:
+            module.apply(partial(self.init_weights, gain=gain))
+
+    # ---------------------------------------------------------------- acting
+
+    def reset_noise(self, n_envs: int = 1) -> None:
+        """Draw new exploration noise, one matrix per environment (gSDE only)."""
+        if not isinstance(self.action_dist, StateDependentNoise):
+            raise UserError("reset_noise() is for policies with use_sde=True")
+        with torch.no_grad():
+            self.action_dist.sample_weights(self.log_std, batch_size=n_envs)
+
+    def act(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
+        """Actions for raw observations, without values or log-probabilities; call it under `torch.inference_mode`.
+
+        :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
+        """
+        latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
+        return self._choose(self.action_net(latent_pi), latent_pi, deterministic)
+
+    def _choose(self, params: Tensor, latent_pi: Tensor, deterministic: bool) -> Tensor:
+        """Sample straight from the network's output where the distribution is a common one."""
+        if isinstance(self.action_dist, Categorical):
+            return params.argmax(dim=-1) if deterministic else gumbel_argmax(params)
+        if deterministic and not self.squash_output and isinstance(self.action_space, spaces.Box):
+            return params.reshape((-1, *self.action_space.shape))
+        return self._shaped(self._distribution(params, latent_pi).get_actions(deterministic))
+
+    def forward(self, obs: TensorObs, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
+        latent_pi, latent_vf = self._latents(obs)
+        distribution = self._distribution(self.action_net(latent_pi), latent_pi)
+        actions = distribution.get_actions(deterministic)
+        return self._shaped(actions), self.value_net(latent_vf), distribution.log_prob(actions)
+
+    def act_with_values(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
+        """As `forward`, with values [B]: one pass through features that actor and critic share."""
+        actions, values, log_prob = self(obs)
+        return actions, values.flatten(), log_prob
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        return self.act(observation, deterministic)
+
+    # ---------------------------------------------------------------- learning
+
+    def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (None where there is no closed form)."""
+        latent_pi, latent_vf = self._latents(obs)
+        distribution = self._distribution(self.action_net(latent_pi), latent_pi)
+        return self.value_net(latent_vf), distribution.log_prob(self._flat(actions)), distribution.entropy()
+
+    def predict_values(self, obs: TensorObs) -> Tensor:
+        """Values of raw observations, [B, 1]."""
+        features = self.extract_features(obs, self.vf_features_extractor)
+        return cast(Tensor, self.value_net(self.mlp_extractor.forward_critic(features)))
+
+    def get_distribution(self, obs: TensorObs) -> Distribution:
+        """The action distribution of raw observations; later calls do not change it."""
+        latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
+        return copy.copy(self._distribution(self.action_net(latent_pi), latent_pi))
+
+    # ---------------------------------------------------------------- parts
+
+    def extract_features(self, obs: TensorObs, features_extractor: nn.Module | None = None) -> Any:
+        """Features of raw observations; with two extractors and none named, the pair (actor's, critic's)."""
+        if features_extractor is not None:
+            return super().extract_features(obs, features_extractor)
+        if self.share_features_extractor:
+            return super().extract_features(obs, self.features_extractor)
+        return tuple(
+            super(ActorCriticPolicy, self).extract_features(obs, extractor)
+            for extractor in (self.pi_features_extractor, self.vf_features_extractor)
+        )
+
+    def _latents(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
+        features = self.extract_features(obs)
+        if self.share_features_extractor:
+            return self.mlp_extractor(features)
+        pi_features, vf_features = features
+        return self.mlp_extractor.forward_actor(pi_features), self.mlp_extractor.forward_critic(vf_features)
+
+    def _distribution(self, params: Tensor, latent_pi: Tensor) -> Distribution:
+        if isinstance(self.action_dist, DiagGaussian):
+            return self.action_dist.proba_distribution(params, self.log_std)
+        if isinstance(self.action_dist, StateDependentNoise):
+            return self.action_dist.proba_distribution(params, self.log_std, latent_pi)
+        return cast(Distribution, self.action_dist.proba_distribution(params))
+
+    def _shaped(self, actions: Tensor) -> Tensor:
+        return actions.reshape((-1, *(self.action_space.shape or ())))
+
+    def _flat(self, actions: Tensor) -> Tensor:
+        """Stored actions as the distribution takes them: [B] for Discrete, [B, A] for all others."""
+        return (
+            actions.reshape(len(actions)) if isinstance(self.action_dist, Categorical) else actions.flatten(1)
+        )
+
+
+class ActorCriticCnnPolicy(ActorCriticPolicy):
+    """ActorCriticPolicy for images: a NatureCNN extracts the features."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            *args,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+
+class MultiInputActorCriticPolicy(ActorCriticPolicy):
+    """ActorCriticPolicy for Dict observations: a CombinedExtractor extracts the features."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor,  # type: ignore[assignment]
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            *args,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+
+MlpPolicy = ActorCriticPolicy
+CnnPolicy = ActorCriticCnnPolicy
+MultiInputPolicy = MultiInputActorCriticPolicy

@@ -1,0 +1,112 @@
+"""From raw observations to what a network takes: shapes, one-hot coding, image scaling, axis order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+from torch.nn import functional as F
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.spaces import action_size, is_channels_first, is_image_space
+
+TensorObs = Tensor | dict[str, Tensor]
+
+
+def get_obs_shape(space: spaces.Space) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
+    """Shape of one raw observation; a dict of shapes for a Dict space.
+
+    :raises UserError: for a space that no policy takes
+    """
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        return tuple(space.shape)
+    if isinstance(space, spaces.Discrete):
+        return (1,)
+    if isinstance(space, spaces.MultiDiscrete):
+        return tuple(space.nvec.shape)
+    if isinstance(space, spaces.Dict):
+        return {key: get_obs_shape(part) for key, part in space.spaces.items()}  # type: ignore[misc]
+    raise unsupported_observations(space)
+
+
+def get_flattened_obs_dim(space: spaces.Space) -> int:
+    """Numbers that a network sees of one observation, discrete values one-hot coded."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(space.nvec.sum())
+    return int(spaces.flatdim(space))
+
+
+def get_action_dim(space: spaces.Space) -> int:
+    """Numbers in one stored action."""
+    return action_size(space)
+
+
+def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True) -> Any:
+    """What the feature extractor is given: float tensors, images scaled to [0, 1], discrete values one-hot.
+
+    :param obs: a batch of raw observations, [B, *shape], or a dict of those
+    :param normalize_images: divide images (uint8 Box with bounds 0 and 255) by 255
+    """
+    if isinstance(space, spaces.Box):
+        if normalize_images and is_image_space(space):
+            return obs.float() / 255.0
+        return obs.float()
+    if isinstance(space, spaces.Dict):
+        return {key: preprocess_obs(obs[key], part, normalize_images) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Discrete):
+        return F.one_hot(obs.long().reshape(len(obs)) - int(space.start), int(space.n)).float()
+    if isinstance(space, spaces.MultiDiscrete):
+        columns = (
+            (obs.long() - torch.as_tensor(space.start, device=obs.device)).reshape(len(obs), -1).unbind(dim=1)
+        )
+        sizes = space.nvec.ravel().tolist()
+        return torch.cat(
+            [F.one_hot(column, n) for column, n in zip(columns, sizes, strict=True)], dim=1
+        ).float()
+    if isinstance(space, spaces.MultiBinary):
+        return obs.float()
+    raise unsupported_observations(space)
+
+
+def maybe_transpose(observation: np.ndarray, space: spaces.Space) -> np.ndarray:
+    """The image(s) with channels first where the space has them first and the data last; all else as it came."""
+    if not (isinstance(space, spaces.Box) and is_image_space(space) and is_channels_first(space)):
+        return observation
+    height_width_channels = (*space.shape[1:], space.shape[0])
+    if observation.shape[-3:] != space.shape and observation.shape[-3:] == height_width_channels:
+        return np.moveaxis(observation, -1, -3)
+    return observation
+
+
+def is_vectorized_observation(observation: Any, space: spaces.Space) -> bool:
+    """Whether this is a batch of observations (one more axis than the space) rather than a single one.
+
+    :raises UserError: when it is neither; the text gives both shapes
+    """
+    if isinstance(space, spaces.Dict):
+        first = next(iter(space.spaces))
+        return is_vectorized_observation(observation[first], space.spaces[first])
+    shape = np.shape(observation)
+    single = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
+    if shape == single:
+        return False
+    if shape[1:] == single and len(shape) == len(single) + 1:
+        return True
+    if isinstance(space, spaces.Discrete) and shape[1:] == (1,):
+        return True
+    raise UserError(
+        f"an observation of shape {shape} does not fit {space}: expected {single}, or {('n_envs', *single)} for a batch"
+    )
+
+
+def unsupported_observations(space: spaces.Space) -> UserError:
+    """The error for an observation space that no policy takes."""
+    return UserError(
+        f"observations of a {type(space).__name__} space are not supported; "
+        "use Box, Discrete, MultiDiscrete, MultiBinary or a flat Dict of those"
+    )
