@@ -20,9 +20,9 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def atomic_write(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
     """Open a file for binary writing that takes the place of `path` when the block ends without an error.
 
-    The bytes go to a temporary file in the same folder (made if it is missing), are flushed to the disk, and the file
-    is renamed. Whoever opens `path`, at any moment and after a power cut, finds the old file or the new one. An
-    error, Ctrl-C included, removes the temporary file and leaves the old one as it was.
+    The bytes go to a temporary file in the same folder (made if it is missing), are flushed to the disk, and
+    the file is renamed. Whoever opens `path`, at any moment and after a power cut, finds the old file or the
+    new one. An error, Ctrl-C included, removes the temporary file and leaves the old one as it was.
 
     >>> with atomic_write("notes.txt") as file:
     ...     file.write(b"all of it")
@@ -63,9 +63,9 @@ def _failure(error: OSError, target: Path, size: int | None) -> RunFailed:
     if error.errno not in _DISK_FULL:
         return RunFailed(f"cannot write {target}: {error.strerror}")
     needed = "more" if size is None else _megabytes(size)
+    kept = " (the previous file is intact)" if target.exists() else ""
     return RunFailed(
-        f"cannot write {target}: the disk is full; {needed} of free space is needed, {_free(target.parent)} is there"
-        + (" (the previous file is intact)" if target.exists() else "")
+        f"cannot write {target}: the disk is full; it needs {needed}, {_free(target.parent)} are free{kept}"
     )
 
 
