@@ -4,11 +4,11 @@
     python scripts/compare_speed.py --cases ppo-cartpole help --pairs 5
     python scripts/compare_speed.py --sb3-python other-venv/bin/python --out speed.md
 
-Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters, number
-of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not the figures.
-A training case is the time inside `learn()`: neither imports nor the construction of environments count, and
-each side uses the vector environment that it picks by itself. A cold case is the wall time of a whole command.
-Prints one JSON line per run and a Markdown table at the end.
+Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters,
+number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
+the figures. A training case is the time inside `learn()`: neither imports nor the construction of environments
+count, and each side uses the vector environment that it picks by itself. A cold case is the wall time of a
+whole command. Prints one JSON line per run and a Markdown table at the end.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             "|---|---|---|---|---|",
             *(table_row(name, [row for row in rows if row["case"] == name]) for name in names),
             "",
-            "Training: steps per second inside `learn()`, higher is better. Commands: wall time, lower is better.",
+            "Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over leader.",
         ]
     )
 

@@ -1,0 +1,102 @@
+"""Write rlzoo/__init__.pyi, so that editors and type checkers see what `rlzoo` loads lazily.
+
+    python scripts/make_stubs.py            # writes the file
+    python scripts/make_stubs.py --check    # fails when it is not current
+
+Made from the table of public names in rlzoo/__init__.py and from the Config of each algorithm: completing
+`PPO(` shows every hyperparameter with its type and default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "rlzoo" / "__init__.pyi"
+
+HEADER = '''"""Made by scripts/make_stubs.py; do not edit."""
+
+from typing import Any
+
+import torch
+
+from rlzoo.algorithms.hyperparameters import ScheduleLike
+'''
+
+# Types of what every constructor takes besides its Config.
+COMMON_TYPES = {
+    "policy_kwargs": "dict[str, Any] | None",
+    "stats_window_size": "int",
+    "tensorboard_log": "str | None",
+    "verbose": "int",
+    "seed": "int | None",
+    "device": "torch.device | str",
+}
+
+
+def stub_text() -> str:
+    """The whole text of the stub."""
+    import rlzoo
+
+    imports, classes = [], []
+    for name, target in sorted(rlzoo._EXPORTS.items()):
+        module, _, attribute = target.partition(":")
+        value = getattr(rlzoo, name)
+        if hasattr(value, "Config") and attribute == name:
+            imports.append(f"from {module} import {attribute} as _{name}")
+            classes.append(algorithm_stub(name, value))
+        elif attribute:
+            imports.append(f"from {module} import {attribute} as {name}")
+        else:
+            parent, _, child = module.rpartition(".")
+            imports.append(f"from {parent} import {child} as {name}")
+    body = "\n".join(sorted(imports))
+    return f"{HEADER}{body}\n\n__version__: str\n__all__: list[str]\n\n" + "\n".join(classes)
+
+
+def algorithm_stub(name: str, algorithm: Any) -> str:
+    """A class with the hyperparameters as attributes and as keywords of its constructor."""
+    fields = {field.name: str(field.type) for field in dataclasses.fields(algorithm.Config)}
+    summary = inspect.cleandoc(algorithm.__doc__ or name).splitlines()[0]
+    lines = [f"class {name}(_{name}):", f'    """{summary}"""', ""]
+    lines += [f"    {field}: {annotation}" for field, annotation in fields.items()]
+    lines += ["    def __init__(", "        self,", "        policy: str | type,", "        env: Any = None,"]
+    parameters = inspect.signature(algorithm).parameters
+    for parameter in list(parameters.values())[2:]:
+        if not parameter.name.startswith("_"):
+            annotation = fields.get(parameter.name) or COMMON_TYPES[parameter.name]
+            lines.append(f"        {parameter.name}: {annotation} = {literal(parameter.default)},")
+    return "\n".join([*lines, "    ) -> None: ...", ""])
+
+
+def literal(value: Any) -> str:
+    """A default as the formatter writes it."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 when the file is stale"
+    )
+    args = parser.parse_args()
+    text = stub_text()
+    if args.check:
+        if TARGET.read_text() != text:
+            print("rlzoo/__init__.pyi is stale: run python scripts/make_stubs.py", file=sys.stderr)
+            return 1
+    else:
+        TARGET.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main())
