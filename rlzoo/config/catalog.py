@@ -1,0 +1,63 @@
+"""The list of algorithms: a name on the command line -> where its class lives.
+
+Classes are named, not imported: the list costs nothing to read, and one's own algorithm joins it with `register`.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from rlzoo.core.errors import UserError, unknown
+
+_TARGETS: dict[str, str] = {
+    "a2c": "rlzoo.algorithms.a2c:A2C",
+    "ppo": "rlzoo.algorithms.ppo:PPO",
+}
+_ALIASES: dict[str, str] = {}
+
+
+def register(name: str, target: str, *, aliases: tuple[str, ...] = ()) -> None:
+    """Add an algorithm.
+
+    :param name: what `--algo` and the hyperparameter file are called
+    :param target: `"module:Class"`, imported when the algorithm is first used
+    :param aliases: further names that `--algo` accepts
+    :raises UserError: a name is taken by another algorithm, or the target has another form
+    """
+    module, colon, cls = target.partition(":")
+    if not (module and colon and cls.isidentifier()):
+        raise UserError(f"algorithm {name!r} must be registered as 'module:Class', not {target!r}")
+    for candidate in (name, *aliases):
+        taken = _TARGETS.get(_ALIASES.get(candidate, candidate))
+        if taken not in (None, target):
+            raise UserError(f"algorithm name {candidate!r} is already taken by {taken}")
+    _TARGETS[name] = target
+    _ALIASES.update(dict.fromkeys(aliases, name))
+
+
+def names() -> list[str]:
+    """Every algorithm name, aliases left out, in alphabetical order."""
+    return sorted(_TARGETS)
+
+
+def canonical(name: str) -> str:
+    """The name that an alias stands for; a name stands for itself.
+
+    :raises UserError: no algorithm is called so
+    """
+    found = _ALIASES.get(name, name)
+    if found not in _TARGETS:
+        raise unknown("algorithm", name, [*_TARGETS, *_ALIASES])
+    return found
+
+
+def resolve(name: str) -> str:
+    """`"module:Class"` of an algorithm; see `canonical` for errors."""
+    return _TARGETS[canonical(name)]
+
+
+def load(name: str) -> type:
+    """The class of an algorithm; imports its module. See `canonical` for errors."""
+    module, _, cls = resolve(name).partition(":")
+    loaded: type = getattr(importlib.import_module(module), cls)
+    return loaded

@@ -1,0 +1,122 @@
+"""YAML as people write it for this zoo: `1e-3` is a number, keys are unique, and no tag creates an object.
+
+YAML 1.1 reads `1:30` as ninety, `010` as eight and `2020-01-01` as a date; here they are texts.
+
+The two tags that rl_zoo3 writes into its own files, tuples and ordered dictionaries, are read as plain values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlzoo.core.errors import UserError
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBERS = {
+    "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$"),
+    "float": re.compile(
+        r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.inf$|\.nan$"
+    ),
+}
+
+
+class Loader(_Base):  # type: ignore[misc]
+    """A SafeLoader that also reads `1e-3` as a number and `None` as null, and refuses a key given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        if isinstance(node, yaml.MappingNode):
+            _refuse_duplicates(node)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+def load_yaml(text: str, where: str) -> Any:
+    """Parse one YAML document.
+
+    :param where: the file, or what else the text is, for the error
+    :raises UserError: one line that names `where` and the line
+    """
+    try:
+        return yaml.load(text, Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{where}{line}: {' '.join(str(error.problem or error.context).split())}") from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise UserError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file; see `load_yaml`.
+
+    :raises UserError: also when the file cannot be read or is not UTF-8
+    """
+    return load_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of the user's.
+
+    :raises UserError: it cannot be read or is not UTF-8
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not a text file") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+
+
+def dump_yaml(values: Any) -> str:
+    """Plain values as YAML that this module, and any other reader, reads back."""
+    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=1000))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Numbers such as 1e-05 are written with a point, so that every YAML reader takes them for numbers."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _refuse_duplicates(node: yaml.MappingNode) -> None:
+    seen = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+            continue
+        if key.value in seen:
+            raise yaml.MarkedYAMLError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
+        seen.add(key.value)
+
+
+def _pairs(loader: Any, node: Any) -> dict[Any, Any]:
+    """`collections.OrderedDict([[[key, value], ...]])` as rl_zoo3 dumps it."""
+    arguments = loader.construct_sequence(node, deep=True)
+    return dict(arguments[0]) if arguments else {}
+
+
+def _tuple(loader: Any, node: Any) -> tuple[Any, ...]:
+    return tuple(loader.construct_sequence(node, deep=True))
+
+
+def _own_scalars(kind: Any) -> None:
+    """Replace the rules by which a loader or dumper tells plain texts from numbers, dates and null."""
+    replaced = ("int", "float", "timestamp")
+    kind.yaml_implicit_resolvers = {
+        first: [(tag, rule) for tag, rule in rules if tag.rpartition(":")[2] not in replaced]
+        for first, rules in kind.yaml_implicit_resolvers.items()
+    }
+    for name, rule in _NUMBERS.items():
+        kind.add_implicit_resolver(f"tag:yaml.org,2002:{name}", rule, list("-+.0123456789"))
+    kind.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("None$"), ["N"])
+
+
+_own_scalars(Loader)
+_own_scalars(_Dumper)
+Loader.add_constructor("tag:yaml.org,2002:python/object/apply:collections.OrderedDict", _pairs)
+Loader.add_constructor("tag:yaml.org,2002:python/tuple", _tuple)
