@@ -1,16 +1,22 @@
 """Short names and old dotted paths, and what they are called here.
 
-`CLASSES` is the table of the value grammar: the only bare names that stand for a class. `alias` moves the dotted
-paths of the older libraries to ours, so that their hyperparameter files work unmodified.
+`CLASSES` is the table of the value grammar: the only bare names that stand for a class. `alias` moves the
+dotted paths of the older libraries to ours, so that their hyperparameter files work unmodified.
 """
 
 from __future__ import annotations
 
+# fmt: off
 _ACTIVATIONS = (
-    "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid Mish PReLU ReLU ReLU6"
-    " RReLU SELU Sigmoid SiLU Softmax Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
-).split()
-_OPTIMIZERS = "Adadelta Adagrad Adam AdamW Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SGD".split()
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity",
+    "LeakyReLU", "LogSigmoid", "Mish", "PReLU", "ReLU", "ReLU6", "RReLU", "SELU", "Sigmoid", "SiLU",
+    "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+)
+_OPTIMIZERS = (
+    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS", "NAdam", "RAdam", "RMSprop",
+    "Rprop", "SGD",
+)
+# fmt: on
 _OWN = ("RMSpropTFLike", "HerReplayBuffer")
 
 CLASSES: dict[str, str] = {

@@ -1,6 +1,6 @@
 """The list of algorithms: a name on the command line -> where its class lives.
 
-Classes are named, not imported: the list costs nothing to read, and one's own algorithm joins it with `register`.
+Classes are named, not imported: the list costs nothing to read. One's own algorithm joins it with `register`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     dotted paths    dict(features_extractor_class=my_package.MyExtractor)
     anything else   a text: MlpPolicy, lin_3e-4, my_package.MyWrapper
 
-A text is parsed to a Python syntax tree, and the tree is copied node by node: what is not in this list is an error.
+A text is parsed to a Python syntax tree, and the tree is copied node by node: what is not listed is an error.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `values` with `overrides` on top; dictionaries merge in turn, except those that name a wrapper."""
+    """A copy of `values` with `overrides` on top; dictionaries merge too, except those that name a wrapper."""
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)
@@ -96,8 +96,8 @@ def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
 def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the texts in an entry of a hyperparameter file stand for.
 
-    `"dict(...)"` and quoted brackets become values; `nn.ReLU` and the other names of the table become `Name`s, and
-    so does any dotted path under a key that holds a class (`activation_fn`, `optimizer_class`, ...).
+    `"dict(...)"` and quoted brackets become values; `nn.ReLU` and the other names of the table become `Name`s,
+    and so does any dotted path under one of the `CLASS_KEYS`. The entry itself is left as it was.
     """
     return {key: _interpret(str(key), value) for key, value in values.items()}
 
@@ -105,7 +105,7 @@ def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """The value in what YAML can write: the inverse of `interpret`.
 
-    A class becomes its dotted path, a schedule its text, a tuple a list; a function that has no text its name.
+    A class becomes its dotted path, a schedule its text, a tuple a list, any other function its name.
     """
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}

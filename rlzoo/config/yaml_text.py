@@ -2,7 +2,7 @@
 
 YAML 1.1 reads `1:30` as ninety, `010` as eight and `2020-01-01` as a date; here they are texts.
 
-The two tags that rl_zoo3 writes into its own files, tuples and ordered dictionaries, are read as plain values.
+The two tags that rl_zoo3 writes into its files, tuples and ordered dictionaries, are read as plain values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBERS = {
     "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$"),
     "float": re.compile(
-        r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.inf$|\.nan$"
+        r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*\.[0-9_]*)(?:[eE][-+]?[0-9]+)?$|[-+]?[0-9]+[eE][-+]?[0-9]+$"
+        r"|[-+]?\.inf$|\.nan$"
     ),
 }
 
@@ -42,7 +43,7 @@ def load_yaml(text: str, where: str) -> Any:
     :raises UserError: one line that names `where` and the line
     """
     try:
-        return yaml.load(text, Loader)  # noqa: S506
+        return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rlzoo.core.errors import UserError, nearest, unknown
 
@@ -188,7 +188,7 @@ def schedule_text(schedule: Schedule) -> str | float | None:
         return "_".join(["piecewise", *points, *outside])
     for name, kind in _KINDS.items():
         if type(schedule) is kind:
-            numbers: list[Any] = [getattr(schedule, field.name) for field in fields(kind)]
+            numbers = list(vars(schedule).values())
             if kind is LinearSchedule and numbers[-1] == 1:
                 numbers.pop()
             if kind in (LinearSchedule, CosineSchedule) and numbers[1:] == [0]:
