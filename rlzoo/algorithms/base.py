@@ -1,0 +1,480 @@
+"""The contract of an algorithm, and the public face that every algorithm shares.
+
+An algorithm says how to act (`act`), how to learn from one batch of experience (`update`) and what must survive a
+restart (`state`). It never steps an environment and never owns the clock: its `loop` does (see `rlzoo.training`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.algorithms import saving
+from rlzoo.algorithms.hyperparameters import build_config, field_names, schedule_names
+from rlzoo.core.device import get_device
+from rlzoo.core.errors import TrainingDiverged, UserError
+from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.core.logger import Logger, make_logger
+from rlzoo.core.schedules import make_schedule
+from rlzoo.core.seeding import set_random_seed, set_rng_state
+from rlzoo.core.spaces import space_name
+from rlzoo.envs.make import as_vec_env
+from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.networks.registry import get_policy_class
+from rlzoo.training.callbacks import BaseCallback, to_callback
+
+Metrics: TypeAlias = dict[str, Any]
+"""Names without the `train/` prefix to scalar tensors or numbers."""
+
+Self = TypeVar("Self", bound="Algorithm")
+
+COMMON_ARGUMENTS: dict[str, Any] = {
+    "policy_kwargs": None,
+    "stats_window_size": 100,
+    "tensorboard_log": None,
+    "verbose": 0,
+    "seed": None,
+    "device": "auto",
+    "_init_setup_model": True,
+}
+"""What every constructor takes besides the hyperparameters of its Config."""
+
+
+class Algorithm:
+    """A learner.
+
+    :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
+    :param env: an environment id, a Gymnasium environment, a `VecEnv` or a `gymnasium.vector.VectorEnv`
+    :param policy_kwargs: keywords for the policy's constructor
+    :param stats_window_size: number of episodes that `rollout/ep_rew_mean` and its like average over
+    :param tensorboard_log: folder for TensorBoard event files
+    :param verbose: 0 silent, 1 tables of metrics, 2 more
+    :param seed: seeds Python, NumPy, PyTorch, the environments and their action spaces
+    :param device: `"auto"`, `"cpu"`, `"cuda"` or a `torch.device`
+    :raises UnknownArgument: a keyword that the algorithm lacks (a TypeError that names the nearest right one)
+    :raises UserError: a value out of range, an unknown policy, a space that the algorithm does not support
+    """
+
+    Config: ClassVar[type]
+    loop: ClassVar[Callable[..., None]]
+    policy_family: ClassVar[str] = "actor_critic"
+    action_spaces: ClassVar[tuple[type[spaces.Space], ...]] = (
+        spaces.Box,
+        spaces.Discrete,
+        spaces.MultiDiscrete,
+        spaces.MultiBinary,
+    )
+    default_log_interval: ClassVar[int] = 1
+    divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Hyperparameters become properties of the model and arguments of the constructor's signature."""
+        super().__init_subclass__(**kwargs)
+        for name in field_names(cls.Config):
+            setattr(cls, name, _hyperparameter_property(name))
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter("policy", kind), inspect.Parameter("env", kind)]
+        defaults = inspect.signature(cls.Config).parameters
+        parameters += [inspect.Parameter(name, kind, default=defaults[name].default) for name in defaults]
+        parameters += [inspect.Parameter(name, kind, default=value) for name, value in COMMON_ARGUMENTS.items()]
+        cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+    def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
+        names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
+        if len(args) > len(names):
+            raise TypeError(f"{type(self).__name__} takes at most {len(names) + 2} arguments")
+        positional = dict(zip(names, args, strict=False))
+        if twice := positional.keys() & kwargs.keys():
+            raise TypeError(f"{type(self).__name__} got several values for {sorted(twice)[0]!r}")
+        arguments = {**positional, **kwargs}
+        common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
+        self.config = build_config(self.Config, arguments, also_known=COMMON_ARGUMENTS)
+        self.policy_name = policy
+        self.policy_class = get_policy_class(self.policy_family, policy)
+        self.policy_kwargs: dict[str, Any] = dict(common["policy_kwargs"] or {})
+        self.tensorboard_log: str | None = common["tensorboard_log"]
+        self.verbose: int = common["verbose"]
+        self.seed: int | None = common["seed"]
+        self.device = get_device(common["device"])
+        self.stats_window_size: int = common["stats_window_size"]
+        self.ep_info_buffer: deque[dict[str, Any]] = deque(maxlen=self.stats_window_size)
+        self.ep_success_buffer: deque[bool] = deque(maxlen=self.stats_window_size)
+        self.clock = Clock()
+        self.env: VecEnv | None = None
+        self.n_envs = 1
+        self.start_time = 0.0
+        self.normalize_state: dict[str, Any] = {}
+        self.rollout_buffer: Any = None
+        self._logger: Logger | None = None
+        self._custom_logger = False
+        self._last_obs: Any = None
+        self._last_episode_starts: np.ndarray = np.ones(1, bool)
+        self._resume: dict[str, Any] = {}
+        self._callback_states: Any = None
+        if env is not None:
+            vec_env = as_vec_env(env, verbose=self.verbose)
+            self._set_spaces(vec_env.observation_space, vec_env.action_space)
+            self._use_env(vec_env)
+            if common["_init_setup_model"]:
+                self._setup_model()
+
+    # ------------------------------------------------------------------ what an algorithm implements
+
+    def act(self, inputs: Inputs) -> Step:
+        """Choose actions for every environment; runs under `torch.inference_mode`."""
+        raise NotImplementedError
+
+    def update(self, batch: Any, clock: Clock) -> Metrics:
+        """Learn from one batch of experience; advances `clock.n_updates` by the gradient steps it took."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a checkpoint must hold: modules, optimisers, tensors, anything with `state_dict`."""
+        return {"policy": self.policy, "policy.optimizer": self.policy.optimizer}
+
+    def begin_rollout(self) -> None:
+        """Called before each rollout (exploration noise, LSTM state)."""
+
+    def end_episodes(self, indices: np.ndarray) -> None:
+        """Called with the indices of the environments whose episodes have just ended."""
+
+    def setup_problem(self, n_envs: int) -> str | None:
+        """A sentence when the hyperparameters do not fit the number of environments, else None."""
+        return None
+
+    # ------------------------------------------------------------------ construction
+
+    def _set_spaces(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+        if not isinstance(action_space, self.action_spaces):
+            supported = ", ".join(space.__name__ for space in self.action_spaces)
+            raise UserError(
+                f"{type(self).__name__} does not support {space_name(action_space)} actions; it supports {supported}"
+            )
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def _use_env(self, env: VecEnv) -> None:
+        self.env, self.n_envs = env, env.num_envs
+        self._last_obs = None
+
+    def _setup_model(self) -> None:
+        """Seed everything and build the policy."""
+        if problem := self.setup_problem(self.n_envs):
+            warnings.warn(problem, stacklevel=4)
+        self.set_random_seed(self.seed)
+        self.schedules = {
+            name: make_schedule(value)
+            for name in schedule_names(self.Config)
+            if (value := getattr(self.config, name)) is not None
+        }
+        learning_rate = self.schedules["learning_rate"]
+        self.policy = self.policy_class(
+            self.observation_space, self.action_space, learning_rate, **self.policy_arguments()
+        ).to(self.device)
+
+    def policy_arguments(self) -> dict[str, Any]:
+        """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
+        arguments = dict(self.policy_kwargs)
+        if "use_sde" in field_names(self.Config):
+            arguments["use_sde"] = self.config.use_sde
+        return arguments
+
+    def _replace_config(self, **changes: Any) -> None:
+        values = {name: getattr(self.config, name) for name in field_names(self.Config)}
+        self.config = build_config(self.Config, {**values, **changes})
+        for name in changes:
+            if name in schedule_names(self.Config):
+                value = getattr(self.config, name)
+                if value is None:
+                    self.schedules.pop(name, None)
+                else:
+                    self.schedules[name] = make_schedule(value)
+
+    # ------------------------------------------------------------------ plumbing for algorithms
+
+    def schedule(self, name: str, clock: Clock) -> float:
+        """The present value of a scheduled hyperparameter."""
+        return self.schedules[name](clock.progress_remaining)
+
+    def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Clock) -> float:
+        """Give the optimiser the present learning rate, and return it."""
+        learning_rate = self.schedule("learning_rate", clock)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
+        return learning_rate
+
+    def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
+        """Stored actions [n_envs, ...] as the environments execute them: a Box's are clipped or unscaled to it."""
+        array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
+        return array
+
+    def summarise(self, history: list[Metrics], clock: Clock) -> Metrics:
+        """The mean of each metric over the minibatches of an update.
+
+        :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
+        """
+        names: dict[str, list[Any]] = {}
+        for metrics in history:
+            for name, value in metrics.items():
+                names.setdefault(name, []).append(value)
+        means = {
+            name: values[0] if len(values) == 1 else torch.stack(values).mean() for name, values in names.items()
+        }
+        size = torch.stack(torch._foreach_norm(list(self.policy.parameters()))).sum()
+        for name, value in {"loss": means["loss"], "parameters": size}.items():
+            if not torch.isfinite(value):
+                self._diverged(name, means, clock)
+        return means
+
+    def _diverged(self, name: str, means: Metrics, clock: Clock) -> None:
+        losses = [key for key, value in means.items() if "loss" in key and key != "loss" and not np.isfinite(float(value))]
+        what = f"the {losses[0].replace('_', ' ')}" if losses else ("the loss" if name == "loss" else "a parameter")
+        suspects = ", ".join(
+            f"{key} ({getattr(self.config, key)!r})" for key in self.divergence_suspects if hasattr(self.config, key)
+        )
+        hint = "" if self.get_vec_normalize_env() is not None else "; unnormalised observations or rewards can do this too"
+        raise TrainingDiverged(
+            f"{what} became NaN or infinite in update {clock.n_updates} (step {clock.num_timesteps}); "
+            f"most likely at fault: {suspects}{hint}"
+        )
+
+    # ------------------------------------------------------------------ training
+
+    def learn(
+        self: Self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int | None = None,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Train for `total_timesteps` environment steps, counted over all environments.
+
+        :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends the training
+        :param log_interval: iterations between two dumps of metrics
+        :param reset_num_timesteps: False goes on counting, so that logs and schedules continue
+        :raises UserError: when there is no environment
+        """
+        env = self._require_env()
+        total_timesteps = int(total_timesteps)
+        if reset_num_timesteps:
+            self.clock = Clock(total_timesteps=total_timesteps)
+            self.ep_info_buffer.clear()
+            self.ep_success_buffer.clear()
+        else:
+            self.clock.total_timesteps = self.clock.num_timesteps + total_timesteps
+        if not self._custom_logger:
+            name = tb_log_name or type(self).__name__
+            self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+        self.start_time = time.time()
+        self._start_timesteps = self.clock.num_timesteps
+        hooks = self._prepare_callback(callback, progress_bar)
+        if self._last_obs is None or reset_num_timesteps:
+            self._reset_envs(env)
+        type(self).loop(self, env, hooks, log_interval or self.default_log_interval)
+        return self
+
+    def _prepare_callback(self, callback: Any, progress_bar: bool) -> BaseCallback:
+        hooks = to_callback(callback, progress_bar=progress_bar)
+        hooks.init_callback(self)
+        if self._callback_states is not None:
+            hooks.load_state_dict(self._callback_states)
+            self._callback_states = None
+        self._callback = hooks
+        return hooks
+
+    def _reset_envs(self, env: VecEnv) -> None:
+        """Start new episodes; after a restart with the generators and the seeds that the checkpoint recorded."""
+        if self._resume:
+            set_rng_state(self._resume["rng"])
+            env.seed(self._resume["env_seed"])
+            self._resume = {}
+        self._last_obs = env.reset()
+        self._last_episode_starts = np.ones(env.num_envs, bool)
+
+    def restart_seed(self) -> int:
+        """The seed that environments get when training is taken up again from this moment."""
+        entropy = [torch.initial_seed() if self.seed is None else abs(self.seed), self.clock.num_timesteps]
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
+
+    # ------------------------------------------------------------------ using the agent
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Any]:
+        """Actions for one observation or a batch of them, and the next state of a recurrent policy (else None).
+
+        :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
+        """
+        starts = mask if episode_start is None else episode_start
+        return self.policy.predict(observation, state, starts, deterministic)
+
+    def action_probability(
+        self,
+        observation: Any,
+        state: Any = None,
+        mask: np.ndarray | None = None,
+        actions: Any = None,
+        logp: bool = False,
+    ) -> Any:
+        """The action distribution, or the (log-)probability of given actions.
+
+        :return: without `actions` the probabilities [batch, n] of discrete choices, or (mean, standard deviation) of a
+            Box; with `actions` their probability mass or density [batch]
+        """
+        obs, _ = self.policy.obs_to_tensor(observation)
+        with torch.no_grad():
+            distribution = self.policy.get_distribution(obs)
+            if actions is not None:
+                taken = torch.as_tensor(np.asarray(actions), device=self.device)
+                log_prob = distribution.log_prob(taken)
+                return (log_prob if logp else log_prob.exp()).cpu().numpy()
+            if isinstance(self.action_space, spaces.Box):
+                return tuple(part.cpu().numpy() for part in distribution.mean_and_std())
+            return distribution.probs().cpu().numpy()
+
+    # ------------------------------------------------------------------ environment, logger, seeds
+
+    def _require_env(self) -> VecEnv:
+        if self.env is None:
+            raise UserError(f"{type(self).__name__} has no environment; give it one with set_env(env) or load(path, env=env)")
+        return self.env
+
+    def get_env(self) -> VecEnv | None:
+        return self.env
+
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Train on another environment with the same spaces; any number of copies.
+
+        :param force_reset: begin new episodes; otherwise the current ones go on
+        """
+        vec_env = as_vec_env(env, verbose=self.verbose)
+        for name in ("observation_space", "action_space"):
+            mine, other = getattr(self, name), getattr(vec_env, name)
+            if mine != other:
+                raise UserError(f"the environment's {name} is {other}, but the agent was made for {mine}")
+        last_obs = self._last_obs
+        self._use_env(vec_env)
+        if not force_reset:
+            self._last_obs = last_obs
+
+    def get_vec_normalize_env(self) -> Any:
+        """The `VecNormalize` wrapper of the environment, or None."""
+        return None if self.env is None else unwrap_vec_normalize(self.env)
+
+    @property
+    def logger(self) -> Logger:
+        if self._logger is None:
+            self._logger = make_logger(self.verbose, None, type(self).__name__, True)
+        return self._logger
+
+    def set_logger(self, logger: Logger) -> None:
+        self._logger, self._custom_logger = logger, True
+
+    def set_random_seed(self, seed: int | None) -> None:
+        """Seed Python, NumPy, PyTorch, the action space and the environments; None does nothing."""
+        if seed is None:
+            return
+        set_random_seed(seed, using_cuda=self.device.type == "cuda")
+        self.action_space.seed(seed)
+        if self.env is not None:
+            self.env.seed(seed)
+
+    @property
+    def num_timesteps(self) -> int:
+        return self.clock.num_timesteps
+
+    @num_timesteps.setter
+    def num_timesteps(self, value: int) -> None:
+        self.clock.num_timesteps = value
+
+    @property
+    def n_updates(self) -> int:
+        return self.clock.n_updates
+
+    @property
+    def _n_updates(self) -> int:
+        return self.clock.n_updates
+
+    @property
+    def _total_timesteps(self) -> int:
+        return self.clock.total_timesteps
+
+    @property
+    def _current_progress_remaining(self) -> float:
+        return self.clock.progress_remaining
+
+    # ------------------------------------------------------------------ saving and loading
+
+    def get_parameters(self) -> dict[str, dict[str, Any]]:
+        """State dicts of the modules and optimisers, by name (`"policy"`, `"policy.optimizer"`)."""
+        return saving.get_parameters(self)
+
+    def set_parameters(
+        self, load_path_or_dict: Any, exact_match: bool = True, device: torch.device | str = "auto"
+    ) -> None:
+        """Take parameters from a file or a dict: nested as `get_parameters` gives, or flat `{name: array}`.
+
+        :param exact_match: every parameter must be there; otherwise what is given is set
+        :raises UserError: a missing or unknown name, or a wrong shape
+        """
+        saving.set_parameters(self, load_path_or_dict, exact_match)
+
+    load_parameters = set_parameters
+
+    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+        """Write the agent to `path` (`.zip` is appended when it has no suffix), or to a file object.
+
+        :param exclude: names of hyperparameters or attributes to leave out
+        :param include: names to keep although they would be left out
+        """
+        saving.save(self, path, exclude, include)
+
+    @classmethod
+    def load(
+        cls: type[Self],
+        path: Any,
+        env: Any = None,
+        device: torch.device | str = "auto",
+        custom_objects: dict[str, Any] | None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        trusted_modules: tuple[str, ...] = (),
+        **overrides: Any,
+    ) -> Self:
+        """Read an agent; nothing in the file is executed.
+
+        :param env: the environment to go on training with; None is enough for `predict`
+        :param custom_objects: values for hyperparameters, or classes for dotted names, that the file only mentions
+        :param trusted_modules: modules from which classes named in the file may be imported
+        :param overrides: hyperparameters or arguments that replace the file's
+        :raises CheckpointError: the file is damaged, foreign, of another algorithm, or names an unknown class
+        """
+        return saving.load(
+            cls, path, env, device, custom_objects, print_system_info, force_reset, trusted_modules, overrides
+        )
+
+
+def _hyperparameter_property(name: str) -> property:
+    def read(self: Algorithm) -> Any:
+        return getattr(self.config, name)
+
+    def write(self: Algorithm, value: Any) -> None:
+        self._replace_config(**{name: value})
+
+    return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")
+
+

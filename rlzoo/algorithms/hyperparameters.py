@@ -1,0 +1,117 @@
+"""Checks of hyperparameters against the `Config` dataclass of an algorithm.
+
+A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and a comment.
+The annotation of a field is what its values are checked against, so a wrong type is found before anything runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from rlzoo.core.errors import UnknownArgument, UserError, unknown
+from rlzoo.core.schedules import make_schedule
+
+ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
+"""A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise TypeError
+    return int(value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _as_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _as_schedule(value: Any) -> Any:
+    if isinstance(value, bool) or not (isinstance(value, int | float | str) or callable(value)):
+        raise TypeError
+    make_schedule(value)  # a misspelt name is an error here, not at the first update
+    return value
+
+
+def _as_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "int": (_as_int, "a whole number"),
+    "float": (_as_float, "a number"),
+    "bool": (_as_bool, "true or false"),
+    "str": (_as_str, "a text"),
+    "ScheduleLike": (_as_schedule, "a number or a schedule such as 'lin_3e-4'"),
+}
+
+
+def field_names(config: type) -> list[str]:
+    """The hyperparameters of a Config class, in order."""
+    return [field.name for field in dataclasses.fields(config)]
+
+
+def schedule_names(config: type) -> list[str]:
+    """Those that may change with the progress of training."""
+    return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
+
+
+def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[str] = ()) -> Any:
+    """Make a Config from values, each checked against the annotation of its field.
+
+    :param also_known: further names to consider when the nearest name to an unknown one is looked for
+    :raises UnknownArgument: a name that the Config lacks (also a TypeError)
+    :raises UserError: a value of the wrong type or out of range
+    """
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    checked = {}
+    for name, value in values.items():
+        if name not in fields:
+            raise unknown("hyperparameter", name, [*fields, *also_known], UnknownArgument)
+        checked[name] = check_value(name, value, str(fields[name].type))
+    return config(**checked)
+
+
+def check_value(name: str, value: Any, annotation: str) -> Any:
+    """The value in the type of its annotation (`1e3` becomes 1000 for an int), or a UserError naming both."""
+    kinds = [kind.strip() for kind in annotation.split("|")]
+    if value is None and "None" in kinds:
+        return None
+    known = [kind for kind in kinds if kind in _CHECKS]
+    for kind in known:
+        try:
+            return _CHECKS[kind][0](value)
+        except (TypeError, OverflowError):
+            continue
+    if not known:
+        return value  # a field with its own checks (classes, dictionaries)
+    expected = " or ".join([_CHECKS[kind][1] for kind in known] + (["null"] if "None" in kinds else []))
+    raise UserError(f"{name} must be {expected}, not {value!r}")
+
+
+def check_range(
+    config: Any, names: Iterable[str], low: float = float("-inf"), high: float = float("inf"), above: bool = False
+) -> None:
+    """Ask that fields lie in [low, high] (with `above`: in (low, high]); schedules and None are let through.
+
+    :raises UserError: naming the field, its value and the range
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        if (low < value if above else low <= value) and value <= high:
+            continue
+        bounds = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high != float("inf") else "")
+        raise UserError(f"{name} must be {bounds}, not {value!r}")

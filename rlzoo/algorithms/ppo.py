@@ -1,0 +1,169 @@
+"""Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347).
+
+Maximises the clipped surrogate of eq. 7 on several passes over each rollout, with a fitted value function and an
+entropy bonus (eq. 9):
+
+    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) ] - vf_coef (V - R)^2 + ent_coef H,   r = pi(a|s) / pi_old(a|s)
+
+Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm, the value
+function may be clipped as well (off by default), and an update may stop early at a given KL divergence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.buffers.rollout import RolloutBuffer, minibatches
+from rlzoo.core.errors import UserError
+from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.core.returns import explained_variance, gae
+from rlzoo.training.on_policy import on_policy, rollout_values
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    learning_rate: ScheduleLike = 3e-4
+    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
+    batch_size: int = 64  # minibatch size
+    n_epochs: int = 10  # passes over each rollout
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # bias against variance of the advantages (eq. 11)
+    clip_range: ScheduleLike = 0.2  # eps of eq. 7
+    clip_range_vf: ScheduleLike | None = None  # the same for the value function, in units of the return; None is off
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
+    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+
+    def __post_init__(self) -> None:
+        check_range(self, ("n_steps", "n_epochs", "batch_size"), low=1)
+        check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
+        check_range(self, ("clip_range", "clip_range_vf", "target_kl", "max_grad_norm"), low=0, above=True)
+        check_range(self, ("learning_rate", "vf_coef"), low=0)
+        if self.batch_size == 1 and self.normalize_advantage:
+            raise UserError("batch_size must be at least 2 when advantages are normalised (normalize_advantage)")
+
+
+def ppo_loss(
+    policy: Any, batch: dict[str, Any], clip_range: float, clip_range_vf: float | None, config: PPOConfig
+) -> tuple[torch.Tensor, Metrics]:
+    """The negated objective of eq. 9 on one minibatch.
+
+    :param batch: `obs` [batch, ...], `actions` [batch, ...], and per row `advantages, returns, values, log_probs`,
+        the last two under the policy that collected them
+    :return: the scalar loss, and metrics as detached tensors
+    """
+    values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"])
+    advantages = batch["advantages"]
+    if config.normalize_advantage and len(advantages) > 1:
+        std, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (std + 1e-8)
+
+    log_ratio = log_probs - batch["log_probs"]
+    ratio = log_ratio.exp()
+    clipped_ratio = ratio.clamp(1 - clip_range, 1 + clip_range)
+    policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean()  # eq. 7
+
+    values = values.flatten()
+    if clip_range_vf is not None:
+        values = batch["values"] + (values - batch["values"]).clamp(-clip_range_vf, clip_range_vf)
+    value_loss = F.mse_loss(values, batch["returns"])
+
+    # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
+    entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
+    loss = policy_loss + config.vf_coef * value_loss + config.ent_coef * entropy_loss
+
+    with torch.no_grad():
+        metrics = {
+            "loss": loss.detach(),
+            "policy_gradient_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy_loss": entropy_loss.detach(),
+            "approx_kl": (ratio - 1 - log_ratio).mean(),  # http://joschu.net/blog/kl-approx.html, estimator k3
+            "clip_fraction": (ratio != clipped_ratio).float().mean(),
+        }
+    return loss, metrics
+
+
+class PPO(Algorithm):
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    Config = PPOConfig
+    config: PPOConfig
+    loop = on_policy
+    default_log_interval = 1
+
+    def setup_problem(self, n_envs: int) -> str | None:
+        rows, batch_size = self.config.n_steps * n_envs, self.config.batch_size
+        if rows <= batch_size or rows % batch_size == 0:
+            return None  # a smaller rollout is one minibatch
+        fitting = min((size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size))
+        return (
+            f"batch_size {batch_size} does not divide n_steps * n_envs = {self.config.n_steps} * {n_envs} = {rows}, "
+            f"so the last minibatch would be smaller; the nearest that does is {fitting}"
+        )
+
+    def begin_rollout(self) -> None:
+        if self.config.use_sde:
+            self.policy.reset_noise(self.n_envs)
+
+    def act(self, inputs: Inputs) -> Step:
+        if self.config.use_sde and 0 < self.config.sde_sample_freq and inputs.step % self.config.sde_sample_freq == 0:
+            self.policy.reset_noise(self.n_envs)
+        if self.policy.shares_costly_features:  # a second pass through the CNN would cost more than two columns
+            actions, values, log_probs = self.policy.act_with_values(inputs.obs)
+            return Step(actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs})
+        actions = self.policy.act(inputs.obs)
+        return Step(actions, self.to_env_action(actions))
+
+    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
+        learning_rate = self.set_learning_rate(optimizer, clock)
+        clip_range = self.schedule("clip_range", clock)
+        clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
+
+        obs, actions, log_probs, values, next_values = rollout_values(policy, rollout, self.device)
+        advantages, returns = gae(
+            rollout.rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.gae_lambda
+        )
+        batch = {"obs": obs, "actions": actions, "log_probs": log_probs}
+        for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
+            batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
+
+        policy.set_training_mode(True)
+        history: list[Metrics] = []
+        stop = False
+        for _ in range(config.n_epochs):
+            for minibatch in minibatches(batch, config.batch_size, values.size, self.device):
+                loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
+                history.append(metrics)
+                stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
+                if stop:
+                    break
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm)
+                optimizer.step()
+                clock.n_updates += 1
+            if stop:
+                break
+
+        metrics = self.summarise(history, clock)
+        metrics.update(
+            explained_variance=explained_variance(values, returns), learning_rate=learning_rate, clip_range=clip_range
+        )
+        if clip_range_vf is not None:
+            metrics["clip_range_vf"] = clip_range_vf
+        if hasattr(policy, "log_std"):
+            metrics["std"] = policy.log_std.detach().exp().mean()
+        return metrics

@@ -1,0 +1,279 @@
+"""What of an algorithm goes into a checkpoint, and how an agent is made from one.
+
+The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.training.encoding`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.core.errors import CheckpointError, UserError, unknown
+from rlzoo.core.seeding import get_rng_state
+from rlzoo.core.space_json import space_from_json, space_to_json
+from rlzoo.envs.vec_env import env_state
+from rlzoo.networks.registry import policy_name
+from rlzoo.training.checkpoint import Checkpoint, get_system_info, load_module, metadata, read_checkpoint, write_checkpoint
+from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
+
+ARGUMENTS = ("policy_kwargs", "stats_window_size", "tensorboard_log", "verbose", "seed")
+"""Constructor arguments that are saved beside the hyperparameters."""
+
+
+def save(model: Any, path: Any, exclude: Any = None, include: Any = None) -> None:
+    """Write `model` to a path or a file object; see `Algorithm.save`."""
+    left_out = set(exclude or ()) - set(include or ())
+    write_checkpoint(path, to_checkpoint(model, left_out))
+
+
+def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset()) -> Checkpoint:
+    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, callbacks."""
+    weights: dict[str, torch.Tensor] = {}
+    optimizers: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, part in model.state().items():
+        if isinstance(part, nn.Module):
+            weights.update({f"{name}/{key}": value for key, value in part.state_dict().items()})
+        elif isinstance(part, torch.optim.Optimizer):
+            optimizers[name] = part.state_dict()
+        else:
+            others[name] = part.state_dict() if hasattr(part, "state_dict") else part
+    optimizer_tree, optimizer_tensors = pack(optimizers)
+    callbacks = getattr(model, "_callback", None)
+    state = {
+        "clock": {
+            name: getattr(model.clock, name)
+            for name in ("num_timesteps", "total_timesteps", "iteration", "n_updates")
+        },
+        "rng": get_rng_state(),
+        "env_seed": model.restart_seed(),
+        "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
+        "ep_success_buffer": list(model.ep_success_buffer),
+        "callbacks": None if callbacks is None else callbacks.state_dict(),
+        "others": others,
+    }
+    state_tree, state_tensors = pack(state)
+    normalize_tree, normalize_tensors = pack(env_state(model.env) if model.env is not None else model.normalize_state)
+    arguments = {name: getattr(model, name) for name in ARGUMENTS if name not in left_out}
+    hyperparameters = {
+        name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
+    }
+    config = {
+        "hyperparameters": encode_value(hyperparameters),
+        "arguments": encode_value(arguments),
+        "policy": encode_value(policy_name(model.policy_family, model.policy_class)),
+        "observation_space": space_to_json(model.observation_space),
+        "action_space": space_to_json(model.action_space),
+        "n_envs": model.n_envs,
+    }
+    return Checkpoint(
+        metadata=metadata(type(model).__name__, env_id_of(model)),
+        config=config,
+        weights=weights,
+        optimizers={**optimizer_tensors, **{f"state:{key}": value for key, value in state_tensors.items()}},
+        normalize=normalize_tensors,
+        state={"optimizers": optimizer_tree, "state": state_tree, "normalize": normalize_tree},
+    )
+
+
+def env_id_of(model: Any) -> str | None:
+    """The registered id of the environment that the model trains on, where it has one."""
+    env = model.env
+    if env is None:
+        return getattr(model, "_env_id", None)
+    spec = getattr(env, "spec", None)
+    if spec is None:
+        try:
+            spec = env.get_attr("spec", 0)[0]
+        except AttributeError:
+            return None
+    return getattr(spec, "id", None)
+
+
+def load(
+    cls: Any,
+    path: Any,
+    env: Any,
+    device: Any,
+    custom_objects: dict[str, Any] | None,
+    print_system_info: bool,
+    force_reset: bool,
+    trusted_modules: tuple[str, ...],
+    overrides: dict[str, Any],
+) -> Any:
+    """Make an agent from a file; see `Algorithm.load`."""
+    checkpoint = read_checkpoint(path)
+    written_by = checkpoint.metadata.get("algorithm")
+    if written_by != cls.__name__:
+        raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
+    if print_system_info:
+        print("== CURRENT SYSTEM INFO ==")
+        get_system_info()
+        print("== SAVED MODEL SYSTEM INFO ==")
+        print("\n".join(f"- {name}: {value}" for name, value in checkpoint.metadata.items()))
+    custom_objects = custom_objects or {}
+    model = from_config(cls, checkpoint, device, custom_objects, trusted_modules, overrides)
+    _restore(model, checkpoint)
+    if env is not None:
+        model.set_env(env, force_reset)
+    return model
+
+
+def from_config(
+    cls: Any,
+    checkpoint: Checkpoint,
+    device: Any,
+    custom_objects: dict[str, Any],
+    trusted_modules: tuple[str, ...],
+    overrides: dict[str, Any],
+) -> Any:
+    """An agent with the hyperparameters and spaces of a checkpoint, its parameters not yet loaded."""
+    config = checkpoint.config
+    try:
+        known = {**config["hyperparameters"], **config["arguments"]}
+        decoded = {
+            name: decode_value(value, custom_objects, trusted_modules)
+            for name, value in known.items()
+            if name not in custom_objects and name not in overrides
+        }
+        policy = overrides.pop("policy", None) or custom_objects.get(
+            "policy_class", decode_value(config["policy"], custom_objects, trusted_modules)
+        )
+        observation_space = custom_objects.get("observation_space", space_from_json(config["observation_space"]))
+        action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
+        n_envs = int(config["n_envs"])
+    except (KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"config.json of the model file is damaged: {error!r}") from None
+    replaced = {name: value for name, value in custom_objects.items() if name in known or name in field_names(cls.Config)}
+    model = cls(policy, None, **{**decoded, **replaced, **overrides, "device": device})
+    model._set_spaces(observation_space, action_space)
+    model.n_envs = n_envs
+    seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
+    model._setup_model()
+    model.seed = seed
+    return model
+
+
+def _restore(model: Any, checkpoint: Checkpoint) -> None:
+    """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
+    try:
+        state = unpack(
+            checkpoint.state["state"],
+            {key[6:]: value for key, value in checkpoint.optimizers.items() if key.startswith("state:")},
+        )
+        optimizers = unpack(
+            checkpoint.state["optimizers"],
+            {key: value for key, value in checkpoint.optimizers.items() if not key.startswith("state:")},
+        )
+        model.normalize_state = unpack(checkpoint.state["normalize"], dict(checkpoint.normalize))
+        clock = state["clock"]
+        model.clock.num_timesteps, model.clock.total_timesteps = clock["num_timesteps"], clock["total_timesteps"]
+        model.clock.iteration, model.clock.n_updates = clock["iteration"], clock["n_updates"]
+        model.ep_info_buffer.extend(state["ep_info_buffer"])
+        model.ep_success_buffer.extend(state["ep_success_buffer"])
+        model._resume = {"rng": state["rng"], "env_seed": state["env_seed"]}
+        model._callback_states = state["callbacks"]
+        others = state["others"]
+    except (KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"state.json of the model file is damaged: {error!r}") from None
+    model._env_id = checkpoint.metadata.get("env_id")
+    for name, part in model.state().items():
+        if isinstance(part, nn.Module):
+            load_module(part, checkpoint.weights, f"{name}/")
+        elif isinstance(part, torch.optim.Optimizer):
+            _load_optimizer(part, optimizers.get(name), name)
+        elif hasattr(part, "load_state_dict"):
+            part.load_state_dict(others[name])
+        else:
+            part.copy_(others[name])
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> None:
+    if state is None:
+        raise CheckpointError(f"the model file lacks the state of {name}")
+    shapes = [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
+    try:
+        optimizer.load_state_dict(state)
+        loaded = optimizer.state_dict()["state"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"the state of {name} in the model file does not fit: {error}") from None
+    for index, entry in loaded.items():
+        for key, value in entry.items():
+            if isinstance(value, torch.Tensor) and value.dim() and value.shape != shapes[index]:
+                raise CheckpointError(
+                    f"the state of {name} in the model file does not fit: {key} of parameter {index} is "
+                    f"{tuple(value.shape)}, not {tuple(shapes[index])}"
+                )
+
+
+def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
+    """State dicts of the modules and optimisers of a model, by name."""
+    parts = model.state().items()
+    return {name: part.state_dict() for name, part in parts if isinstance(part, nn.Module | torch.optim.Optimizer)}
+
+
+def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
+    """Take parameters from a file, a nested dict or a flat one; see `Algorithm.set_parameters`."""
+    if not isinstance(source, dict):
+        checkpoint = read_checkpoint(source)
+        source = {}
+        for name, value in checkpoint.weights.items():
+            part, _, key = name.partition("/")
+            source.setdefault(part, {})[key] = value
+        optimizers = unpack(
+            checkpoint.state["optimizers"],
+            {key: value for key, value in checkpoint.optimizers.items() if not key.startswith("state:")},
+        )
+        source.update(optimizers)
+    parts = {name: part for name, part in model.state().items() if isinstance(part, nn.Module | torch.optim.Optimizer)}
+    if source and not any(isinstance(value, dict) for value in source.values()):
+        source = _nested(source, parts)
+        optional = {name for name, part in parts.items() if isinstance(part, torch.optim.Optimizer)}
+    else:
+        optional = set()
+    for name in source:
+        if name not in parts:
+            raise unknown("part of the model", name, parts)
+    if exact_match and (missing := parts.keys() - source.keys() - optional):
+        raise UserError(f"parameters of {sorted(missing)[0]!r} are missing; with exact_match=False the rest is set")
+    for name, values in source.items():
+        part = parts[name]
+        if isinstance(part, torch.optim.Optimizer):
+            _load_optimizer(part, values, name)
+        else:
+            _set_module(part, name, values, exact_match)
+
+
+def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Sort flat parameter names (with or without the name of their module before a dot) into their modules."""
+    modules = {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
+    nested: dict[str, dict[str, Any]] = {}
+    known = {name: part.state_dict().keys() for name, part in modules.items()}
+    for full_name, value in flat.items():
+        for name, keys in known.items():
+            key = full_name.removeprefix(f"{name}.").removeprefix(f"{name}/")
+            if key in keys:
+                nested.setdefault(name, {})[key] = value
+                break
+        else:
+            raise unknown("parameter", full_name, [key for keys in known.values() for key in keys])
+    return nested
+
+
+def _set_module(module: nn.Module, name: str, values: dict[str, Any], exact_match: bool) -> None:
+    current = module.state_dict()
+    for key in values:
+        if key not in current:
+            raise unknown(f"parameter of {name}", key, current)
+    if exact_match and (missing := current.keys() - values.keys()):
+        raise UserError(f"parameter {sorted(missing)[0]!r} of {name} is missing; with exact_match=False the rest is set")
+    for key, value in values.items():
+        tensor = torch.as_tensor(np.asarray(value) if not isinstance(value, torch.Tensor) else value)
+        if tensor.shape != current[key].shape:
+            raise UserError(f"parameter {key!r} of {name} is {tuple(current[key].shape)}, not {tuple(tensor.shape)}")
+        with torch.no_grad():
+            current[key].copy_(tensor)

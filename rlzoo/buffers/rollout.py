@@ -1,0 +1,143 @@
+"""The experience of one rollout: preallocated columns, written in place, read once per update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.interaction import Step
+
+Obs = Any  # a tensor or array [..., *shape], or a dict of them
+
+
+def map_obs(function: Callable[..., Any], *observations: Obs) -> Obs:
+    """Apply `function` to an observation, or to each entry of a dict observation."""
+    first = observations[0]
+    if isinstance(first, dict):
+        return {key: function(*(obs[key] for obs in observations)) for key in first}
+    return function(*observations)
+
+
+def _stored_dtype(dtype: Any) -> Any:
+    """Floating-point observations are kept in single precision, the precision of the networks."""
+    return np.float32 if np.issubdtype(dtype, np.floating) else dtype
+
+
+class RolloutBuffer:
+    """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
+
+    A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with the column.
+    The columns given by `Step.extra` are allocated when they first appear.
+    """
+
+    def __init__(self, n_steps: int, n_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+        self.n_steps, self.n_envs = n_steps, n_envs
+        if isinstance(observation_space, spaces.Dict):
+            self.observations: Obs = {key: self._obs_column(space) for key, space in observation_space.spaces.items()}
+        else:
+            self.observations = self._obs_column(observation_space)
+        shared = map_obs(torch.from_numpy, self.observations)
+        self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
+        self._obs_writers = [map_obs(lambda column, t=t: column[t], self.observations) for t in range(n_steps + 1)]
+        action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
+        self.actions = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
+        self.rewards = np.zeros((n_steps, n_envs), np.float32)
+        self.terminated = np.zeros((n_steps, n_envs), bool)
+        self.truncated = np.zeros((n_steps, n_envs), bool)
+        self.episode_starts = np.zeros((n_steps, n_envs), bool)
+        self.extra: dict[str, torch.Tensor] = {}
+        self._finals: list[tuple[int, int, Obs]] = []
+
+    def _obs_column(self, space: spaces.Space) -> np.ndarray:
+        shape = space.shape if space.shape is not None else ()
+        return np.zeros((self.n_steps + 1, self.n_envs, *shape), _stored_dtype(space.dtype))
+
+    def start(self, obs: Obs) -> None:
+        """Begin a new rollout with the observations that the environments show now."""
+        self._finals.clear()
+        self._write_obs(0, obs)
+
+    def _write_obs(self, t: int, obs: Obs) -> None:
+        row = self._obs_writers[t]
+        if isinstance(row, dict):
+            for key, target in row.items():
+                target[...] = obs[key]
+        else:
+            row[...] = obs
+
+    def add(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
+        """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
+        self.actions[t] = step.action
+        self.rewards[t] = result.rewards
+        self.terminated[t] = result.terminated
+        self.truncated[t] = result.truncated
+        self.episode_starts[t] = episode_start
+        self._write_obs(t + 1, result.obs)
+        for name, value in step.extra.items():
+            if name not in self.extra:
+                self.extra[name] = torch.zeros((self.n_steps, *value.shape), dtype=value.dtype, device=value.device)
+            self.extra[name][t] = value
+        if len(result.ended):
+            for row, env in enumerate(result.ended):
+                if result.truncated[env] and not result.terminated[env]:
+                    self._finals.append((t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs)))
+
+    def finals(self) -> tuple[Obs, tuple[np.ndarray, np.ndarray]] | None:
+        """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None without any."""
+        if not self._finals:
+            return None
+        steps, envs, rows = zip(*self._finals, strict=True)
+        stacked = map_obs(lambda *parts: np.stack(parts).astype(_stored_dtype(parts[0].dtype), copy=False), *rows)
+        return stacked, (np.array(steps), np.array(envs))
+
+    def flat_obs(self, device: torch.device) -> Obs:
+        """Observations that were acted on, [n_steps * n_envs, ...]."""
+        return map_obs(lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device), self.observations)
+
+    def flat_actions(self, device: torch.device) -> torch.Tensor:
+        """Actions that were taken, [n_steps * n_envs, ...]."""
+        return torch.from_numpy(self.actions.reshape(-1, *self.actions.shape[2:])).to(device)
+
+    def last_obs(self) -> Obs:
+        """Observations after the last step, [n_envs, ...], sharing memory with the buffer."""
+        return self._obs_writers[-1]
+
+    def check_finite(self, steps_before: int) -> None:
+        """Raise `EnvironmentFailed` when an environment returned NaN or infinity, naming it and the step.
+
+        :param steps_before: steps that each environment had taken before this rollout
+        """
+        columns = {"reward": self.rewards}
+        named = self.observations if isinstance(self.observations, dict) else {"observation": self.observations}
+        columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
+        for name, column in columns.items():
+            if np.isfinite(column.sum(dtype=np.float64)):
+                continue
+            bad = np.argwhere(~np.isfinite(column.reshape(len(column), self.n_envs, -1)))
+            if len(bad):
+                t, env, entry = (int(index) for index in bad[0])
+                # row t + 1 of the observations came out of step t, as did row t of the rewards
+                step = steps_before + t + (name == "reward")
+                value = column.reshape(len(column), self.n_envs, -1)[t, env, entry]
+                raise EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
+
+
+def minibatches(
+    columns: dict[str, Obs], batch_size: int, n_rows: int, device: torch.device
+) -> Iterator[dict[str, Obs]]:
+    """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
+
+    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its terms.
+    """
+    if batch_size >= n_rows:
+        yield columns
+        return
+    order = torch.randperm(n_rows, device=device)
+    for start in range(0, n_rows, batch_size):
+        rows = order[start : start + batch_size]
+        yield {name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()}
