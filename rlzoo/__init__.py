@@ -1,6 +1,6 @@
 """rlzoo: a training zoo for reinforcement learning.
 
-Everything public is importable from here and is loaded when it is first asked for, so that `import rlzoo` is cheap
+Everything public is importable from here and is loaded when it is first asked for: `import rlzoo` is cheap
 and imports neither torch nor gymnasium.
 
 >>> from rlzoo import PPO
@@ -36,7 +36,6 @@ _MODULES = {
     ),
     "rlzoo.core.seeding": "set_random_seed",
     "rlzoo.core.spaces": "is_image_space",
-    "rlzoo.core.system_info": "get_system_info",
     "rlzoo.distributions": (
         "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
         " MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution"
@@ -86,6 +85,7 @@ _MODULES = {
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
+    "rlzoo.training.checkpoint": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
 }
 

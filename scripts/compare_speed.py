@@ -6,7 +6,7 @@
 
 Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters,
 number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
-the figures. A training case is the time inside `learn()`: neither imports nor the construction of environments
+the figures. A training case is the time inside `learn()`: neither imports nor building environments
 count, and each side uses the vector environment that it picks by itself. A cold case is the wall time of a
 whole command. Prints one JSON line per run and a Markdown table at the end.
 """

@@ -124,6 +124,8 @@ def wrong_imports(path: str, source: str) -> Iterator[str]:
         parts = name.split(".")
         if parts[0] != "rlzoo" or parts[1:] == ["__version__"]:
             continue
+        if parts == ["rlzoo"] and LEVEL[own] >= LEVEL["experiment"]:
+            continue  # a user's file may name anything public: it is looked up in the lazy table
         other = parts[1] if len(parts) > 1 else ""
         if other not in LEVEL:
             yield f"{path}:{line}: {name} goes through the lazy package root; name the module that has it"
@@ -164,12 +166,16 @@ def unsafe_calls(path: str, source: str) -> Iterator[str]:
 
 
 def safe_loaders(tree: ast.AST) -> set[str]:
-    """Names of SafeLoader and of the classes in this file that derive from it directly."""
+    """SafeLoader, names that stand for it in this file, and the classes that derive from either."""
     safe = {"SafeLoader", "CSafeLoader"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.bases:
             if all(ast.unparse(base).split(".")[-1] in safe for base in node.bases):
                 safe.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            named = set(re.findall(r"\w*Loader\b", ast.unparse(node.value)))
+            if named and named <= safe:
+                safe |= {ast.unparse(target) for target in getattr(node, "targets", None) or [node.target]}
     return safe
 
 
@@ -254,6 +260,7 @@ BAD = [
     (unsafe_calls, "cli/a.py", "import yaml\nyaml.load(f, Loader=yaml.UnsafeLoader)"),
     (unsafe_calls, "cli/a.py", "from yaml import load, FullLoader\nload(f, FullLoader)"),
     (unsafe_calls, "cli/a.py", "class Mine(yaml.Loader): ...\nyaml.load(f, Loader=Mine)"),
+    (unsafe_calls, "cli/a.py", "Base = yaml.FullLoader\nclass Mine(Base): ...\nyaml.load(f, Mine)"),
     (unsafe_calls, "cli/a.py", "from os import system as s\ns('ls')"),
     (unsafe_calls, "cli/a.py", "import subprocess\nsubprocess.run('ls', shell=True)"),
     (too_long, "cli/a.py", "x = 1\n" * 401),
@@ -268,10 +275,12 @@ BAD = [
 GOOD = [
     (wrong_imports, "envs/a.py", "from rlzoo.core.errors import UserError\nfrom .vec_env import VecEnv"),
     (wrong_imports, "cli/a.py", "from rlzoo import __version__\nfrom rlzoo.experiment import train"),
+    (wrong_imports, "experiment/a.py", "import rlzoo"),
     (heavy_config, "envs/a.py", "import torch"),
     (unsafe_calls, "envs/subproc.py", "import cloudpickle\ncloudpickle.loads(b)"),
     (unsafe_calls, "cli/a.py", "policy.eval()\nimport torch\ntorch.load(f, weights_only=True)"),
     (unsafe_calls, "cli/a.py", "class Mine(yaml.SafeLoader): ...\nyaml.load(f, Loader=Mine)"),
+    (unsafe_calls, "cli/a.py", "B: Any = yaml.CSafeLoader\nclass Mine(B): ...\nyaml.load(f, Mine)"),
     (too_long, "cli/a.py", '"""Doc\n' + "text\n" * 400 + '"""\n' + "# note\n\n" * 400 + "x = 1\n" * 400),
     (too_long, "cli/a.py", "def build_parser():\n" + "    x = 1\n" * 80),
     (too_long, "cli/a.py", "def update():\n" + "    x = 1\n" * 99),
