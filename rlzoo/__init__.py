@@ -85,7 +85,7 @@ _MODULES = {
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
-    "rlzoo.training.checkpoint": "get_system_info",
+    "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
 }
 

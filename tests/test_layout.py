@@ -120,17 +120,32 @@ def wrong_imports(path: str, source: str) -> Iterator[str]:
     if own not in LEVEL:
         yield f"{path}: {own}/ is no layer of the design"
         return
-    for line, name in imported(path, ast.parse(source)):
+    tree = ast.parse(source)
+    for line, name in imported(path, tree):
         parts = name.split(".")
         if parts[0] != "rlzoo" or parts[1:] == ["__version__"]:
             continue
-        if parts == ["rlzoo"] and LEVEL[own] >= LEVEL["experiment"]:
-            continue  # a user's file may name anything public: it is looked up in the lazy table
+        if parts == ["rlzoo"]:
+            # Facts such as __version__ are no dependency. From experiment on, a user's file may name anything
+            # public, and the lazy table is where it is looked up.
+            if LEVEL[own] >= LEVEL["experiment"] or not lazy_lookups(tree):
+                continue
         other = parts[1] if len(parts) > 1 else ""
         if other not in LEVEL:
             yield f"{path}:{line}: {name} goes through the lazy package root; name the module that has it"
         elif other != own and LEVEL[other] >= LEVEL[own]:
             yield f"{path}:{line}: {own}/ may not import {name}"
+
+
+def lazy_lookups(tree: ast.AST) -> list[ast.Name]:
+    """Uses of the name `rlzoo` other than `rlzoo.__something__`."""
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    facts = {id(node.value) for node in attributes if node.attr.startswith("__") and node.attr.endswith("__")}
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "rlzoo" and id(node) not in facts
+    ]
 
 
 def heavy_config(path: str, source: str) -> Iterator[str]:
@@ -244,7 +259,8 @@ BAD = [
     (wrong_imports, "training/a.py", "def f():\n    from rlzoo.algorithms.base import Algorithm"),
     (wrong_imports, "training/a.py", "importlib.import_module('rlzoo.algorithms.ppo')"),
     (wrong_imports, "training/a.py", "from rlzoo import PPO"),
-    (wrong_imports, "training/a.py", "import rlzoo"),
+    (wrong_imports, "training/a.py", "import rlzoo\nrlzoo.PPO"),
+    (wrong_imports, "training/a.py", "import rlzoo\ngetattr(rlzoo, name)"),
     (wrong_imports, "hub/a.py", "from rlzoo.report import curves"),
     (wrong_imports, "extras/a.py", "x = 1"),
     (heavy_config, "config/a.py", "def f():\n    import torch.nn as nn"),
@@ -275,7 +291,8 @@ BAD = [
 GOOD = [
     (wrong_imports, "envs/a.py", "from rlzoo.core.errors import UserError\nfrom .vec_env import VecEnv"),
     (wrong_imports, "cli/a.py", "from rlzoo import __version__\nfrom rlzoo.experiment import train"),
-    (wrong_imports, "experiment/a.py", "import rlzoo"),
+    (wrong_imports, "core/a.py", "import rlzoo\nrlzoo.__version__"),
+    (wrong_imports, "experiment/a.py", "import rlzoo\ngetattr(rlzoo, name)"),
     (heavy_config, "envs/a.py", "import torch"),
     (unsafe_calls, "envs/subproc.py", "import cloudpickle\ncloudpickle.loads(b)"),
     (unsafe_calls, "cli/a.py", "policy.eval()\nimport torch\ntorch.load(f, weights_only=True)"),
