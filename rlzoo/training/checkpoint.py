@@ -1,0 +1,432 @@
+"""The file format of agents: one zip without executable content.
+
+    metadata.json            format version, algorithm, environment id, versions, platform, git commit, date
+    config.json              hyperparameters, spaces, policy (see `rlzoo.training.encoding`)
+    weights.safetensors      parameters and buffers of the networks
+    optimizers.safetensors   tensors of the optimisers' state
+    normalize.safetensors    statistics of VecNormalize
+    state.json               counters and random generators
+
+Reading trusts nothing: sizes are checked before anything is unpacked, contents against their checksums,
+nothing is written to the disk and nothing is unpickled. Whatever is wrong with a file is one
+`CheckpointError`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, cast
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
+from rlzoo.core.system_info import get_system_info as get_system_info
+from rlzoo.core.system_info import git_commit, versions
+
+FORMAT_VERSION = 1
+MAX_DEPTH = 64
+"""Levels of nesting in the JSON members."""
+
+Json: TypeAlias = dict[str, Any]
+Tensors: TypeAlias = dict[str, torch.Tensor]
+PathOrFile: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+_JSON = {"metadata": "metadata.json", "config": "config.json", "state": "state.json"}
+_TENSORS = {name: f"{name}.safetensors" for name in ("weights", "optimizers", "normalize")}
+_MEMBERS = {*_JSON.values(), *_TENSORS.values()}
+
+
+@dataclass
+class Checkpoint:
+    """The contents of a model file; `read_checkpoint` gives tensors everywhere."""
+
+    metadata: Json
+    config: Json
+    weights: Mapping[str, torch.Tensor]
+    optimizers: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    normalize: Mapping[str, torch.Tensor | np.ndarray[Any, Any]] = field(default_factory=dict)
+    state: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a model file may ask for; more is refused before it is read."""
+
+    total_bytes: int = 8 * 2**30  # all members, unpacked
+    json_bytes: int = 64 * 2**20  # each JSON member, unpacked
+    ratio: int = 200  # unpacked to packed size of a member over 1 MB
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class ForeignCheckpoint(CheckpointError):
+    """A model file of another program.
+
+    :param kind: "stable-baselines3", "stable-baselines", "torch" or "pickle"
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class MissingCheckpoint(CheckpointError, FileNotFoundError):
+    """There is no such file."""
+
+
+def metadata(algorithm: str, env_id: str | None) -> Json:
+    """What a file says about its origin."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "algorithm": algorithm,
+        "env_id": env_id,
+        "versions": dict(versions()),
+        "platform": platform.platform(),
+        "git_commit": git_commit(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+# Writing
+
+
+def write_checkpoint(path: PathOrFile, checkpoint: Checkpoint) -> None:
+    """Write a model file, whole or not at all.
+
+    :param path: a path (`.zip` is appended when it has no suffix; missing folders are made), or a binary
+        file object
+    :raises RunFailed: the disk is full or the folder not writable; a previous file is intact
+    """
+    content = _to_zip(checkpoint)
+    if not isinstance(path, str | os.PathLike):
+        _write_to(path, content)
+        return
+    with atomic_write(with_suffix(path), size=len(content)) as file:
+        file.write(content)
+
+
+def with_suffix(path: str | os.PathLike[str]) -> Path:
+    """The path that `write_checkpoint` writes to."""
+    path = Path(path)
+    if not path.name:
+        raise UserError(f"{str(path)!r} is no name for a model file")
+    return path if path.suffix else path.with_name(f"{path.name}.zip")
+
+
+def _write_to(file: BinaryIO, content: memoryview) -> None:
+    try:
+        file.write(content)
+    except OSError as error:
+        raise RunFailed(f"cannot write the model file: {error.strerror or error}") from error
+    except (AttributeError, TypeError):
+        raise UserError(
+            f"a model is saved to a path or to a file opened for binary writing, not {file!r}"
+        ) from None
+
+
+def _to_zip(checkpoint: Checkpoint) -> memoryview:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, member in _JSON.items():
+            text = json.dumps(getattr(checkpoint, name), allow_nan=False, separators=(",", ":"))
+            archive.writestr(member, text, zipfile.ZIP_DEFLATED, 1)
+        for name, member in _TENSORS.items():
+            archive.writestr(member, _to_bytes(getattr(checkpoint, name)), zipfile.ZIP_STORED)
+    return buffer.getbuffer()
+
+
+def _to_bytes(tensors: Mapping[str, torch.Tensor | np.ndarray[Any, Any]]) -> bytes:
+    """Safetensors, which wants each tensor contiguous on the CPU and no two of them in the same memory."""
+    plain: Tensors = {}
+    seen: set[int] = set()
+    for name, value in tensors.items():
+        tensor = torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value.detach()
+        tensor = tensor.cpu().contiguous()
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() in seen or storage.nbytes() != tensor.numel() * tensor.element_size():
+            tensor = tensor.clone()
+        seen.add(storage.data_ptr())
+        plain[name] = tensor
+    return safetensors.torch.save(plain)
+
+
+# Reading
+
+
+def read_checkpoint(path: PathOrFile, limits: Limits = DEFAULT_LIMITS) -> Checkpoint:
+    """Read a model file; nothing in it is executed and nothing is written to the disk.
+
+    :param path: a path (also without its `.zip`), or a binary file object
+    :raises CheckpointError: the file is missing, damaged, foreign, or asks for more than the limits
+    """
+    if isinstance(path, str | os.PathLike):
+        found = find_checkpoint(path)
+        try:
+            opened = found.open("rb")
+        except OSError as error:
+            raise CheckpointError(f"cannot read {found}: {error.strerror}") from None
+        with opened:
+            return _read(opened, str(found), limits)
+    if not hasattr(path, "read"):
+        raise UserError(f"a model is loaded from a path or a file opened for binary reading, not {path!r}")
+    return _read(_seekable(path), str(getattr(path, "name", "the file object")), limits)
+
+
+def find_checkpoint(path: str | os.PathLike[str]) -> Path:
+    """The existing file that a path means, with or without `.zip`.
+
+    :raises MissingCheckpoint: there is none; the nearest name in the same folder is suggested
+    """
+    path = Path(path)
+    for candidate in (path, path.with_name(f"{path.name}.zip")) if path.name else ():
+        if candidate.is_file():
+            return candidate
+    if path.is_dir():
+        raise MissingCheckpoint(f"{path} is a folder, not a model file")
+    names = [other.name for other in path.parent.glob("*.zip")] if path.parent.is_dir() else []
+    match = nearest(f"{path.name}.zip" if not path.suffix else path.name, names)
+    hint = f"; did you mean {str(path.with_name(match))!r}?" if match else ""
+    raise MissingCheckpoint(f"there is no model file {str(path)!r}{hint}")
+
+
+def _seekable(file: BinaryIO) -> BinaryIO:
+    if hasattr(file, "seekable") and file.seekable():
+        return file
+    content = file.read()
+    if not isinstance(content, bytes):
+        raise UserError("a model is loaded from a file opened for binary reading, not for text")
+    return io.BytesIO(content)
+
+
+# What zipfile, json, safetensors and torch raise on bytes that are not what they should be.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, SafetensorError, RuntimeError,
+    ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError,
+)  # fmt: skip
+
+
+def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
+    try:
+        _refuse_foreign_start(file, name)
+        with zipfile.ZipFile(file) as archive:
+            members = _check_members(archive, limits)
+            info = _read_json(archive, members, "metadata.json")
+            _check_version(info)
+            if wrong := _MEMBERS ^ members.keys():
+                first = min(wrong)
+                raise CheckpointError(
+                    f"{first} is missing" if first in _MEMBERS else f"{first[:80]!r} does not belong in it"
+                )
+            config, state = (_read_json(archive, members, _JSON[part]) for part in ("config", "state"))
+            tensors = {part: _read_tensors(archive, members, member) for part, member in _TENSORS.items()}
+    except ForeignCheckpoint as error:
+        raise ForeignCheckpoint(f"{name} is {error}", error.kind) from None
+    except CheckpointError as error:
+        raise CheckpointError(f"{name} is no intact model file: {error}") from None
+    except _DAMAGE as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise CheckpointError(f"{name} is no intact model file: {reason}") from None
+    return Checkpoint(info, config, tensors["weights"], tensors["optimizers"], tensors["normalize"], state)
+
+
+def _refuse_foreign_start(file: BinaryIO) -> None:
+    """Name what is no zip by its first bytes; a zip is looked into later."""
+    file.seek(0)
+    start = file.read(64)
+    if not isinstance(start, bytes):
+        raise CheckpointError("it was opened for text, not for binary reading")
+    if not start:
+        raise CheckpointError("it is empty")
+    if start[0] == 0x80 and len(start) > 1 and start[1] <= 5:
+        raise ForeignCheckpoint(
+            "a pickle (an agent of Stable Baselines 2.7 or older, or of cloudpickle); "
+            "pickles are never loaded, they can execute anything",
+            "pickle",
+        )
+    if start.startswith(b"version https://git-lfs"):
+        raise CheckpointError("it is a Git LFS pointer, the file itself was not downloaded")
+    if start.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+        raise CheckpointError("it is a web page, so the download went wrong")
+
+
+def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:
+    """The members by name, after everything that can be checked without unpacking."""
+    infos = archive.infolist()
+    members = {info.filename: info for info in infos}
+    _refuse_foreign_members(members.keys())
+    if len(members) != len(infos):
+        raise CheckpointError("a member is there twice")
+    for name, info in members.items():
+        if "/" in name or "\\" in name or ".." in name or info.is_dir():
+            raise CheckpointError(f"a member is a path: {name[:80]!r}")
+        if (info.external_attr >> 16) & 0o170000 not in (0, 0o100000):
+            raise CheckpointError(f"{name} is a link or a device")
+        if info.flag_bits & 0x1:
+            raise CheckpointError(f"{name} is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise CheckpointError(f"{name} is compressed in an unknown way")
+        if info.file_size > 1e6 and info.file_size > limits.ratio * info.compress_size:
+            raise CheckpointError(f"{name} unpacks to {info.file_size} bytes from {info.compress_size}")
+        if name in _JSON.values() and info.file_size > limits.json_bytes:
+            raise CheckpointError(f"{name} is larger than {limits.json_bytes} bytes")
+    if sum(info.file_size for info in infos) > limits.total_bytes:
+        raise CheckpointError(f"it unpacks to more than {limits.total_bytes} bytes")
+    return members
+
+
+def _refuse_foreign_members(names: Any) -> None:
+    if "_stable_baselines3_version" in names or {"data", "policy.pth"} <= names:
+        raise ForeignCheckpoint(
+            "a Stable-Baselines3 file; it holds pickles, so it is not loaded as it is", "stable-baselines3"
+        )
+    if "data" in names and names & {"parameters", "parameter_list"}:
+        raise ForeignCheckpoint("a Stable Baselines 2 file; its pickles are not loaded", "stable-baselines")
+    if any(name == "data.pkl" or name.endswith("/data.pkl") for name in names):
+        raise ForeignCheckpoint("a PyTorch file (torch.save), not a model file of rlzoo", "torch")
+
+
+def _check_version(info: Json) -> None:
+    version = info.get("format_version")
+    if type(version) is not int or version < 1 or not isinstance(info.get("algorithm"), str):
+        raise CheckpointError("metadata.json does not say which format and algorithm it is")
+    if version > FORMAT_VERSION:
+        written = info.get("versions")
+        by = f"rlzoo {str(written.get('rlzoo'))[:20]}" if isinstance(written, dict) else "a newer rlzoo"
+        raise CheckpointError(
+            f"it has format {version}, written by {by}; this rlzoo reads up to {FORMAT_VERSION}: upgrade it"
+        )
+
+
+def _content(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> bytes:
+    if name not in members:
+        raise CheckpointError(f"{name} is missing")
+    with archive.open(members[name]) as member:  # checks the CRC at the end of the data
+        content = member.read(members[name].file_size)
+        if len(content) != members[name].file_size or member.read(1):
+            raise CheckpointError(f"{name} is not of its declared size")
+    return content
+
+
+def _read_json(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Json:
+    try:
+        tree = json.loads(
+            _content(archive, members, name),
+            parse_constant=_refuse_number,
+            parse_float=_finite,
+            object_pairs_hook=_without_duplicates,
+        )
+    except RecursionError:
+        raise CheckpointError(f"{name} is nested too deeply") from None
+    if not isinstance(tree, dict):
+        raise CheckpointError(f"{name} is no JSON object")
+    level: list[Any] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return tree
+    raise CheckpointError(f"{name} is nested too deeply")
+
+
+def _refuse_number(text: str) -> Any:
+    raise CheckpointError(f"{text[:20]} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if abs(number) != float("inf") else _refuse_number(text)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> Json:
+    tree = dict(pairs)
+    if len(tree) != len(pairs):
+        raise CheckpointError("a JSON object has the same key twice")
+    return tree
+
+
+def _read_tensors(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Tensors:
+    return safetensors.torch.load(_content(archive, members, name))
+
+
+# Into modules and optimisers
+
+
+def load_module(module: nn.Module, tensors: Mapping[str, torch.Tensor], prefix: str = "") -> None:
+    """Copy the tensors whose names start with `prefix` into a module, all or none of them.
+
+    :raises CheckpointError: a parameter is missing, unknown, or of another shape or kind; it is named
+    """
+    given = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    own = module.state_dict()
+    if missing := [name for name in own if name not in given]:
+        raise CheckpointError(f"the parameter {prefix}{missing[0]} is not in the model file")
+    for name, value in given.items():
+        if name not in own:
+            raise CheckpointError(
+                f"the model file holds the parameter {prefix}{name}, which the network lacks"
+            )
+        check_fits(f"{prefix}{name}", value, own[name])
+    module.load_state_dict(given)
+
+
+def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
+    """Whether a tensor of a file can take the place of `own`.
+
+    :raises CheckpointError: another shape or kind of number; names the tensor, what is expected and what
+        was found
+    """
+    if value.shape != own.shape:
+        expected, found = tuple(own.shape), tuple(value.shape)
+        raise CheckpointError(f"{name} has shape {expected} in the network, but {found} in the model file")
+    if value.dtype != own.dtype and not (value.is_floating_point() and own.is_floating_point()):
+        raise CheckpointError(f"{name} is {own.dtype} in the network, but {value.dtype} in the model file")
+
+
+_OF_THIS_MACHINE = ("foreach", "fused", "capturable")
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> None:
+    """Give an optimiser the state dict of a file, after checking that it fits the parameters.
+
+    Which kernels it uses (`foreach`, `fused`, `capturable`) stays its own: the file may come from a GPU.
+
+    :raises CheckpointError: another number of parameters, or a state of another shape; both are named
+    """
+    try:
+        groups = [
+            {**saved, **{key: own[key] for key in _OF_THIS_MACHINE if key in own}}
+            for own, saved in zip(optimizer.param_groups, state["param_groups"], strict=True)
+        ]
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        indices = [
+            index for group in groups for index in group["params"] if not isinstance(index, torch.Tensor)
+        ]
+        for index, parameter in zip(indices, parameters, strict=True):
+            for key, value in state["state"].get(index, {}).items():
+                if isinstance(value, torch.Tensor) and value.dim():
+                    check_fits(f"{key} of parameter {index} of {name}", value, parameter)
+        optimizer.load_state_dict({"state": state["state"], "param_groups": cast(Any, groups)})
+    except CheckpointError:
+        raise
+    except _DAMAGE as error:
+        raise CheckpointError(f"the state of {name} does not fit the model: {error}") from None
