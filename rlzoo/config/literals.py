@@ -84,7 +84,7 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `values` with `overrides` on top; dictionaries merge too, except those that name a wrapper."""
+    """A copy of `values` with `overrides` on top; dictionaries merge, except those naming a wrapper."""
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)
@@ -96,7 +96,7 @@ def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
 def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the texts in an entry of a hyperparameter file stand for.
 
-    `"dict(...)"` and quoted brackets become values; `nn.ReLU` and the other names of the table become `Name`s,
+    `"dict(...)"` and quoted brackets become values, `nn.ReLU` and the other names of the table `Name`s,
     and so does any dotted path under one of the `CLASS_KEYS`. The entry itself is left as it was.
     """
     return {key: _interpret(str(key), value) for key, value in values.items()}

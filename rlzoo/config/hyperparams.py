@@ -1,0 +1,189 @@
+"""Hyperparameter files: `hyperparams/<algo>.yml`, or one's own YAML or Python file.
+
+A file maps environment ids to entries. The entry for an environment is the one of its id, else the one of another
+version of it, else that of its family (`atari`), else `default`. A file that holds hyperparameters and no ids, such
+as the config.yml of a run, is one entry for every environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rlzoo.config import catalog
+from rlzoo.config.env_ids import bare_id, env_family, is_atari, other_version
+from rlzoo.config.literals import interpret, merge
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError, nearest
+
+__all__ = [
+    "ZOO_KEYS",
+    "HyperparamsFile",
+    "ResolvedHyperparams",
+    "env_family",
+    "hyperparams_folder",
+    "is_atari",
+    "load_file",
+    "lookup",
+    "merge",
+    "shipped_file",
+]
+
+ZOO_KEYS = (
+    "n_timesteps",
+    "n_envs",
+    "normalize",
+    "normalize_kwargs",
+    "frame_stack",
+    "env_wrapper",
+    "vec_env_wrapper",
+    "callback",
+    "monitor_kwargs",
+    "env_kwargs",
+    "eval_env_kwargs",
+)
+"""Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own hyperparameters."""
+
+WHOLE_FILE = "(whole file)"
+
+
+@dataclass(frozen=True)
+class HyperparamsFile:
+    """Entries by environment id (or `atari`, `default`, `WHOLE_FILE`), with `label` naming the file in messages."""
+
+    label: str
+    entries: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ResolvedHyperparams:
+    """The hyperparameters of one algorithm on one environment, and where each came from."""
+
+    values: dict[str, Any]
+    sources: dict[str, str]  # key -> "hyperparams/ppo.yml: CartPole-v1"
+    entry: str  # "CartPole-v1", "atari", "default", ...
+
+    def override(self, overrides: Mapping[str, Any], source: str = "-params") -> ResolvedHyperparams:
+        """A copy with other values on top; where dictionaries merge, both sources are named."""
+        values = merge(self.values, overrides)
+        sources = dict(self.sources)
+        for key, value in overrides.items():
+            partly = isinstance(value, Mapping) and values[key] != value
+            sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
+        return replace(self, values=values, sources=sources)
+
+
+def hyperparams_folder() -> Path:
+    """Where the shipped files are: inside an installed package, at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "_data" / "hyperparams"
+    return installed if installed.is_dir() else package.parent / "hyperparams"
+
+
+def shipped_file(algo: str) -> HyperparamsFile:
+    """The hyperparameter file of an algorithm.
+
+    :raises UserError: the algorithm is unknown, or nothing is shipped for it
+    """
+    algo = catalog.canonical(algo)
+    path = hyperparams_folder() / f"{algo}.yml"
+    if not path.is_file():
+        raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
+    return replace(load_file(path), label=f"hyperparams/{algo}.yml")
+
+
+def lookup(
+    algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None
+) -> ResolvedHyperparams:
+    """The hyperparameters of an algorithm on an environment.
+
+    :param files: look in these files, the first first, instead of the shipped one
+    :raises UserError: the algorithm is unknown, or no file has an entry that fits
+    """
+    if files is None:
+        loaded = [shipped_file(algo)]
+    else:
+        loaded = [load_file(path) for path in ([files] if isinstance(files, str | Path) else files)]
+    for kind in ("id", "version", "family", "default"):
+        for file in loaded:
+            entry = _find(kind, env_id, file.entries)
+            if entry in file.entries:
+                values = file.entries[entry]
+                return ResolvedHyperparams(values, dict.fromkeys(values, f"{file.label}: {entry}"), entry)
+    ids = [entry for file in loaded for entry in file.entries]
+    match = nearest(env_id, ids)
+    hint = f"; the nearest is {match!r}" if match else ""
+    raise UserError(
+        f"{', '.join(file.label for file in loaded)}: no entry for {env_id!r} and no default{hint}"
+    )
+
+
+def load_file(path: str | Path) -> HyperparamsFile:
+    """Read a YAML file, a Python file with a dictionary `hyperparams`, or a module that has one.
+
+    :raises UserError: one line that names the file, and the line where it is known
+    """
+    text = str(path)
+    if text.endswith(".py"):
+        content = _dictionary(text, _import_file(Path(path)))
+    elif not Path(path).exists() and all(part.isidentifier() for part in text.split(".")) and "." in text:
+        content = _dictionary(text, _import_module(text))
+    else:
+        content = read_yaml(Path(path))
+    return HyperparamsFile(text, _entries(text, content))
+
+
+def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:
+    if kind == "id":
+        return next((entry for entry in (env_id, bare_id(env_id), WHOLE_FILE) if entry in entries), None)
+    if kind == "version":
+        return other_version(env_id, entries)
+    return env_family(env_id) if kind == "family" else "default"
+
+
+def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(content, Mapping) or not content:
+        raise UserError(f"{label}: not a mapping of environment ids to hyperparameters")
+    if "policy" in content or "n_timesteps" in content:
+        content = {WHOLE_FILE: content}
+    for entry, values in content.items():
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise UserError(f"{label}: {entry}: not a mapping of names to values")
+    return {str(entry): interpret(values) for entry, values in content.items()}
+
+
+def _dictionary(label: str, module: ModuleType) -> Any:
+    if not isinstance(getattr(module, "hyperparams", None), Mapping):
+        raise UserError(f"{label}: no dictionary called `hyperparams`")
+    return module.hyperparams
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Run a Python configuration from the user's own disk."""
+    spec = importlib.util.spec_from_file_location(f"rlzoo_config_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UserError(f"{path}: no such file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise UserError(f"{path}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise UserError(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{name}: neither a file nor a module ({error})") from None

@@ -1,0 +1,130 @@
+"""What one run is, and how the things in its folder are called.
+
+    logs/<algo>/<env>_<n>/  <env>.zip  best_model.zip  rl_model_<steps>_steps.zip  <env>/config.yml  <env>/args.yml
+
+`/` in an environment id becomes `-`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+BEST_MODEL = "best_model.zip"
+CHECKPOINT_PREFIX = "rl_model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One `rlzoo train`: every flag, after parsing and before anything is looked up."""
+
+    algo: str
+    env_id: str
+    n_timesteps: int = -1  # environment steps; -1: from the hyperparameters
+    seed: int = -1  # -1: drawn at random when the run starts
+    trained_agent: str = ""  # start from this agent
+    conf_file: str | None = None  # None: the shipped hyperparameters
+    hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    gym_packages: tuple[str, ...] = ()  # modules to import first
+    vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
+    device: str = "auto"
+    num_threads: int = -1  # -1: chosen by the kind of network
+    verbose: int = 1
+    progress: bool = False
+    log_folder: str = "logs"
+    uuid: bool = False  # append a random id to the name of the folder
+    log_interval: int = -1  # -1: the algorithm's, -2: never
+    eval_freq: int = 25_000  # environment steps; 0 or less: never
+    eval_episodes: int = 5
+    n_eval_envs: int = 1
+    save_freq: int = -1  # environment steps; 0 or less: never
+    save_replay_buffer: bool = False
+    truncate_last_trajectory: bool = True
+    tensorboard_log: str = ""
+    track: bool = False  # with Weights and Biases
+    wandb_project_name: str = "rlzoo"
+    wandb_entity: str | None = None
+    wandb_group: str | None = None
+    wandb_tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayConfig:
+    """One `rlzoo enjoy`."""
+
+    algo: str
+    env_id: str
+    folder: str = "logs"
+    exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
+    load_best: bool = False
+    load_checkpoint: int | None = None  # steps
+    load_last_checkpoint: bool = False
+    n_timesteps: int | None = None  # steps per environment
+    n_episodes: int | None = None
+    n_envs: int = 1
+    seed: int = 0
+    deterministic: bool = False
+    stochastic: bool = False
+    no_render: bool = False
+    norm_reward: bool = False
+    reward_log: str = ""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    gym_packages: tuple[str, ...] = ()
+    device: str = "auto"
+    num_threads: int = -1
+    verbose: int = 1
+    progress: bool = False
+
+
+def safe_name(env_id: str) -> str:
+    """An environment id as a file name.
+
+    >>> safe_name("ALE/Pong-v5")
+    'ALE-Pong-v5'
+    """
+    return env_id.replace("/", "-").replace("\\", "-").replace(":", "-")
+
+
+def run_name(env_id: str, run_id: int) -> str:
+    """The name of a run folder."""
+    return f"{safe_name(env_id)}_{run_id}"
+
+
+def model_file(env_id: str) -> str:
+    """The name of the agent that a finished run leaves."""
+    return f"{safe_name(env_id)}.zip"
+
+
+def checkpoint_name(steps: int) -> str:
+    """The name of a checkpoint."""
+    return f"{CHECKPOINT_PREFIX}_{steps}_steps.zip"
+
+
+def checkpoint_steps(file_name: str) -> int | None:
+    """The steps in the name of a checkpoint; None for any other file."""
+    match = re.fullmatch(rf"{CHECKPOINT_PREFIX}_(\d+)_steps\.zip", file_name)
+    return int(match[1]) if match else None
+
+
+def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int, Path]]:
+    """The runs of an algorithm on an environment as (number, folder), the oldest number first.
+
+    A folder of another environment whose id begins the same way does not count, nor does a file.
+    """
+    parent = Path(log_folder) / algo
+    pattern = re.compile(rf"{re.escape(safe_name(env_id))}_(\d+)(?:_[0-9a-f-]{{36}})?")
+    found = []
+    for path in parent.iterdir() if parent.is_dir() else ():
+        match = pattern.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append((int(match[1]), path))
+    return sorted(found)
+
+
+def latest_run_id(log_folder: str | Path, algo: str, env_id: str) -> int:
+    """The highest number among the runs; 0 when there is none."""
+    return max((number for number, _ in find_runs(log_folder, algo, env_id)), default=0)
