@@ -149,7 +149,7 @@ def specification(case: Training, steps: int | None) -> dict[str, Any]:
         "steps": steps or case.steps,
         "atari": "NoFrameskip" in case.env,
         "policy": values.get("policy", "MlpPolicy"),
-        "hyperparams": {name: value for name, value in values.items() if name not in ZOO_KEYS},
+        "hyperparams": {name: value for name, value in values.items() if name not in (*ZOO_KEYS, "policy")},
     }
 
 
