@@ -33,7 +33,7 @@ CLASSES: dict[str, str] = {
 _OLD_ROOTS = ("stable_baselines3.", "stable_baselines.", "sb3_contrib.", "rl_zoo3.", "utils.")
 _RENAMED = {
     "gym_minigrid.wrappers.FlatObsWrapper": "minigrid.wrappers.FlatObsWrapper",
-    "rl_zoo3.wrappers.YAMLCompatResizeObservation": "gymnasium.wrappers.ResizeObservation",
+    "rl_zoo3.wrappers.YAMLCompatResizeObservation": "rlzoo.ResizeObservation",
     "gymnasium.wrappers.GrayScaleObservation": "gymnasium.wrappers.GrayscaleObservation",
     "gymnasium.wrappers.FrameStack": "gymnasium.wrappers.FrameStackObservation",
 }

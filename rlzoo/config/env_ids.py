@@ -1,4 +1,4 @@
-"""What an environment id says by itself: its family, its name and its version. Nothing is imported to find out."""
+"""What an environment id says by itself: its family, name and version. Nothing is imported to find out."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ ATARI = "atari"
 # The games of the Arcade Learning Environment, as they are spelt in ids.
 # fmt: off
 GAMES = frozenset((
-    "Adventure", "AirRaid", "Alien", "Amidar", "Assault", "Asterix", "Asteroids", "Atlantis", "Atlantis2",
-    "Backgammon", "BankHeist", "BasicMath", "BattleZone", "BeamRider", "Berzerk", "Blackjack", "Bowling", "Boxing",
-    "Breakout", "Carnival", "Casino", "Centipede", "ChopperCommand", "Combat", "CrazyClimber", "Crossbow",
-    "Darkchambers", "Defender", "DemonAttack", "DonkeyKong", "DoubleDunk", "Earthworld", "ElevatorAction", "Enduro",
-    "Entombed", "Et", "FishingDerby", "FlagCapture", "Freeway", "Frogger", "Frostbite", "Galaxian", "Gopher",
-    "Gravitar", "Hangman", "HauntedHouse", "Hero", "HumanCannonball", "IceHockey", "Jamesbond", "JourneyEscape",
-    "Joust", "Kaboom", "Kangaroo", "KeystoneKapers", "KingKong", "Klax", "Koolaid", "Krull", "KungFuMaster",
-    "LaserGates", "LostLuggage", "MarioBros", "MazeCraze", "MiniatureGolf", "MontezumaRevenge", "MrDo", "MsPacman",
-    "NameThisGame", "Othello", "Pacman", "Phoenix", "Pitfall", "Pitfall2", "Pong", "Pooyan", "PrivateEye", "Qbert",
-    "Riverraid", "RoadRunner", "Robotank", "Seaquest", "SirLancelot", "Skiing", "Solaris", "SpaceInvaders",
-    "SpaceWar", "StarGunner", "Superman", "Surround", "Tennis", "Tetris", "TicTacToe3D", "TimePilot", "Trondead",
-    "Turmoil", "Tutankham", "UpNDown", "Venture", "VideoCheckers", "VideoChess", "VideoCube", "VideoPinball",
-    "Warlords", "WizardOfWor", "WordZapper", "YarsRevenge", "Zaxxon",
+    "Adventure", "AirRaid", "Alien", "Amidar", "Assault", "Asterix", "Asteroids", "Atlantis",
+    "Atlantis2", "Backgammon", "BankHeist", "BasicMath", "BattleZone", "BeamRider", "Berzerk",
+    "Blackjack", "Bowling", "Boxing", "Breakout", "Carnival", "Casino", "Centipede", "ChopperCommand",
+    "Combat", "CrazyClimber", "Crossbow", "Darkchambers", "Defender", "DemonAttack", "DonkeyKong",
+    "DoubleDunk", "Earthworld", "ElevatorAction", "Enduro", "Entombed", "Et", "FishingDerby",
+    "FlagCapture", "Freeway", "Frogger", "Frostbite", "Galaxian", "Gopher", "Gravitar", "Hangman",
+    "HauntedHouse", "Hero", "HumanCannonball", "IceHockey", "Jamesbond", "JourneyEscape", "Joust",
+    "Kaboom", "Kangaroo", "KeystoneKapers", "KingKong", "Klax", "Koolaid", "Krull", "KungFuMaster",
+    "LaserGates", "LostLuggage", "MarioBros", "MazeCraze", "MiniatureGolf", "MontezumaRevenge", "MrDo",
+    "MsPacman", "NameThisGame", "Othello", "Pacman", "Phoenix", "Pitfall", "Pitfall2", "Pong", "Pooyan",
+    "PrivateEye", "Qbert", "Riverraid", "RoadRunner", "Robotank", "Seaquest", "SirLancelot", "Skiing",
+    "Solaris", "SpaceInvaders", "SpaceWar", "StarGunner", "Superman", "Surround", "Tennis", "Tetris",
+    "TicTacToe3D", "TimePilot", "Trondead", "Turmoil", "Tutankham", "UpNDown", "Venture",
+    "VideoCheckers", "VideoChess", "VideoCube", "VideoPinball", "Warlords", "WizardOfWor", "WordZapper",
+    "YarsRevenge", "Zaxxon",
 ))
 # fmt: on
 

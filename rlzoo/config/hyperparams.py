@@ -1,8 +1,8 @@
 """Hyperparameter files: `hyperparams/<algo>.yml`, or one's own YAML or Python file.
 
-A file maps environment ids to entries. The entry for an environment is the one of its id, else the one of another
-version of it, else that of its family (`atari`), else `default`. A file that holds hyperparameters and no ids, such
-as the config.yml of a run, is one entry for every environment.
+A file maps environment ids to entries. The entry for an environment is the one of its id, else the one of
+another version of it, else that of its family (`atari`), else `default`. A file that holds hyperparameters and no
+ids is one entry for every environment.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ ZOO_KEYS = (
     "env_kwargs",
     "eval_env_kwargs",
 )
-"""Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own hyperparameters."""
+"""Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's hyperparameters."""
 
 WHOLE_FILE = "(whole file)"
 
 
 @dataclass(frozen=True)
 class HyperparamsFile:
-    """Entries by environment id (or `atari`, `default`, `WHOLE_FILE`), with `label` naming the file in messages."""
+    """Entries by environment id (or `atari`, `default`, `WHOLE_FILE`); `label` names the file in messages."""
 
     label: str
     entries: dict[str, dict[str, Any]]

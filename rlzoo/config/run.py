@@ -1,6 +1,6 @@
 """What one run is, and how the things in its folder are called.
 
-    logs/<algo>/<env>_<n>/  <env>.zip  best_model.zip  rl_model_<steps>_steps.zip  <env>/config.yml  <env>/args.yml
+    logs/<algo>/<env>_<n>/   <env>.zip   best_model.zip   rl_model_<steps>_steps.zip   <env>/config.yml
 
 `/` in an environment id becomes `-`.
 """
