@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
@@ -103,7 +102,7 @@ class A2C(Algorithm):
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
 
-        policy.set_training_mode(True)
+        self.set_training_mode(True)
         obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
         values, log_probs, entropy = policy.evaluate_actions(obs, actions)
         values = values.flatten()
@@ -116,9 +115,9 @@ class A2C(Algorithm):
         advantages_, returns_ = (torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns))
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
-        optimizer.zero_grad()
+        self.flat.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm)
+        self.flat.clip_grad_norm(config.max_grad_norm)
         optimizer.step()
         clock.n_updates += 1
 

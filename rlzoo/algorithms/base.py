@@ -7,6 +7,7 @@ restart (`state`). It never steps an environment and never owns the clock: its `
 from __future__ import annotations
 
 import inspect
+import math
 import time
 import warnings
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.hyperparameters import build_config, field_names, schedule_names
@@ -29,6 +31,7 @@ from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.networks.registry import get_policy_class
+from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
 
 Metrics: TypeAlias = dict[str, Any]
@@ -178,6 +181,14 @@ class Algorithm:
         self.policy = self.policy_class(
             self.observation_space, self.action_space, learning_rate, **self.policy_arguments()
         ).to(self.device)
+        self.has_modes = any(_depends_on_mode(module) for module in self.policy.modules())
+        self.flat = FlatParameters(self.policy.parameters())
+        self.policy.optimizer = self.flat.optimizer(
+            self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
+        )
+        extractor = getattr(self.policy, "features_extractor", None)
+        shared = extractor is not None and getattr(self.policy, "share_features_extractor", False)
+        self.shares_convolutions = shared and any(isinstance(part, nn.Conv2d) for part in extractor.modules())
 
     def policy_arguments(self) -> dict[str, Any]:
         """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
@@ -203,6 +214,11 @@ class Algorithm:
         """The present value of a scheduled hyperparameter."""
         return self.schedules[name](clock.progress_remaining)
 
+    def set_training_mode(self, mode: bool) -> None:
+        """Switch dropout and normalisation layers; costs nothing where there are none."""
+        if self.has_modes:
+            self.policy.set_training_mode(mode)
+
     def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Clock) -> float:
         """Give the optimiser the present learning rate, and return it."""
         learning_rate = self.schedule("learning_rate", clock)
@@ -227,15 +243,14 @@ class Algorithm:
         means = {
             name: values[0] if len(values) == 1 else torch.stack(values).mean() for name, values in names.items()
         }
-        size = torch.stack(torch._foreach_norm(list(self.policy.parameters()))).sum()
-        for name, value in {"loss": means["loss"], "parameters": size}.items():
-            if not torch.isfinite(value):
-                self._diverged(name, means, clock)
+        size = torch.linalg.vector_norm(self.flat.vector.detach())
+        if not math.isfinite(float(means["loss"] + size)):
+            self._diverged(means, clock)
         return means
 
-    def _diverged(self, name: str, means: Metrics, clock: Clock) -> None:
-        losses = [key for key, value in means.items() if "loss" in key and key != "loss" and not np.isfinite(float(value))]
-        what = f"the {losses[0].replace('_', ' ')}" if losses else ("the loss" if name == "loss" else "a parameter")
+    def _diverged(self, means: Metrics, clock: Clock) -> None:
+        bad = [name for name, value in means.items() if "loss" in name and not math.isfinite(float(value))]
+        what = f"the {bad[-1].replace('_', ' ')}" if bad else "a parameter"
         suspects = ", ".join(
             f"{key} ({getattr(self.config, key)!r})" for key in self.divergence_suspects if hasattr(self.config, key)
         )
@@ -466,6 +481,13 @@ class Algorithm:
         return saving.load(
             cls, path, env, device, custom_objects, print_system_info, force_reset, trusted_modules, overrides
         )
+
+
+def _depends_on_mode(module: nn.Module) -> bool:
+    """Whether a module may behave differently in training: what is not ours or torch's is taken to."""
+    if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase):
+        return True
+    return not type(module).__module__.startswith(("torch.", "rlzoo."))
 
 
 def _hyperparameter_property(name: str) -> property:

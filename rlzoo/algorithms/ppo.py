@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
@@ -120,7 +119,7 @@ class PPO(Algorithm):
     def act(self, inputs: Inputs) -> Step:
         if self.config.use_sde and 0 < self.config.sde_sample_freq and inputs.step % self.config.sde_sample_freq == 0:
             self.policy.reset_noise(self.n_envs)
-        if self.policy.shares_costly_features:  # a second pass through the CNN would cost more than two columns
+        if self.shares_convolutions:  # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs)
             return Step(actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs})
         actions = self.policy.act(inputs.obs)
@@ -140,7 +139,7 @@ class PPO(Algorithm):
         for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
             batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
 
-        policy.set_training_mode(True)
+        self.set_training_mode(True)
         history: list[Metrics] = []
         stop = False
         for _ in range(config.n_epochs):
@@ -150,9 +149,9 @@ class PPO(Algorithm):
                 stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
                 if stop:
                     break
-                optimizer.zero_grad()
+                self.flat.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm)
+                self.flat.clip_grad_norm(config.max_grad_norm)
                 optimizer.step()
                 clock.n_updates += 1
             if stop:

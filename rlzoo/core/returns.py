@@ -57,5 +57,12 @@ def gae(
 
 def explained_variance(predictions: Floats, targets: Floats) -> float:
     """`1 - Var[targets - predictions] / Var[targets]`: 1 is perfect, 0 no better than a constant; NaN for constant targets."""
-    variance = float(np.var(targets))
-    return float("nan") if variance == 0 else float(1 - np.var(targets - predictions) / variance)
+    variance = _variance(targets)
+    return float("nan") if variance <= 0 else 1 - _variance(targets - predictions) / variance
+
+
+def _variance(values: Floats) -> float:
+    """As `np.var`, in a few calls fewer: this runs after every update."""
+    flat = values.ravel().astype(np.float64)
+    flat -= flat.sum() / flat.size
+    return float(flat @ flat) / flat.size

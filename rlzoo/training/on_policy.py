@@ -46,7 +46,7 @@ def collect(
 ) -> bool:
     """Fill one rollout; False when a callback ended the training."""
     clock = algorithm.clock
-    algorithm.policy.set_training_mode(False)
+    algorithm.set_training_mode(False)
     rollout.start(algorithm._last_obs)
     episode_start = algorithm._last_episode_starts
     on_device = algorithm.device.type != "cpu"

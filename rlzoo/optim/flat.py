@@ -1,0 +1,70 @@
+"""All parameters of a module in one vector, and all gradients in another.
+
+A small network spends more time on the bookkeeping of a dozen small tensors than on arithmetic. When the parameters are
+views into one vector, an optimiser step, a gradient norm or a target average is one operation on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rlzoo.optim.rmsprop_tf import RMSpropTFLike
+
+ELEMENTWISE = (
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.RMSprop,
+    torch.optim.SGD,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.Adagrad,
+    torch.optim.Adamax,
+    RMSpropTFLike,
+)
+"""Optimisers that treat every number by itself, so that one vector gives the same steps as its pieces."""
+
+
+class FlatParameters:
+    """Lays the trainable parameters of a module out in one vector; the module goes on working unchanged.
+
+    :param parameters: of one dtype and device; moving the module to another device afterwards undoes the layout
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        self.vector = nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters]))
+        self.vector.grad = torch.zeros_like(self.vector)
+        sizes = [parameter.numel() for parameter in self.parameters]
+        values, gradients = self.vector.detach().split(sizes), self.vector.grad.split(sizes)
+        for parameter, value, gradient in zip(self.parameters, values, gradients, strict=True):
+            parameter.data = value.view(parameter.shape)
+            parameter.grad = gradient.view(parameter.shape)
+
+    def optimizer(self, optimizer_class: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
+        """An optimiser of the vector; of the single parameters where it looks at their shapes."""
+        if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
+            kwargs.setdefault("fused", True)
+        flat = issubclass(optimizer_class, ELEMENTWISE)
+        made: torch.optim.Optimizer = optimizer_class([self.vector] if flat else self.parameters, lr=lr, **kwargs)
+        return made
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero, in place.
+
+        :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
+        """
+        if self.parameters[0].data_ptr() != self.vector.data_ptr():
+            raise RuntimeError("the parameters no longer share one vector; move a module before its optimiser is made")
+        assert self.vector.grad is not None
+        self.vector.grad.zero_()
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        """Scale the gradient so that its Euclidean norm is at most `max_norm`; returns the norm before."""
+        assert self.vector.grad is not None
+        norm = torch.linalg.vector_norm(self.vector.grad)
+        self.vector.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        return norm
