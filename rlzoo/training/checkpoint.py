@@ -223,7 +223,7 @@ _DAMAGE = (
 
 def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
     try:
-        _refuse_foreign_start(file, name)
+        _refuse_foreign_start(file)
         with zipfile.ZipFile(file) as archive:
             members = _check_members(archive, limits)
             info = _read_json(archive, members, "metadata.json")

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -110,7 +110,7 @@ def _pack(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         return items if type(value) is list else {"$tuple": items}
     if isinstance(value, Mapping):
         pairs = [[key, _pack(item, _join(path, key), tensors)] for key, item in value.items()]
-        if all(type(key) is str and not key.startswith("$") for key, _ in pairs):
+        if _plain_keys(value):
             return dict(pairs)
         return {"$dict": [[_pack(key, path, tensors), item] for key, item in pairs]}
     raise UserError(f"{path or 'the value'} cannot be saved: a {type(value).__name__}")
@@ -205,19 +205,28 @@ def _plain_dtype(name: Any) -> np.dtype[Any]:
 
 
 def encode_value(value: Any, progress_remaining: float = 1.0) -> Any:
-    """A hyperparameter as JSON.
+    """A hyperparameter, or a dict of them by name, as JSON.
 
-    Classes become dotted names and schedules their text form. A callable of the user's becomes its name
-    and, where it is the hyperparameter itself (not inside `policy_kwargs` or the like), its value now.
+    Classes become dotted names and schedules their text form. A callable of the user's becomes its name and,
+    where it is the hyperparameter itself (not inside `policy_kwargs` or the like), its value now.
 
     :param progress_remaining: where the schedules are, from 1 (start of training) to 0
     :raises UserError: a value that JSON cannot hold
     """
-    if isinstance(value, MissingCallable):
-        return {"$callable": value.name, "value": value.value}
-    if _is_foreign_callable(value):
-        return {"$callable": _callable_name(value), "value": _value_now(value, progress_remaining)}
-    return _encode(value)
+    if isinstance(value, dict) and _plain_keys(value):
+        return {key: _encode_schedule(item, progress_remaining) for key, item in value.items()}
+    return _encode_schedule(value, progress_remaining)
+
+
+def _encode_schedule(value: Any, progress_remaining: float) -> Any:
+    encoded = _encode(value)
+    if isinstance(encoded, dict) and "$callable" in encoded and not isinstance(value, MissingCallable):
+        encoded["value"] = _value_now(value, progress_remaining)
+    return encoded
+
+
+def _plain_keys(value: Mapping[Any, Any]) -> bool:
+    return all(type(key) is str and not key.startswith("$") for key in value)
 
 
 def _encode(value: Any) -> Any:
@@ -242,7 +251,7 @@ def _encode(value: Any) -> Any:
         items = [_encode(item) for item in value]
         return {"$tuple": items} if isinstance(value, tuple) else items
     if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+        if _plain_keys(value):
             return {key: _encode(item) for key, item in value.items()}
         return {"$dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
     text = schedule_text(value) if callable(value) else None
@@ -254,17 +263,13 @@ def _encode(value: Any) -> Any:
     raise UserError(f"a hyperparameter of type {type(value).__name__} cannot be written into a model file")
 
 
-def _is_foreign_callable(value: Any) -> bool:
-    return callable(value) and not isinstance(value, type) and schedule_text(value) is None
-
-
 def _callable_name(value: Any) -> str:
     if isinstance(value, MissingCallable):
         return value.name
     value = getattr(value, "value_schedule", value)  # a schedule of ours around a function of the user's
     if isinstance(value, functools.partial):
         return _callable_name(value.func)
-    named = value if isinstance(value, FunctionType | MethodType | type) else type(value)
+    named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
@@ -367,36 +372,35 @@ class _Decoder:
     def look_up(self, name: str, roots: tuple[str, ...]) -> Any:
         """The object of a dotted name, when its module and the module that defines it are inside `roots`."""
         root = _inside(name, roots)
-        if root is None or not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+|__main__(\.[A-Za-z_]\w*)+", name):
+        if root is None or not _DOTTED_NAME.fullmatch(name):
             raise CheckpointError(_not_trusted(name))
-        module, rest = _import_longest(name, root)
-        found: Any = module
-        for part in rest:
-            found = getattr(found, part, None)
-        if found is not None and not _inside(str(getattr(found, "__module__", "")) + ".", roots):
+        found: Any = _import(root, name)
+        path = root
+        for part in name.removeprefix(f"{root}.").split("."):
+            path = f"{path}.{part}"
+            if isinstance(found, ModuleType) and not hasattr(found, part):
+                found = _import(path, name)
+            else:
+                found = getattr(found, part, None)
+        if found is not None and not _inside(f"{getattr(found, '__module__', '')}.", roots):
             raise CheckpointError(_not_trusted(name))
         return found
+
+
+_DOTTED_NAME = re.compile(r"(__main__|(?!__)[^\W\d]\w*)(\.(?!__)[^\W\d]\w*)+")
 
 
 def _inside(name: str, roots: Iterable[str]) -> str | None:
     return next((root for root in roots if name.startswith(root + ".")), None)
 
 
-def _import_longest(name: str, root: str) -> tuple[ModuleType, list[str]]:
-    """The innermost module of a dotted name, from `root` inwards, and the attributes that are left."""
-    module = importlib.import_module(root)
-    parts = name.removeprefix(root + ".").split(".")
-    path = root
-    while len(parts) > 1:
-        path = f"{path}.{parts[0]}"
-        try:
-            module = importlib.import_module(path)
-        except ModuleNotFoundError as error:
-            if error.name is None or not (path == error.name or path.startswith(error.name + ".")):
-                raise CheckpointError(f"{path} cannot be imported: {error}") from None
-            break
-        parts.pop(0)
-    return module, parts
+def _import(path: str, name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name == path and path != name.partition(".")[0]:
+            return None  # so the name is that of no module, and of nothing inside the module before it
+        raise CheckpointError(f"{name[:120]} cannot be imported: {error}") from None
 
 
 def _not_trusted(name: str) -> str:
