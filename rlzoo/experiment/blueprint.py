@@ -1,0 +1,223 @@
+"""What a set of hyperparameters means: keys checked, names turned into classes, sorted by who reads them.
+
+Everything here happens before a run folder is claimed or an environment is made, so a mistake costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlzoo.algorithms.hyperparameters import build_config, field_names
+from rlzoo.config import catalog
+from rlzoo.config.aliases import alias
+from rlzoo.config.hyperparams import ZOO_KEYS
+from rlzoo.config.literals import Name, parse_value
+from rlzoo.core.errors import UserError, unknown
+
+OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
+CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
+
+Class = tuple[Callable[..., Any], dict[str, Any]]
+"""Something to call, and the keyword arguments that the hyperparameters give it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """Hyperparameters of one algorithm, ready to build from."""
+
+    algo: str
+    algorithm: type
+    values: dict[str, Any]  # as they were resolved: plain values, for config.yml
+    hyperparams: dict[str, Any]  # fields of the algorithm's Config
+    policy: Any  # a name, or a class
+    policy_kwargs: dict[str, Any] | None = None
+    stats_window_size: int = 100
+    n_timesteps: int = 0
+    n_envs: int = 1
+    frame_stack: int = 1
+    normalize: dict[str, Any] | None = None  # arguments of VecNormalize; None: no normalisation
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)  # on top of env_kwargs
+    monitor_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_wrappers: tuple[Class, ...] = ()
+    vec_env_wrappers: tuple[Class, ...] = ()
+    callbacks: tuple[Class, ...] = ()
+
+
+def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True) -> Blueprint:
+    """Check every key and type of an entry of a hyperparameter file.
+
+    :param values: the entry, with overrides merged
+    :param trusted: the values come from the user's own disk and may name any importable class; otherwise
+        they may name only classes of rlzoo, torch.nn, torch.optim and gymnasium.wrappers
+    :raises UserError: one line that names the key and, where there is one, the nearest valid name
+    """
+    algorithm: Any = catalog.load(algo)
+    hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
+    hyperparams = {key: _resolve(value, trusted) for key, value in hyperparams.items()}
+    known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
+    checked = build_config(algorithm.Config, hyperparams, known)
+    if "policy" not in values:
+        raise UserError(f"the hyperparameters of {algo} lack a policy, such as MlpPolicy")
+    return Blueprint(
+        algo=algo,
+        algorithm=algorithm,
+        values=dict(values),
+        hyperparams={
+            key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
+        },
+        policy=_policy(values["policy"], trusted),
+        policy_kwargs=_resolve(_mapping(values, "policy_kwargs"), trusted) or None,
+        stats_window_size=_count(values, "stats_window_size", 100),
+        n_timesteps=_count(values, "n_timesteps", 0),
+        n_envs=_count(values, "n_envs", 1),
+        frame_stack=_count(values, "frame_stack", 1),
+        normalize=_normalize(values),
+        env_kwargs=_resolve(_mapping(values, "env_kwargs"), trusted),
+        eval_env_kwargs=_resolve(_mapping(values, "eval_env_kwargs"), trusted),
+        monitor_kwargs=_mapping(values, "monitor_kwargs"),
+        env_wrappers=_classes("env_wrapper", values.get("env_wrapper"), trusted),
+        vec_env_wrappers=_classes("vec_env_wrapper", values.get("vec_env_wrapper"), trusted),
+        callbacks=_classes("callback", values.get("callback"), trusted),
+    )
+
+
+def import_packages(modules: Iterable[str]) -> None:
+    """Import the modules of `--gym-packages`: they register environments and may define classes.
+
+    The working directory is searched last, so that a module beside the user is found and shadows nothing.
+
+    :raises UserError: there is no such module
+    """
+    for module in modules:
+        _search_working_directory()
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise UserError(f"--gym-packages {module}: {error}") from None
+
+
+def load_class(path: str, what: str, trusted: bool = True) -> Any:
+    """The object that a dotted name (old paths included) or a public name of rlzoo stands for.
+
+    :param what: the key it was given for, for the error
+    :raises UserError: no such module or attribute, or a foreign name in values that are not trusted
+    """
+    full = alias(path)
+    if "." not in full:
+        import rlzoo
+
+        if full not in rlzoo.__all__:
+            raise unknown(f"{what}", path, rlzoo.__all__)
+        return getattr(rlzoo, full)
+    if not trusted and not full.startswith(OURS):
+        raise UserError(f"{what} {path!r} names code that does not belong to rlzoo; it is not run")
+    module, _, name = full.rpartition(".")
+    if trusted:
+        _search_working_directory()
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{what} {path!r}: {error}") from None
+    except AttributeError:
+        raise unknown(f"{what} in {module}", name, dir(sys.modules[module])) from None
+
+
+def _search_working_directory() -> None:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _resolve(value: Any, trusted: bool) -> Any:
+    """The value with every `Name` in it replaced by what it names."""
+    if isinstance(value, Name):
+        return load_class(value.path, "name", trusted)
+    if isinstance(value, Mapping):
+        return {key: _resolve(item, trusted) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_resolve(item, trusted) for item in value)
+    return value
+
+
+def _policy(value: Any, trusted: bool) -> Any:
+    """A registered name stays a name; a dotted one is a class of the user."""
+    if isinstance(value, Name):
+        return load_class(value.path, "policy", trusted)
+    if not isinstance(value, str):
+        raise UserError(f"policy must be a text such as MlpPolicy, not {value!r}")
+    return load_class(value, "policy", trusted) if "." in value else value
+
+
+def _classes(key: str, value: Any, trusted: bool) -> tuple[Class, ...]:
+    """`path`, `{path: {kwargs}}`, or a list of those."""
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple):
+        return tuple(item for entry in value for item in _classes(key, entry, trusted))
+    if isinstance(value, Name):
+        return ((load_class(value.path, key, trusted), {}),)
+    if isinstance(value, str):
+        return ((load_class(value, key, trusted), {}),)
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((path, kwargs),) = value.items()
+        if isinstance(path, str) and (kwargs is None or isinstance(kwargs, Mapping)):
+            found = load_class(path, key, trusted)
+            kwargs = _resolve(dict(kwargs or {}), trusted)
+            _check_arguments(f"{key} {path}", found, kwargs)
+            return ((found, kwargs),)
+    raise UserError(
+        f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"
+    )
+
+
+def _check_arguments(where: str, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    names = [parameter.name for parameter in parameters]
+    for key in kwargs:
+        if key not in names:
+            raise unknown(f"argument of {where}", key, names)
+
+
+def _normalize(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
+    from rlzoo.envs.vec_normalize import VecNormalize
+
+    value = values.get("normalize", False)
+    if isinstance(value, str):
+        value = parse_value(value)
+    if not isinstance(value, bool | Mapping):
+        raise UserError(f"normalize must be true, false or arguments of VecNormalize, not {value!r}")
+    if value is False:
+        return None
+    kwargs = {**(value if isinstance(value, Mapping) else {}), **_mapping(values, "normalize_kwargs")}
+    if "gamma" in values:
+        kwargs.setdefault("gamma", values["gamma"])
+    _check_arguments("normalize", VecNormalize, kwargs)
+    return kwargs
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = values.get(key)
+    if isinstance(value, str):
+        value = parse_value(value)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserError(f"{key} must be a mapping such as {{name: value}}, not {value!r}")
+    return dict(value)
+
+
+def _count(values: Mapping[str, Any], key: str, default: int) -> int:
+    value = values.get(key, default)
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    if not whole or (key in values and value < 1):
+        raise UserError(f"{key} must be a whole number of at least 1, not {value!r}")
+    return int(value)

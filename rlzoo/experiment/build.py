@@ -1,0 +1,130 @@
+"""The only place where hyperparameters, environments and algorithms meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.hyperparams import is_atari, lookup, merge
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.envs.vec_env import VecEnv, load_env_state
+from rlzoo.experiment.blueprint import Blueprint, check_hyperparams
+from rlzoo.training.callbacks import BaseCallback, CheckpointCallback, EvalCallback
+
+__all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
+
+
+def make_blueprint(run: RunConfig) -> Blueprint:
+    """The checked hyperparameters of a run: those of its file, then the overrides of its command line.
+
+    :raises UserError: before anything is made or claimed
+    """
+    values = merge(lookup(run.algo, run.env_id, run.conf_file).values, run.hyperparams)
+    for key in ("env_kwargs", "eval_env_kwargs"):
+        if given := getattr(run, key):
+            values = merge(values, {key: dict(given)})
+    if run.n_timesteps > 0:
+        values["n_timesteps"] = run.n_timesteps
+    blueprint = check_hyperparams(run.algo, values)
+    if not blueprint.n_timesteps:
+        raise UserError(
+            f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"
+        )
+    return blueprint
+
+
+def build_model(blueprint: Blueprint, venv: VecEnv, seed: int, device: str, verbose: int) -> Any:
+    """A new agent of a blueprint."""
+    return blueprint.algorithm(
+        blueprint.policy,
+        venv,
+        **blueprint.hyperparams,
+        policy_kwargs=blueprint.policy_kwargs,
+        stats_window_size=blueprint.stats_window_size,
+        seed=seed,
+        device=device,
+        verbose=verbose,
+    )
+
+
+def load_model(
+    blueprint: Blueprint,
+    path: Path,
+    venv: VecEnv,
+    device: str,
+    verbose: int = 0,
+    new_run_seed: int | None = None,
+) -> Any:
+    """An agent from a file, with the normalisation statistics of that very file in its environment.
+
+    Classes that the blueprint names are trusted: the person who wrote it put them there.
+
+    :param new_run_seed: a new run starts from this agent, with this seed and the blueprint's hyperparameters;
+        None: it goes on as it was
+    """
+    overrides = {} if new_run_seed is None else {**blueprint.hyperparams, "seed": new_run_seed}
+    algorithm: Any = blueprint.algorithm
+    model = algorithm.load(
+        path,
+        env=venv,
+        device=device,
+        custom_objects=trusted_classes(blueprint),
+        verbose=verbose,
+        **overrides,
+    )
+    if model.normalize_state and model.get_vec_normalize_env() is not None:
+        load_env_state(venv, model.normalize_state)
+    if new_run_seed is not None:  # the generators and callbacks of the old run stay with it
+        model._resume, model._callback_states = {}, None
+        model.set_random_seed(new_run_seed)
+    return model
+
+
+def trusted_classes(blueprint: Blueprint) -> dict[str, Any]:
+    """Dotted name to class, for each class that the hyperparameters name."""
+    classes = {}
+    pending: list[Any] = [blueprint.policy, blueprint.policy_kwargs, blueprint.hyperparams]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, list | tuple):
+            pending += value
+        elif callable(value) and hasattr(value, "__qualname__"):
+            classes[f"{value.__module__}.{value.__qualname__}"] = value
+    return classes
+
+
+def build_callbacks(
+    blueprint: Blueprint, run: RunConfig, folder: Path, eval_env: VecEnv | None
+) -> list[BaseCallback]:
+    """What runs beside the training: the entries of `callback`, checkpoints, evaluation.
+
+    Frequencies are given in environment steps; a callback counts steps of the vector of environments.
+    """
+    callbacks = [build(**kwargs) for build, kwargs in blueprint.callbacks]
+    if run.save_freq > 0:
+        callbacks.append(
+            CheckpointCallback(
+                save_freq=max(run.save_freq // blueprint.n_envs, 1),
+                save_path=str(folder),
+                name_prefix="rl_model",
+                save_replay_buffer=run.save_replay_buffer,
+                verbose=run.verbose,
+            )
+        )
+    if eval_env is not None:
+        callbacks.append(
+            EvalCallback(
+                eval_env,
+                n_eval_episodes=run.eval_episodes,
+                eval_freq=max(run.eval_freq // blueprint.n_envs, 1),
+                best_model_save_path=str(folder),
+                log_path=str(folder),
+                deterministic=not is_atari(run.env_id),
+                verbose=run.verbose,
+            )
+        )
+    return callbacks

@@ -1,0 +1,140 @@
+"""The training and the evaluation environments of a blueprint."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.spaces import is_image_space
+from rlzoo.envs.make import as_vec_env, make_vec_env
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_frame_stack import VecFrameStack
+from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.experiment.blueprint import Blueprint, Class
+
+
+class WrapperChain:
+    """Wrappers as one callable, the first innermost; it can be sent to a worker process."""
+
+    def __init__(self, wrappers: tuple[Class, ...]) -> None:
+        self.wrappers = wrappers
+
+    def __call__(self, env: gym.Env) -> gym.Env:
+        for wrapper, kwargs in self.wrappers:
+            env = wrapper(env, **kwargs)
+        return env
+
+
+def build_training_env(
+    blueprint: Blueprint, env_id: str, seed: int, backend: str, monitor_dir: Path | None, append: bool = False
+) -> VecEnv:
+    """The environments to learn in; environment i is seeded with seed + i.
+
+    :param append: monitor files go on where an earlier session of the run stopped
+    """
+    monitor_kwargs = {**blueprint.monitor_kwargs, **({"override_existing": False} if append else {})}
+    blueprint = replace(blueprint, monitor_kwargs=monitor_kwargs)
+    venv = _base(blueprint, env_id, blueprint.n_envs, seed, backend, blueprint.env_kwargs, monitor_dir)
+    return _wrapped(blueprint, venv, blueprint.normalize)
+
+
+def build_evaluation_env(
+    blueprint: Blueprint,
+    env_id: str,
+    n_envs: int,
+    seed: int,
+    backend: str,
+    *,
+    monitor_dir: Path | None = None,
+    norm_reward: bool = False,
+) -> VecEnv:
+    """The same environments to evaluate in: same arguments and wrappers, statistics that do not learn.
+
+    :param seed: apart from training's; see `evaluation_seed`
+    """
+    env_kwargs = {**blueprint.env_kwargs, **blueprint.eval_env_kwargs}
+    venv = _base(blueprint, env_id, n_envs, seed, backend, env_kwargs, monitor_dir)
+    normalize = blueprint.normalize
+    if normalize is not None:
+        norm_reward = norm_reward and normalize.get("norm_reward", True)
+        normalize = {**normalize, "training": False, "norm_reward": norm_reward}
+    return _wrapped(blueprint, venv, normalize)
+
+
+def evaluation_seed(seed: int) -> int:
+    """A seed for evaluation: a function of the run's seed, far from every `seed + i` of training."""
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]) % 2**31
+
+
+def choose_threads(num_threads: int, policy: Any, venv: VecEnv) -> int:
+    """What `--num-threads` says; otherwise one for small networks and all cores for images.
+
+    A small network loses more by handing work to a second thread than the second thread does.
+    """
+    if num_threads > 0:
+        return num_threads
+    images = any(is_image_space(part) for part in _boxes(venv))
+    if not images and "Cnn" not in (policy if isinstance(policy, str) else policy.__name__):
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _base(
+    blueprint: Blueprint,
+    env_id: str,
+    n_envs: int,
+    seed: int,
+    backend: str,
+    env_kwargs: dict[str, Any],
+    monitor_dir: Path | None,
+) -> VecEnv:
+    wrapper: Any = None
+    wrapper_kwargs: dict[str, Any] = {}
+    if len(blueprint.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
+        wrapper, wrapper_kwargs = blueprint.env_wrappers[0]
+    elif blueprint.env_wrappers:
+        wrapper = WrapperChain(blueprint.env_wrappers)
+    try:
+        return make_vec_env(
+            env_id,
+            n_envs=n_envs,
+            seed=seed,
+            monitor_dir=None if monitor_dir is None else str(monitor_dir),
+            wrapper_class=wrapper,
+            wrapper_kwargs=wrapper_kwargs or None,
+            env_kwargs=env_kwargs or None,
+            monitor_kwargs=blueprint.monitor_kwargs or None,
+            backend=backend,
+        )
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise UserError(f"cannot make {env_id}: {error}") from error
+
+
+def _wrapped(blueprint: Blueprint, venv: VecEnv, normalize: dict[str, Any] | None) -> VecEnv:
+    try:
+        for wrapper, kwargs in blueprint.vec_env_wrappers:
+            venv = wrapper(venv, **kwargs)
+        if normalize is not None:
+            venv = VecNormalize(venv, **normalize)
+        if blueprint.frame_stack > 1:
+            venv = VecFrameStack(venv, n_stack=blueprint.frame_stack)
+        return as_vec_env(venv)  # the channels of images come first
+    except BaseException:
+        venv.close()
+        raise
+
+
+def _boxes(venv: VecEnv) -> list[spaces.Box]:
+    """The observation space, or the parts of a Dict, where they are Boxes."""
+    space = venv.observation_space
+    parts = space.spaces.values() if isinstance(space, spaces.Dict) else (space,)
+    return [part for part in parts if isinstance(part, spaces.Box)]

@@ -1,0 +1,220 @@
+"""The folder of a run: claiming it, describing it, and finding agents in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import sys
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from rlzoo.config import run as names
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import plain
+from rlzoo.config.run import PlayConfig, RunConfig
+from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.core.errors import CheckpointError, UserError, unknown
+from rlzoo.core.system_info import git_commit, versions
+from rlzoo.training.checkpoint import read_checkpoint
+
+SHIPPED = (
+    Path(__file__).parents[2] / "trained_agents",
+    Path(__file__).parents[1] / "_data" / "trained_agents",
+)
+
+
+def claim(log_folder: str | Path, algo: str, env_id: str, unique: bool = False) -> Path:
+    """Make the folder of a new run, `<log_folder>/<algo>/<env>_<n>`, and nobody else's.
+
+    `mkdir` decides: of two runs that start at the same instant one gets the number, the other the next.
+
+    :param unique: append a random id to the name
+    """
+    parent = Path(log_folder) / algo
+    number = names.latest_run_id(log_folder, algo, env_id)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            number += 1
+            folder = parent / (names.run_name(env_id, number) + (f"_{uuid.uuid4()}" if unique else ""))
+            with suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise UserError(f"cannot keep runs in {parent}: {error.strerror}") from None
+
+
+def discard(folder: Path) -> None:
+    """Remove the folder of a run that never started, and those above it where nothing else is in them."""
+    rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()
+        folder.parent.parent.rmdir()
+
+
+def model_path(folder: Path, env_id: str) -> Path:
+    """Where the final agent is."""
+    return folder / names.model_file(env_id)
+
+
+def config_path(folder: Path, env_id: str) -> Path:
+    """Where the hyperparameters are, as a file for `--conf-file`."""
+    return folder / names.safe_name(env_id) / "config.yml"
+
+
+def normalize_path(folder: Path, env_id: str) -> Path:
+    """The normalisation statistics of the final agent, for other tools; ours read those in its zip."""
+    return folder / names.safe_name(env_id) / "vecnormalize.npz"
+
+
+def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command: str) -> None:
+    """Write what the run is: its command, its arguments, its hyperparameters and the machine."""
+    config = config_path(folder, run.env_id)
+    config.parent.mkdir()
+    config.write_text(dump_yaml(plain(hyperparams)))
+    (config.parent / "args.yml").write_text(dump_yaml(plain(dataclasses.asdict(run))))
+    (folder / "command.txt").write_text(command + "\n")
+    (folder / "system.json").write_text(json.dumps(system_info(), indent=2) + "\n")
+
+
+def read_run(folder: Path) -> RunConfig:
+    """The configuration that `describe` wrote.
+
+    :raises UserError: the folder is not that of a run
+    """
+    found = sorted(folder.glob("*/args.yml"))
+    if not found:
+        raise UserError(f"{folder} is not the folder of a run: it has no <env>/args.yml")
+    values = read_yaml(found[0])
+    known = {field.name for field in dataclasses.fields(RunConfig)}
+    if not isinstance(values, dict) or not {"algo", "env_id"} <= values.keys():
+        raise UserError(f"{found[0]} does not describe a run of rlzoo")
+    for key in values:
+        if key not in known:
+            raise unknown(f"argument in {found[0]}", key, known)
+    arguments: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+    }
+    return RunConfig(**arguments)
+
+
+def checkpoints(folder: Path, env_id: str) -> list[Path]:
+    """The agents of a run that can be loaded: most steps first, the final one first among equals.
+
+    A damaged file is passed over with a warning.
+    """
+    final = model_path(folder, env_id)
+    found = []
+    for path in [final, *sorted(folder.glob(f"{names.CHECKPOINT_PREFIX}_*_steps.zip"))]:
+        if not path.is_file():
+            continue
+        try:
+            clock = read_checkpoint(path).state["state"]["clock"]
+            found.append((int(clock["num_timesteps"]), path == final, path))
+        except (CheckpointError, KeyError) as error:
+            print(f"rlzoo: passing over {path}: {error}", file=sys.stderr)
+    return [path for _, _, path in sorted(found, reverse=True)]
+
+
+def newest_checkpoint(folder: Path, env_id: str) -> Path:
+    """The newest agent that can be loaded.
+
+    :raises UserError: there is none
+    """
+    if found := checkpoints(folder, env_id):
+        return found[0]
+    raise UserError(f"{folder} holds no agent to continue from")
+
+
+def remove_unfinished_files(folder: Path) -> None:
+    """Remove what a killed process was writing: temporary files that were never renamed."""
+    for path in folder.rglob(".rlzoo-*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A saved agent and the hyperparameters of its run."""
+
+    path: Path
+    hyperparams: dict[str, Any]
+
+
+def find_agent(config: PlayConfig) -> Agent:
+    """The agent that `rlzoo enjoy` was asked for: of the newest run in the folder, else a shipped one.
+
+    :raises UserError: there is none; the message says where it was looked for and which there are
+    """
+    for root in (Path(config.folder), *SHIPPED):
+        folder = _run_of(root, config)
+        if folder is not None:
+            config_file = config_path(folder, config.env_id)
+            return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
+    where = f"{config.folder}/{config.algo}"
+    if config.exp_id > 0:
+        runs = (
+            ", ".join(str(n) for n, _ in names.find_runs(config.folder, config.algo, config.env_id)) or "none"
+        )
+        raise UserError(
+            f"there is no run {config.exp_id} of {config.algo} on {config.env_id} in {where}; there: {runs}"
+        )
+    raise UserError(
+        f"no agent of {config.algo} for {config.env_id} in {where} or among the shipped agents; "
+        f"train one: rlzoo train --algo {config.algo} --env {config.env_id}"
+    )
+
+
+def system_info() -> dict[str, Any]:
+    """The machine, the versions and the commit that a run depends on."""
+    return {
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+
+
+def _run_of(root: Path, config: PlayConfig) -> Path | None:
+    """The folder that `--exp-id` means; without a number the newest run that holds an agent."""
+    if config.exp_id < 0:
+        folder = root / config.algo
+        return folder if model_path(folder, config.env_id).is_file() else None
+    runs = names.find_runs(root, config.algo, config.env_id)
+    if config.exp_id > 0:
+        return dict(runs).get(config.exp_id)
+    return next((folder for _, folder in reversed(runs) if any(folder.glob("*.zip"))), None)
+
+
+def _choose(folder: Path, config: PlayConfig) -> Path:
+    """The file in the folder that the `--load-...` flags mean."""
+    saved = {
+        steps: path
+        for path in folder.glob("*.zip")
+        if (steps := names.checkpoint_steps(path.name)) is not None
+    }
+    if config.load_best:
+        path = folder / names.BEST_MODEL
+        hint = "it is written by evaluations (--eval-freq)"
+    elif config.load_checkpoint is not None:
+        path = folder / names.checkpoint_name(config.load_checkpoint)
+        hint = (
+            f"checkpoints: {', '.join(map(str, sorted(saved)))}"
+            if saved
+            else "no checkpoint was saved (--save-freq)"
+        )
+    elif config.load_last_checkpoint:
+        path = saved[max(saved)] if saved else folder / names.checkpoint_name(0)
+        hint = "no checkpoint was saved (--save-freq)"
+    else:
+        path = model_path(folder, config.env_id)
+        hint = "the run has not ended; try --load-last-checkpoint or --load-best"
+    if not path.is_file():
+        raise UserError(f"there is no {path}; {hint}")
+    return path

@@ -1,0 +1,72 @@
+"""Ctrl-C and SIGTERM: the first asks the run to save and end, the second ends it at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ECHO = 0.2  # seconds in which a repeated signal is the same one, sent to the process and to its group
+
+
+class StopSignals:
+    """The first Ctrl-C or SIGTERM raises KeyboardInterrupt inside `interruptible`, and waits elsewhere.
+
+    So the code that must not be cut short (claiming, saving) is everything that is not marked. A signal that
+    waited is found in `received`, and raises as soon as an `interruptible` section begins. The second signal
+    kills the worker processes and ends the process with exit code 130. In a thread other than the main one
+    nothing is installed: Python delivers signals to the main thread only.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._received_at = 0.0
+        self._raising = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Here the first signal raises KeyboardInterrupt."""
+        self._raising = True
+        try:
+            if self.received is not None:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raising = False
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            if time.monotonic() - self._received_at > ECHO:
+                end_at_once()
+            return
+        self.received, self._received_at = signal.Signals(number), time.monotonic()
+        # Not print: the signal may have come in the middle of another write to the same stream.
+        os.write(2, f"\nrlzoo: {self.received.name}: saving and ending; once more ends at once\n".encode())
+        if self._raising:
+            raise KeyboardInterrupt
+
+
+def end_at_once() -> None:
+    """Kill the worker processes of this process, and leave without cleaning up."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    os._exit(130)

@@ -1,0 +1,34 @@
+"""Weights and Biases, for those who have it installed."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.blueprint import Blueprint
+
+
+def require_wandb() -> None:
+    """:raises UserError: it is not installed."""
+    if find_spec("wandb") is None:
+        raise UserError("--track needs Weights and Biases: pip install 'rlzoo[wandb]'")
+
+
+def start(run: RunConfig, blueprint: Blueprint, folder: Path) -> Any:
+    """Begin a tracked run that follows the TensorBoard files; its `finish` ends it."""
+    wandb = import_module("wandb")
+    return wandb.init(
+        name=f"{run.env_id}__{run.algo}__{run.seed}__{folder.name}",
+        project=run.wandb_project_name,
+        entity=run.wandb_entity,
+        group=run.wandb_group,
+        tags=list(run.wandb_tags),
+        config={**dataclasses.asdict(run), "hyperparams": blueprint.values},
+        sync_tensorboard=True,
+        save_code=False,
+    )

@@ -1,0 +1,224 @@
+"""`rlzoo train`: one run, from its configuration to the saved agent."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.logger import Logger, make_logger, make_output_format
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.experiment import run_folder, tracking
+from rlzoo.experiment.blueprint import Blueprint, import_packages
+from rlzoo.experiment.build import build_callbacks, build_model, load_model, make_blueprint
+from rlzoo.experiment.environments import (
+    build_evaluation_env,
+    build_training_env,
+    choose_threads,
+    evaluation_seed,
+)
+from rlzoo.experiment.signals import StopSignals
+from rlzoo.training.callbacks import BaseCallback
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended."""
+
+    folder: Path
+    model_path: Path
+    num_timesteps: int
+    interrupted: bool = False
+
+
+@dataclass
+class Session:
+    """A run that is ready to learn; `resources` releases what it holds."""
+
+    run: RunConfig
+    blueprint: Blueprint
+    folder: Path
+    model: Any
+    venv: VecEnv
+    callbacks: list[BaseCallback]
+    resources: ExitStack
+    resumed: bool
+
+    def result(self, interrupted: bool = False) -> TrainResult:
+        path = run_folder.model_path(self.folder, self.run.env_id)
+        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted)
+
+
+def train(run: RunConfig, command: str = "") -> TrainResult:
+    """Train one agent in a new run folder, as `rlzoo train` does.
+
+    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder.
+
+    :param command: the command line, for command.txt
+    :raises UserError: the configuration is wrong
+    :raises RunFailed: training could not go on; the message says what was kept
+    """
+    with StopSignals() as stop:
+        with stop.interruptible():
+            session = start(run, command)
+        return learn(session, stop)
+
+
+def resume(folder: str | Path, **changes: Any) -> TrainResult:
+    """Continue a run in place, from the newest of its checkpoints that can be loaded, to its number of steps.
+
+    :param changes: fields of its RunConfig to change; `n_timesteps` is the new total
+    """
+    with StopSignals() as stop:
+        with stop.interruptible():
+            session = reopen(Path(folder), changes)
+        if session.model.num_timesteps >= session.blueprint.n_timesteps:
+            session.resources.close()
+            print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
+            return session.result()
+        return learn(session, stop)
+
+
+def start(run: RunConfig, command: str = "") -> Session:
+    """Check everything, claim a folder, and build what learns in it."""
+    import_packages(run.gym_packages)
+    blueprint = make_blueprint(run)
+    if run.track:
+        tracking.require_wandb()
+    if run.trained_agent and not Path(run.trained_agent).is_file():
+        raise UserError(f"there is no agent {run.trained_agent}")
+    run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
+    folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
+    try:
+        run_folder.describe(folder, run, blueprint.values, command)
+        session = _build(run, blueprint, folder, run.trained_agent)
+    except BaseException:
+        run_folder.discard(folder)
+        raise
+    return session
+
+
+def reopen(folder: Path, changes: dict[str, Any]) -> Session:
+    """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
+    run = replace(run_folder.read_run(folder), **changes)
+    import_packages(run.gym_packages)
+    run_folder.remove_unfinished_files(folder)
+    # The folder's config.yml already holds what the command line of the first session changed.
+    config_file = str(run_folder.config_path(folder, run.env_id))
+    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams={}))
+    return _build(run, blueprint, folder, run_folder.newest_checkpoint(folder, run.env_id), resumed=True)
+
+
+def learn(session: Session, stop: StopSignals) -> TrainResult:
+    """Train, save and report; whatever ends the training, what had been learned is kept."""
+    model, run = session.model, session.run
+    began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
+    failure: BaseException | None = None
+    with session.resources:
+        try:
+            with stop.interruptible():
+                model.learn(
+                    session.blueprint.n_timesteps - first_step,
+                    callback=session.callbacks,
+                    log_interval={-1: None, -2: sys.maxsize}.get(run.log_interval, run.log_interval),
+                    reset_num_timesteps=not session.resumed,
+                    progress_bar=run.progress,
+                )
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:
+            failure = error
+        kept = save(session, failure)
+    if isinstance(failure, RunFailed):
+        raise RunFailed(f"{failure}; {kept}") from failure
+    if failure is not None:
+        print(f"rlzoo: {kept}", file=sys.stderr)
+        raise failure
+    if run.verbose > 0:
+        speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
+        word = "Interrupted" if stop.received else "Done"
+        print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s); {kept}")
+        if stop.received:
+            print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
+    return session.result(stop.received is not None)
+
+
+def save(session: Session, failure: BaseException | None) -> str:
+    """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
+
+    :raises RunFailed: saving is what failed, and nothing had failed before
+    """
+    model, path = session.model, session.result().model_path
+    if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
+        return (
+            f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
+        )
+    try:
+        model.save(path)
+        if (normalize := model.get_vec_normalize_env()) is not None:
+            normalize.save(run_folder.normalize_path(session.folder, session.run.env_id))
+    except (OSError, RunFailed) as error:
+        message = f"{error}; {_last_checkpoint(session)}"
+        if failure is None:
+            raise RunFailed(message) from error
+        return (
+            f"the agent could not be saved: {message}"
+            if str(error) != str(failure)
+            else _last_checkpoint(session)
+        )
+    return f"the agent is saved in {path}"
+
+
+def _last_checkpoint(session: Session) -> str:
+    checkpoints = run_folder.checkpoints(session.folder, session.run.env_id)
+    return (
+        f"the newest checkpoint is {checkpoints[0]}"
+        if checkpoints
+        else "no checkpoint had been saved (see --save-freq)"
+    )
+
+
+def _build(
+    run: RunConfig, blueprint: Blueprint, folder: Path, agent: Path | str, resumed: bool = False
+) -> Session:
+    """Environments, agent, logger and callbacks; what was opened is closed when one of them fails."""
+    with ExitStack() as resources:
+        venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, folder, append=resumed)
+        resources.callback(venv.close)
+        torch.set_num_threads(choose_threads(run.num_threads, blueprint.policy, venv))
+        if agent:
+            model = load_model(
+                blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
+            )
+        else:
+            model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+        if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
+            resources.callback(tracking.start(run, blueprint, folder).finish)
+        logger = _make_logger(run, type(model).__name__, folder, resumed)
+        resources.callback(logger.close)
+        model.set_logger(logger)
+        eval_env = None
+        if run.eval_freq > 0:
+            seed = evaluation_seed(run.seed)
+            eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+            resources.callback(eval_env.close)
+        callbacks = build_callbacks(blueprint, run, folder, eval_env)
+        return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
+
+
+def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
+    outputs = [make_output_format("stdout", None)] if run.verbose > 0 else []
+    outputs.append(make_output_format("csv", folder, append=append))
+    if run.tensorboard_log or run.track:
+        parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
+        outputs += make_logger(0, parent, algorithm, not append).output_formats
+    return Logger(str(folder), outputs)

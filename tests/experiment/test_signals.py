@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from rlzoo.experiment.signals import StopSignals
+
+
+def test_a_signal_raises_in_an_interruptible_section():
+    with StopSignals() as stop:
+        with pytest.raises(KeyboardInterrupt), stop.interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        assert stop.received == signal.SIGTERM
+
+
+def test_elsewhere_it_waits_for_the_next_such_section():
+    with StopSignals() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        saved = True  # whatever stands here is not cut short
+        with pytest.raises(KeyboardInterrupt), stop.interruptible():
+            pytest.fail("the section began although a signal was waiting")
+    assert saved
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignals():
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_echo_of_a_signal_is_not_a_second_one():
+    with StopSignals() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.received == signal.SIGTERM  # we are still here
+
+
+def test_in_another_thread_nothing_is_installed():
+    failures = []
+
+    def body() -> None:
+        try:
+            with StopSignals() as stop, stop.interruptible():
+                pass
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert not failures
+
+
+SECOND = """
+import multiprocessing, os, signal, sys, time
+from rlzoo.experiment.signals import StopSignals
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    worker.start()
+    with StopSignals():
+        os.kill(os.getpid(), signal.SIGINT)
+        print(worker.pid, flush=True)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+"""
+
+
+def test_the_second_signal_ends_the_process_and_its_workers_at_once():
+    process = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True, timeout=30)
+    assert process.returncode == 130
+    assert "once more ends at once" in process.stderr
+    worker = int(process.stdout)
+    for _ in range(50):
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    status = open(f"/proc/{worker}/stat").read().split()[2]
+    assert status == "Z"  # dead, and only not yet collected by whoever adopted it
