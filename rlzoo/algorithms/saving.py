@@ -17,7 +17,15 @@ from rlzoo.core.seeding import get_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
 from rlzoo.envs.vec_env import env_state
 from rlzoo.networks.registry import policy_name
-from rlzoo.training.checkpoint import Checkpoint, get_system_info, load_module, metadata, read_checkpoint, write_checkpoint
+from rlzoo.core.system_info import get_system_info
+from rlzoo.training.checkpoint import (
+    Checkpoint,
+    load_module,
+    load_optimizer,
+    metadata,
+    read_checkpoint,
+    write_checkpoint,
+)
 from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
 
 ARGUMENTS = ("policy_kwargs", "stats_window_size", "tensorboard_log", "verbose", "seed")
@@ -42,7 +50,7 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
             optimizers[name] = part.state_dict()
         else:
             others[name] = part.state_dict() if hasattr(part, "state_dict") else part
-    optimizer_tree, optimizer_tensors = pack(optimizers)
+    optimizer_tree, optimizer_tensors = pack(optimizers, "optimizers")
     callbacks = getattr(model, "_callback", None)
     state = {
         "clock": {
@@ -56,14 +64,14 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
         "callbacks": None if callbacks is None else callbacks.state_dict(),
         "others": others,
     }
-    state_tree, state_tensors = pack(state)
+    state_tree, state_tensors = pack(state, "state")
     normalize_tree, normalize_tensors = pack(env_state(model.env) if model.env is not None else model.normalize_state)
     arguments = {name: getattr(model, name) for name in ARGUMENTS if name not in left_out}
     hyperparameters = {
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
     }
     config = {
-        "hyperparameters": encode_value(hyperparameters),
+        "hyperparameters": encode_value(hyperparameters, model.clock.progress_remaining),
         "arguments": encode_value(arguments),
         "policy": encode_value(policy_name(model.policy_family, model.policy_class)),
         "observation_space": space_to_json(model.observation_space),
@@ -74,7 +82,7 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
         metadata=metadata(type(model).__name__, env_id_of(model)),
         config=config,
         weights=weights,
-        optimizers={**optimizer_tensors, **{f"state:{key}": value for key, value in state_tensors.items()}},
+        optimizers={**optimizer_tensors, **state_tensors},
         normalize=normalize_tensors,
         state={"optimizers": optimizer_tree, "state": state_tree, "normalize": normalize_tree},
     )
@@ -161,15 +169,9 @@ def from_config(
 def _restore(model: Any, checkpoint: Checkpoint) -> None:
     """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
     try:
-        state = unpack(
-            checkpoint.state["state"],
-            {key[6:]: value for key, value in checkpoint.optimizers.items() if key.startswith("state:")},
-        )
-        optimizers = unpack(
-            checkpoint.state["optimizers"],
-            {key: value for key, value in checkpoint.optimizers.items() if not key.startswith("state:")},
-        )
-        model.normalize_state = unpack(checkpoint.state["normalize"], dict(checkpoint.normalize))
+        state = unpack(checkpoint.state["state"], checkpoint.optimizers)
+        optimizers = unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
+        model.normalize_state = unpack(checkpoint.state["normalize"], checkpoint.normalize)
         clock = state["clock"]
         model.clock.num_timesteps, model.clock.total_timesteps = clock["num_timesteps"], clock["total_timesteps"]
         model.clock.iteration, model.clock.n_updates = clock["iteration"], clock["n_updates"]
@@ -185,29 +187,11 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
         if isinstance(part, nn.Module):
             load_module(part, checkpoint.weights, f"{name}/")
         elif isinstance(part, torch.optim.Optimizer):
-            _load_optimizer(part, optimizers.get(name), name)
+            load_optimizer(part, optimizers.get(name), name)
         elif hasattr(part, "load_state_dict"):
             part.load_state_dict(others[name])
         else:
             part.copy_(others[name])
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> None:
-    if state is None:
-        raise CheckpointError(f"the model file lacks the state of {name}")
-    shapes = [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
-    try:
-        optimizer.load_state_dict(state)
-        loaded = optimizer.state_dict()["state"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"the state of {name} in the model file does not fit: {error}") from None
-    for index, entry in loaded.items():
-        for key, value in entry.items():
-            if isinstance(value, torch.Tensor) and value.dim() and value.shape != shapes[index]:
-                raise CheckpointError(
-                    f"the state of {name} in the model file does not fit: {key} of parameter {index} is "
-                    f"{tuple(value.shape)}, not {tuple(shapes[index])}"
-                )
 
 
 def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
@@ -224,11 +208,7 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
         for name, value in checkpoint.weights.items():
             part, _, key = name.partition("/")
             source.setdefault(part, {})[key] = value
-        optimizers = unpack(
-            checkpoint.state["optimizers"],
-            {key: value for key, value in checkpoint.optimizers.items() if not key.startswith("state:")},
-        )
-        source.update(optimizers)
+        source.update(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
     parts = {name: part for name, part in model.state().items() if isinstance(part, nn.Module | torch.optim.Optimizer)}
     if source and not any(isinstance(value, dict) for value in source.values()):
         source = _nested(source, parts)
@@ -243,7 +223,7 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
     for name, values in source.items():
         part = parts[name]
         if isinstance(part, torch.optim.Optimizer):
-            _load_optimizer(part, values, name)
+            load_optimizer(part, values, name)
         else:
             _set_module(part, name, values, exact_match)
 

@@ -116,8 +116,9 @@ class RolloutBuffer:
         named = self.observations if isinstance(self.observations, dict) else {"observation": self.observations}
         columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
         for name, column in columns.items():
-            if np.isfinite(column.sum(dtype=np.float64)):
-                continue
+            with np.errstate(invalid="ignore"):  # inf - inf
+                if np.isfinite(column.sum(dtype=np.float64)):
+                    continue
             bad = np.argwhere(~np.isfinite(column.reshape(len(column), self.n_envs, -1)))
             if len(bad):
                 t, env, entry = (int(index) for index in bad[0])

@@ -1,0 +1,117 @@
+"""The rollout buffer: rows land where they belong, nothing leaks from one rollout into the next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlzoo.buffers.rollout import RolloutBuffer, minibatches
+from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.interaction import Step
+from rlzoo.envs.vec_env import StepArrays
+
+BOX = spaces.Box(-1, 1, (2,), np.float64)
+
+
+def result(obs, reward=0.0, terminated=(0, 0), truncated=(0, 0), final_obs=None):
+    terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+    ended = np.flatnonzero(terminated | truncated)
+    rewards = np.full(2, reward, np.float32)
+    return StepArrays(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
+
+
+def filled(n_steps=3, **last):
+    buffer = RolloutBuffer(n_steps, 2, BOX, spaces.Discrete(3))
+    buffer.start(np.zeros((2, 2)))
+    for t in range(n_steps):
+        step = Step(torch.tensor([t, t + 1]), None, {"values": torch.full((2,), float(t))})
+        outcome = result(np.full((2, 2), t + 1.0), t, **(last if t == n_steps - 1 else {}))
+        buffer.add(t, step, outcome, np.array([t == 0, False]))
+    return buffer
+
+
+def test_rows_and_extra_columns():
+    buffer = filled()
+    flat = buffer.flat_obs(torch.device("cpu"))
+    assert flat.dtype == torch.float32 and flat[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+    assert buffer.last_obs()[:, 0].tolist() == [3, 3]
+    assert buffer.flat_actions(torch.device("cpu")).tolist() == [0, 1, 1, 2, 2, 3]
+    assert buffer.rewards[:, 0].tolist() == [0, 1, 2]
+    assert buffer.extra["values"][:, 1].tolist() == [0, 1, 2]
+    assert buffer.episode_starts[0].tolist() == [True, False]
+
+
+def test_acting_reads_the_row_that_was_written():
+    buffer = filled()
+    assert buffer.obs_rows[2].tolist() == [[2, 2], [2, 2]]
+    assert buffer.obs_rows[2].data_ptr() == torch.from_numpy(buffer.observations[2]).data_ptr()
+
+
+def test_finals_are_kept_for_truncated_episodes_only_and_forgotten_with_the_rollout():
+    final = np.array([[7.0, 7.0], [8.0, 8.0]])
+    buffer = filled(terminated=(1, 0), truncated=(0, 1), final_obs=final)
+    obs, (steps, envs) = buffer.finals()
+    assert obs.tolist() == [[8, 8]] and steps.tolist() == [2] and envs.tolist() == [1]
+    final[:] = 0  # the buffer keeps a copy
+    assert buffer.finals()[0].tolist() == [[8, 8]]
+    buffer.start(np.zeros((2, 2)))
+    assert buffer.finals() is None
+
+
+def test_dict_observations():
+    space = spaces.Dict({"a": BOX, "b": spaces.Discrete(4)})
+    buffer = RolloutBuffer(1, 2, space, spaces.Box(-1, 1, (2, 3)))
+    obs = {"a": np.zeros((2, 2)), "b": np.array([1, 2])}
+    buffer.start(obs)
+    after = {"a": np.ones((2, 2)), "b": np.array([3, 0])}
+    outcome = result(after, truncated=(0, 1), final_obs={"a": np.full((1, 2), 5.0), "b": np.array([2])})
+    buffer.add(0, Step(torch.ones(2, 2, 3), None), outcome, np.zeros(2, bool))
+    assert buffer.flat_obs(torch.device("cpu"))["b"].tolist() == [1, 2]
+    assert buffer.last_obs()["a"].tolist() == [[1, 1], [1, 1]]
+    assert buffer.finals()[0]["b"].tolist() == [2]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_non_finite_observation_is_named_by_environment_and_step(bad):
+    buffer = filled()
+    buffer.check_finite(100)
+    buffer.observations[2, 1, 0] = bad
+    with pytest.raises(EnvironmentFailed, match=r"environment 1 returned (nan|inf) in its observation at step 102") as error:
+        buffer.check_finite(100)
+    assert (error.value.env_index, error.value.step) == (1, 102)
+
+
+def test_a_non_finite_reward_is_named():
+    buffer = filled()
+    buffer.rewards[0, 0] = -np.inf
+    with pytest.raises(EnvironmentFailed, match="environment 0 returned -inf in its reward at step 101"):
+        buffer.check_finite(100)
+
+
+def test_opposite_infinities_do_not_cancel():
+    buffer = filled()
+    buffer.rewards[0] = [np.inf, -np.inf]
+    with pytest.raises(EnvironmentFailed):
+        buffer.check_finite(0)
+
+
+def test_minibatches_partition_the_rows():
+    columns = {"a": torch.arange(10), "obs": {"x": torch.arange(10) * 2}}
+    seen = []
+    for batch in minibatches(columns, 4, 10, torch.device("cpu")):
+        assert (batch["obs"]["x"] == 2 * batch["a"]).all()
+        seen.append(batch["a"].tolist())
+    assert [len(part) for part in seen] == [4, 4, 2]
+    assert sorted(sum(seen, [])) == list(range(10))
+
+
+def test_minibatches_are_shuffled_by_the_torch_seed():
+    columns = {"a": torch.arange(64)}
+
+    def orders(seed):
+        torch.manual_seed(seed)
+        return [batch["a"].tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
+
+    assert orders(0) == orders(0) != orders(1)
