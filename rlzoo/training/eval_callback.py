@@ -1,0 +1,161 @@
+"""Evaluation during training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import UserError
+from rlzoo.envs.vec_env import sync_envs_normalization, unwrap_vec_normalize
+from rlzoo.training.base_callback import (
+    BaseCallback,
+    CallbackLike,
+    EventCallback,
+    as_callback,
+    check_frequency,
+)
+from rlzoo.training.evaluate import Episodes, as_eval_env, play_episodes
+
+
+class EvalCallback(EventCallback):
+    """Evaluates the agent every `eval_freq` calls, logs `eval/*`, and keeps the best agent.
+
+    Training does not notice: the evaluation environments get the statistics of the training VecNormalize and
+    never change them, and the training draws the random numbers that a stochastic evaluation drew once more.
+
+    :param eval_env: a `VecEnv`, a Gymnasium environment or an environment id; not the one that is trained in
+    :param callback_on_new_best: triggered when the mean return is a new best, after the agent is saved
+    :param callback_after_eval: triggered after each evaluation
+    :param eval_freq: in calls: times the number of environments, in steps; 0 or less never evaluates
+    :param log_path: folder for `evaluations.npz`: `timesteps` [n], `results` and `ep_lengths`
+        [n, n_eval_episodes], and `successes` of the same shape where the environment reports `is_success`
+    :param best_model_save_path: folder for `best_model.zip`
+    :param warn: say so when the evaluation environment has no Monitor
+    """
+
+    state_names = (
+        "best_mean_reward",
+        "last_mean_reward",
+        "evaluations_timesteps",
+        "evaluations_results",
+        "evaluations_length",
+        "evaluations_successes",
+    )
+
+    def __init__(
+        self,
+        eval_env: Any,
+        callback_on_new_best: CallbackLike = None,
+        callback_after_eval: CallbackLike = None,
+        n_eval_episodes: int = 5,
+        eval_freq: int = 10000,
+        log_path: str | os.PathLike[str] | None = None,
+        best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+        render: bool = False,
+        verbose: int = 1,
+        warn: bool = True,
+    ) -> None:
+        super().__init__(callback_after_eval, verbose)
+        self.callback_on_new_best = (
+            None if callback_on_new_best is None else as_callback(callback_on_new_best)
+        )
+        self.eval_env = as_eval_env(eval_env, warn)
+        self.n_eval_episodes = check_frequency("n_eval_episodes", n_eval_episodes)
+        self.eval_freq = eval_freq
+        self.log_path = None if log_path is None else os.path.join(log_path, "evaluations")
+        self.best_model_save_path = None if best_model_save_path is None else str(best_model_save_path)
+        self.deterministic = deterministic
+        self.render = render
+        self.best_mean_reward = -np.inf
+        self.last_mean_reward = -np.inf
+        self.evaluations_timesteps: list[int] = []
+        self.evaluations_results: list[list[float]] = []
+        self.evaluations_length: list[list[int]] = []
+        self.evaluations_successes: list[list[bool]] = []
+
+    def _children(self) -> Sequence[BaseCallback]:
+        return [child for child in (self.callback_on_new_best, self.callback) if child is not None]
+
+    def _on_step(self) -> bool:
+        if self.eval_freq > 0 and self.n_calls % self.eval_freq == 0:
+            return self._evaluate()
+        return True
+
+    def _init_callback(self) -> None:
+        env = self.training_env
+        if self.eval_env.unwrapped is env.unwrapped:
+            raise UserError("EvalCallback: eval_env is the training environment, whose episodes it would cut")
+        sync_envs_normalization(env, self.eval_env)  # fails now rather than at the first evaluation
+        inner: Any = self.eval_env
+        while (normalize := unwrap_vec_normalize(inner)) is not None:
+            normalize.training = False
+            inner = normalize.venv
+
+    def _evaluate(self) -> bool:
+        sync_envs_normalization(self.training_env, self.eval_env)
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+        with torch.random.fork_rng(devices):
+            episodes = self._play()
+        self.last_mean_reward = float(np.mean(episodes.returns))
+        self._log(episodes)
+        if self.log_path is not None:
+            self._write_history(episodes)
+        go_on = True
+        if self.last_mean_reward > self.best_mean_reward:
+            self.best_mean_reward = self.last_mean_reward
+            if self.verbose >= 1:
+                print("New best mean reward!")
+            if self.best_model_save_path is not None:
+                os.makedirs(self.best_model_save_path, exist_ok=True)
+                self.model.save(os.path.join(self.best_model_save_path, "best_model.zip"))
+            if self.callback_on_new_best is not None:
+                go_on = self.callback_on_new_best.on_step()
+        return self._on_event() and go_on
+
+    def _play(self) -> Episodes:
+        return play_episodes(self.model, self.eval_env, self.n_eval_episodes, self.deterministic, self.render)
+
+    def _log(self, episodes: Episodes) -> None:
+        returns, lengths = episodes.returns, episodes.lengths
+        self.logger.record("eval/mean_reward", self.last_mean_reward)
+        self.logger.record("eval/mean_ep_length", float(np.mean(lengths)))
+        if self.verbose >= 1:
+            print(
+                f"Eval num_timesteps={self.num_timesteps}, "
+                f"episode_reward={self.last_mean_reward:.2f} +/- {np.std(returns):.2f}\n"
+                f"Episode length: {np.mean(lengths):.2f} +/- {np.std(lengths):.2f}"
+            )
+        if episodes.report_success:
+            success_rate = float(np.mean(episodes.succeeded))
+            self.logger.record("eval/success_rate", success_rate)
+            if self.verbose >= 1:
+                print(f"Success rate: {success_rate:.0%}")
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.dump(self.num_timesteps)
+
+    def _write_history(self, episodes: Episodes) -> None:
+        """All evaluations so far, rewritten as a whole: whoever reads the file finds every array complete."""
+        self.evaluations_timesteps.append(self.num_timesteps)
+        self.evaluations_results.append(episodes.returns)
+        self.evaluations_length.append(episodes.lengths)
+        if episodes.report_success or self.evaluations_successes:
+            missing = self.evaluations_results[len(self.evaluations_successes) : -1]
+            self.evaluations_successes += [[False] * len(row) for row in missing]
+            self.evaluations_successes.append(episodes.succeeded)
+        # A resumed run may ask for another number of episodes; the arrays stay rectangular.
+        width = min(map(len, self.evaluations_results))
+        arrays = {
+            "timesteps": np.array(self.evaluations_timesteps),
+            "results": np.array([row[:width] for row in self.evaluations_results]),
+            "ep_lengths": np.array([row[:width] for row in self.evaluations_length]),
+        }
+        if self.evaluations_successes:
+            arrays["successes"] = np.array([row[:width] for row in self.evaluations_successes])
+        with atomic_write(f"{self.log_path}.npz") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
