@@ -1,7 +1,8 @@
 """Episode statistics of one environment, and the CSV files that hold them.
 
-A monitor file is one line of JSON behind a `#` (`t_start`: Unix time the file was begun, `env_id`), the column names, and one row per
-finished episode: `r` its return, `l` its length in steps, `t` seconds since `t_start`, then the columns that the caller asked for.
+A monitor file is one line of JSON behind a `#` (`t_start`: Unix time the file was begun, `env_id`), the
+column names, and one row per finished episode: `r` its return, `l` its length in steps, `t` seconds since
+`t_start`, then the columns that the caller asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,16 +33,18 @@ class LoadMonitorResultsError(UserError):
 class ResultsWriter:
     """Writes one monitor file, a row per episode, each row on disk as soon as it is written.
 
-    :param filename: the file; a folder gets `monitor.csv`, any other name the ending `.monitor.csv` unless it has it
+    :param filename: the file; a folder gets `monitor.csv`, any other name the ending `.monitor.csv` unless it
+        has it
     :param header: values of the first line; `t_start` is added where it is missing
     :param extra_keys: columns after `r`, `l` and `t`
-    :param override_existing: start the file anew; otherwise go on behind its last whole row, with `t` counted from its own `t_start`
+    :param override_existing: start the file anew; otherwise go on behind its last whole row, with `t` counted
+        from its own `t_start`
     :raises UserError: when an existing file that is to be continued has other columns
     """
 
     def __init__(
         self,
-        filename: str | Path,
+        filename: str | os.PathLike[str],
         header: Mapping[str, Any] | None = None,
         extra_keys: Sequence[str] = (),
         override_existing: bool = True,
@@ -91,7 +95,8 @@ class ResultsWriter:
 
 
 class Monitor(gym.Wrapper[Any, Any, Any, Any]):
-    """Counts return, length and time of every episode; writes them to a file and into `info["episode"]` where an episode ends.
+    """Counts return, length and time of every episode; writes them to a file and into `info["episode"]` where
+    an episode ends.
 
     :param env: the environment; put the Monitor innermost, below whatever changes rewards or cuts episodes
     :param filename: see `ResultsWriter`; None writes no file
@@ -106,7 +111,7 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(
         self,
         env: gym.Env[Any, Any],
-        filename: str | Path | None = None,
+        filename: str | os.PathLike[str] | None = None,
         allow_early_resets: bool = True,
         reset_keywords: Sequence[str] = (),
         info_keywords: Sequence[str] = (),
@@ -209,7 +214,7 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         return self._episode_times
 
 
-def monitor_path(filename: str | Path) -> Path:
+def monitor_path(filename: str | os.PathLike[str]) -> Path:
     """The file that a `filename` of Monitor means."""
     path = Path(filename)
     if path.name.endswith(EXTENSION):
@@ -217,15 +222,16 @@ def monitor_path(filename: str | Path) -> Path:
     return path / EXTENSION if path.is_dir() else path.with_name(f"{path.name}.{EXTENSION}")
 
 
-def get_monitor_files(path: str | Path) -> list[str]:
+def get_monitor_files(path: str | os.PathLike[str]) -> list[str]:
     """The monitor files of a folder, sorted by name."""
     return sorted(str(file) for file in Path(path).glob(f"*{EXTENSION}"))
 
 
-def load_results(path: str | Path) -> pd.DataFrame:
+def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     """All episodes of a folder's monitor files, in the order they ended.
 
-    :return: columns `r`, `l`, `t` and the recorded keywords; `t` is seconds since the earliest `t_start` of the files
+    :return: columns `r`, `l`, `t` and the recorded keywords; `t` is seconds since the earliest `t_start` of
+        the files
     :raises LoadMonitorResultsError: when there is no monitor file or one is not of the format
     """
     import pandas as pd
@@ -253,7 +259,7 @@ def load_results(path: str | Path) -> pd.DataFrame:
     return pd.concat(frames).sort_values("t", kind="stable").reset_index(drop=True)
 
 
-def _first_line(file: str | Path, line: str) -> dict[str, Any]:
+def _first_line(file: str | os.PathLike[str], line: str) -> dict[str, Any]:
     try:
         values = json.loads(line.removeprefix("#")) if line.startswith("#") else None
     except json.JSONDecodeError:

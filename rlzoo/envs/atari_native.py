@@ -1,0 +1,305 @@
+"""Atari games stepped by ale-py's own threads, with the preprocessing of `AtariWrapper`.
+
+ale-py's emulator does no-ops, frame skip, pooling and resizing. Lives, FIRE, clipping and the statistics of
+whole games are kept here: ale-py restarts the game at a lost life and does not press FIRE again, the Python
+wrappers go on with the same game. Every environment has an emulator with one thread of its own, so that those
+which begin an episode can be stepped without the rest; idle threads sleep, and the operating system runs no
+more of them at once than there are cores.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.envs.atari import AtariWrapper, needs_fire
+from rlzoo.envs.monitor import EXTENSION, Monitor, ResultsWriter
+from rlzoo.envs.registration import ensure_registered
+from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+
+GAME_SETTINGS = {
+    "game",
+    "frameskip",
+    "repeat_action_probability",
+    "full_action_space",
+    "max_num_frames_per_episode",
+}
+WRAPPING = {
+    "noop_max",
+    "frame_skip",
+    "screen_size",
+    "terminal_on_life_loss",
+    "clip_reward",
+    "action_repeat_probability",
+}
+UNLIMITED = 2**31 - 1  # frames
+NO_INFO: dict[str, Any] = {}
+FULL_STRENGTH = [1.0]  # of the paddle, for each action sent
+
+
+class NativeAtariVecEnv(VecEnv):
+    """`num_envs` copies of one game; observations [num_envs, 1, screen_size, screen_size] uint8.
+
+    `infos[i]["episode"]` holds return and length of a whole game: unclipped, over all lives, the length in
+    frames.
+
+    :param spec: the Gymnasium registration, for `get_attr("spec")`
+    :param settings: the game's own settings, `GAME_SETTINGS`
+    :param monitor_dir: where to write `<start_index + i>.monitor.csv`; None writes nothing
+    :param override_existing: start these files anew; otherwise continue them
+
+    The other parameters are those of `AtariWrapper`.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        spec: Any,
+        settings: Mapping[str, Any],
+        noop_max: int = 30,
+        frame_skip: int = 4,
+        screen_size: int = 84,
+        terminal_on_life_loss: bool = True,
+        clip_reward: bool = True,
+        action_repeat_probability: float = 0.0,
+        monitor_dir: str | os.PathLike[str] | None = None,
+        start_index: int = 0,
+        override_existing: bool = True,
+    ) -> None:
+        import ale_py
+        from ale_py import roms
+
+        engine: Any = ale_py.ALEVectorInterface  # its type stubs lack the defaults
+        self._engines = [
+            engine(
+                rom_path=roms.get_rom_path(settings["game"]),
+                num_envs=1,
+                num_threads=1,
+                frame_skip=max(frame_skip, 1),
+                stack_num=1,
+                img_height=screen_size,
+                img_width=screen_size,
+                maxpool=frame_skip > 1,
+                noop_max=noop_max + 1,  # ale-py draws from 0 to noop_max - 1
+                use_fire_reset=False,
+                reward_clipping=False,
+                max_episode_steps=settings["max_num_frames_per_episode"],
+                repeat_action_probability=action_repeat_probability or settings["repeat_action_probability"],
+                full_action_space=settings["full_action_space"],
+                autoreset_mode="NextStep",
+            )
+            for _ in range(num_envs)
+        ]
+        self.action_meanings = [action.name for action in self._engines[0].get_action_set()]
+        screen = (1, screen_size, screen_size)
+        super().__init__(
+            num_envs, spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
+        )
+        self.spec = spec
+        self.start_actions = (1, 2) if needs_fire(self.action_meanings) else ()
+        self.terminal_on_life_loss = terminal_on_life_loss
+        self.clip_reward = clip_reward
+        self._obs = np.zeros((num_envs, *screen), dtype=np.uint8)
+        self._rewards = np.zeros(num_envs, dtype=np.float32)
+        self._terminated = np.zeros(num_envs, dtype=bool)
+        self._truncated = np.zeros(num_envs, dtype=bool)
+        self._lives = [0] * num_envs
+        self._game_over = [False] * num_envs
+        self._returns = [0.0] * num_envs
+        self._episodes: dict[int, dict[str, Any]] = {}  # games that were over in this step
+        self._actions: list[int] = []
+        self._steps_taken = -1
+        self._no_infos = [NO_INFO] * num_envs
+        self._t_start = time.time()
+        self._writers = (
+            [
+                ResultsWriter(
+                    Path(monitor_dir) / f"{start_index + index}.{EXTENSION}",
+                    {"t_start": self._t_start, "env_id": spec.id},
+                    override_existing=override_existing,
+                )
+                for index in range(num_envs)
+            ]
+            if monitor_dir is not None
+            else []
+        )
+
+    def reset(self) -> np.ndarray:
+        for index, (seed, _) in enumerate(self._take_seeds_and_options()):
+            obs, info = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
+            self._obs[index] = obs[0]
+            self._lives[index] = int(info["lives"][0])
+            self._returns[index] = 0.0
+        self._game_over = [False] * self.num_envs
+        self._press_start(range(self.num_envs))
+        self._episodes.clear()
+        self._actions = []
+        self._steps_taken = 0
+        return self._obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        if self._steps_taken < 0:
+            raise UserError("call reset() before the first step()")
+        self._actions = np.asarray(actions).tolist()
+        if len(self._actions) != self.num_envs:
+            raise UserError(f"{len(self._actions)} actions for {self.num_envs} environments")
+        n_actions = len(self.action_meanings)
+        for index, action in enumerate(self._actions):
+            if not 0 <= action < n_actions:  # ale-py would wait for ever
+                raise EnvironmentFailed(
+                    f"environment {index} got the action {action} at step {self._steps_taken};"
+                    f" it has the actions 0 to {n_actions - 1}",
+                    env_index=index,
+                    step=self._steps_taken,
+                )
+        for engine, action in zip(self._engines, self._actions, strict=True):
+            engine.send([action], FULL_STRENGTH)
+
+    def wait_arrays(self) -> StepArrays:
+        if not self._actions:
+            raise UserError("call step_async() before step_wait()")
+        self._actions = []
+        self._steps_taken += 1
+        ended = [index for index in range(self.num_envs) if self._receive(index)]
+        rewards = np.sign(self._rewards) if self.clip_reward else self._rewards
+        if not ended:
+            return StepArrays(
+                self._obs, rewards, self._terminated, self._truncated, NO_ENDS, None, self._no_infos
+            )
+        step = StepArrays(
+            self._obs,
+            rewards.copy(),
+            self._terminated.copy(),
+            self._truncated.copy(),
+            np.array(ended),
+            self._obs[ended],
+            [{"lives": self._lives[index]} if index in ended else NO_INFO for index in range(self.num_envs)],
+        )
+        self._begin_episodes(ended)
+        for index, episode in self._episodes.items():
+            step.infos[index]["episode"] = episode
+        self._episodes.clear()
+        return step
+
+    def _receive(self, index: int) -> bool:
+        """Take over what an emulator's step gave; returns whether an episode of the agent ended."""
+        obs, reward, over, limit, info = self._engines[index].recv()
+        self._obs[index] = obs[0]
+        gain = float(reward[0])
+        lives = int(info["lives"][0])
+        lost = self.terminal_on_life_loss and 0 < lives < self._lives[index]
+        self._rewards[index] = gain
+        self._returns[index] += gain
+        self._lives[index] = lives
+        self._terminated[index] = bool(over[0]) or lost
+        self._truncated[index] = bool(limit[0])
+        self._game_over[index] = bool(over[0] or limit[0])
+        if self._game_over[index]:
+            self._record(index, int(info["episode_frame_number"][0]))
+        return lost or self._game_over[index]
+
+    def _record(self, index: int, n_frames: int) -> None:
+        """Keep the statistics of a game that is over."""
+        elapsed = round(time.time() - self._t_start, 6)
+        self._episodes[index] = {"r": self._returns[index], "l": n_frames, "t": elapsed}
+        self._returns[index] = 0.0
+        if self._writers:
+            self._writers[index].write_row(self._episodes[index])
+
+    def _begin_episodes(self, indices: Sequence[int]) -> None:
+        """Restart games that are over, go on with those that lost a life, and press FIRE in both."""
+        self._go_on(indices)
+        self._press_start(indices)
+
+    def _go_on(self, indices: Sequence[int]) -> None:
+        """One "no operation", instead of which ale-py restarts a game that is over."""
+        self._advance(indices, 0)
+        self._advance([index for index in indices if self._game_over[index]], 0)
+
+    def _press_start(self, indices: Sequence[int]) -> None:
+        for action in self.start_actions:
+            self._go_on(self._advance(indices, action))
+
+    def _advance(self, indices: Sequence[int], action: int) -> list[int]:
+        """Step some emulators; returns those whose episode ended by it."""
+        for index in indices:
+            self._engines[index].send([action], FULL_STRENGTH)
+        return [index for index in indices if self._receive(index)]
+
+    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
+        if attr_name not in ("spec", "action_space", "observation_space", "render_mode"):
+            raise AttributeError(
+                f"{type(self).__name__}: single environments have no attribute {attr_name!r}"
+            )
+        return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        if method_name != "get_action_meanings":
+            raise AttributeError(f"{type(self).__name__}: single environments have no method {method_name!r}")
+        return [list(self.action_meanings) for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
+        does_its_work = issubclass(wrapper_class, Monitor | AtariWrapper)
+        return [does_its_work for _ in self._get_indices(indices)]
+
+    def close(self) -> None:
+        self._engines.clear()  # joins their threads
+        for writer in self._writers:
+            writer.close()
+
+
+def make_native_atari(
+    env_id: str,
+    n_envs: int,
+    seed: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    wrapper_kwargs: Mapping[str, Any] | None = None,
+    monitor_dir: str | os.PathLike[str] | None = None,
+    start_index: int = 0,
+    override_existing: bool = True,
+) -> NativeAtariVecEnv | None:
+    """The vector environment that equals `AtariWrapper` around each game, or None where only the wrappers
+    will do.
+
+    That is: memory contents instead of screens, a game that skips frames by itself (`ALE/Pong-v5` without
+    `frameskip=1`), two kinds of sticky actions at once, rendering, a game mode, or an argument that is not
+    known here.
+
+    :param env_kwargs: arguments of `gymnasium.make`
+    :param wrapper_kwargs: arguments of `AtariWrapper`
+    :param start_index: number of the first environment: counts for seeds and names of monitor files
+    :raises UserError: when the environment is unknown
+    """
+    ensure_registered(env_id)
+    spec = gym.spec(env_id)
+    if spec.entry_point != "ale_py.env:AtariEnv":
+        return None
+    settings = {"repeat_action_probability": 0.25, "full_action_space": False, "frameskip": 4, **spec.kwargs}
+    settings.update(env_kwargs or {})
+    settings["max_num_frames_per_episode"] = settings.get("max_num_frames_per_episode") or UNLIMITED
+    wrapping = dict(wrapper_kwargs or {})
+    screen = settings.pop("obs_type", None) in (None, "rgb", "grayscale")
+    extra = [
+        name for name, value in settings.items() if name not in GAME_SETTINGS and value not in (None, False)
+    ]
+    sticky_twice = (
+        wrapping.get("action_repeat_probability", 0.0) > 0 and settings["repeat_action_probability"] > 0
+    )
+    if not screen or extra or sticky_twice or settings["frameskip"] != 1 or set(wrapping) - WRAPPING:
+        return None
+    venv = NativeAtariVecEnv(
+        n_envs, spec, settings, **wrapping, monitor_dir=monitor_dir, start_index=start_index
+    )
+    if seed is not None:
+        venv.seed(seed + start_index)
+    return venv

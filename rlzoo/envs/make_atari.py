@@ -1,0 +1,52 @@
+"""Vectors of preprocessed Atari games."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rlzoo.core.errors import UserError
+from rlzoo.envs.atari import AtariWrapper
+from rlzoo.envs.make import make_vec_env
+from rlzoo.envs.vec_env import VecEnv
+
+
+def make_atari_env(
+    env_id: str | Callable[..., Any],
+    n_envs: int = 1,
+    seed: int | None = None,
+    start_index: int = 0,
+    monitor_dir: str | os.PathLike[str] | None = None,
+    wrapper_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    vec_env_cls: type[VecEnv] | None = None,
+    vec_env_kwargs: Mapping[str, Any] | None = None,
+    monitor_kwargs: Mapping[str, Any] | None = None,
+    num_env: int | None = None,
+) -> VecEnv:
+    """`make_vec_env` with `AtariWrapper` around every game.
+
+    :param env_id: e.g. "PongNoFrameskip-v4"
+    :param wrapper_kwargs: arguments of `AtariWrapper`
+    :param num_env: the old name of `n_envs`
+
+    The other parameters are those of `make_vec_env`.
+    """
+    if num_env is not None:
+        if n_envs != 1:
+            raise UserError("make_atari_env: n_envs and num_env are the same thing; give one of them")
+        n_envs = num_env
+    return make_vec_env(
+        env_id,
+        n_envs=n_envs,
+        seed=seed,
+        start_index=start_index,
+        monitor_dir=monitor_dir,
+        wrapper_class=AtariWrapper,
+        env_kwargs=env_kwargs,
+        vec_env_cls=vec_env_cls,
+        vec_env_kwargs=vec_env_kwargs,
+        monitor_kwargs=monitor_kwargs,
+        wrapper_kwargs=wrapper_kwargs,
+    )
