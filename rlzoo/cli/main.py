@@ -3,7 +3,7 @@
 A command is a module `rlzoo/cli/<name>.py` with
 
     HELP: str                                               one line for `rlzoo --help`
-    build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments; examples go into `parser.epilog`
+    build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, and examples as `parser.epilog`
     run(args: argparse.Namespace) -> int                    does the work and returns the exit code
 
 Only the chosen module is imported, and it imports nothing heavy before `run`.
@@ -18,15 +18,34 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from rlzoo.cli.parser import Parser, fail, report
+from rlzoo.cli.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, unknown
 
 COMMANDS = ("train", "enjoy", "list", "show", "validate", "completion")
+FIRST_WORDS = (*COMMANDS, "--help", "--version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run one command line; returns the exit code.
+
+    A person's mistake and a failed run become one line; a defect of rlzoo keeps its traceback.
+    """
+    try:
+        return dispatch(list(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        return _report(error, 2)
+    except RunFailed as error:
+        return _report(error, 1)
+    except BrokenPipeError:  # `rlzoo list envs | head`: whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("rlzoo: interrupted", file=sys.stderr)
+        return 130
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Find the command that the first word names, and run it."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview())
         return 0 if arguments else 2
@@ -35,27 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name = arguments[0].replace("_", "-")
     if name not in COMMANDS:
-        fail(str(unknown("flag" if name.startswith("-") else "command", arguments[0], _first_words())))
-    return run_command(name, arguments[1:])
-
-
-def run_command(name: str, arguments: Sequence[str]) -> int:
-    """Parse and run one command; a person's mistake or a failed run becomes one line, a defect keeps its traceback."""
+        raise unknown("flag" if name.startswith("-") else "command", arguments[0], FIRST_WORDS)
     command = load_command(name)
-    try:
-        return int(command.run(build(name, command).parse_args(arguments)))
-    except UserError as error:
-        report(str(error))
-        return 2
-    except RunFailed as error:
-        report(str(error))
-        return 1
-    except BrokenPipeError:  # `rlzoo list envs | head`: whoever reads has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("rlzoo: interrupted", file=sys.stderr)
-        return 130
+    return int(command.run(build(name, command).parse_args(arguments[1:])))
 
 
 def load_command(name: str) -> ModuleType:
@@ -102,5 +103,6 @@ def version() -> str:
         return "(run from a checkout that is not installed)"
 
 
-def _first_words() -> list[str]:
-    return [*COMMANDS, "--help", "--version"]
+def _report(error: Exception, code: int) -> int:
+    print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
+    return code

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from rlzoo.core.errors import nearest, unknown
+from rlzoo.core.errors import UserError, nearest, unknown
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,7 +24,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        fail(message)
+        raise UserError(message)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As `ArgumentParser.parse_args`; what is left over is one unknown flag or one argument too many."""
@@ -33,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         if extras:
             first = extras[0].split("=")[0]
             if first.startswith("-"):
-                self.error(str(unknown("flag", first, flags_of(self))))
+                raise unknown("flag", first, flags_of(self))
             self.error(f"unexpected argument {extras[0]!r}")
         return parsed
 
@@ -57,17 +56,17 @@ class OneOf:
         raise argparse.ArgumentTypeError(f"unknown {self.kind} {text!r}; {hint}")
 
 
+def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Every flag and positional argument of a parser, `--help` included."""
+    return parser._actions
+
+
 def flags_of(parser: argparse.ArgumentParser) -> list[str]:
-    """Every flag of a parser, `--help` included."""
-    return [flag for action in parser._actions for flag in action.option_strings]
+    """How every flag of a parser is written."""
+    return [flag for action in actions_of(parser) for flag in action.option_strings]
 
 
-def fail(message: str) -> NoReturn:
-    """Print `rlzoo: error: ...` on one line and leave with 2: the call was wrong."""
-    report(message)
-    sys.exit(2)
-
-
-def report(message: str) -> None:
-    """Print `rlzoo: error: ...` on one line of stderr."""
-    print("rlzoo: error:", " ".join(message.split()), file=sys.stderr)
+def values_of(action: argparse.Action) -> tuple[str, ...]:
+    """The values that an argument can take; empty when they are not a fixed set."""
+    values = action.type.values if isinstance(action.type, OneOf) else action.choices or ()
+    return tuple(map(str, values))

@@ -28,7 +28,9 @@ GAMES = frozenset((
 ))
 # fmt: on
 
-_ATARI_ID = re.compile(r"(?P<ale>ALE/)?(?P<game>[A-Za-z0-9]+?)(?P<frames>NoFrameskip|Deterministic)?-v\d+$")
+_ATARI_ID = re.compile(
+    r"(?P<ale>ALE/)?(?P<game>[A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?-v(?P<version>\d+)$"
+)
 
 
 def bare_id(env_id: str) -> str:
@@ -39,7 +41,9 @@ def bare_id(env_id: str) -> str:
 def is_atari(env_id: str) -> bool:
     """Whether an id is an Atari game played from pixels; the `-ram` games are vectors and are not."""
     match = _ATARI_ID.match(bare_id(env_id))
-    return match is not None and (bool(match["ale"]) or match["game"] in GAMES)
+    return match is not None and (
+        match["ale"] is not None or (match["game"] in GAMES and match["version"] in "04")
+    )
 
 
 def env_family(env_id: str) -> str | None:

@@ -1,8 +1,8 @@
 """Hyperparameter files: `hyperparams/<algo>.yml`, or one's own YAML or Python file.
 
 A file maps environment ids to entries. The entry for an environment is the one of its id, else the one of
-another version of it, else that of its family (`atari`), else `default`. A file that holds hyperparameters and no
-ids is one entry for every environment.
+another version of it, else that of its family (`atari`), else `default`. A file without ids, which holds one
+set of hyperparameters, is for every environment.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.env_ids import bare_id, env_family, is_atari, other_version
+from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version
 from rlzoo.config.literals import interpret, merge
+from rlzoo.config.shipped import shipped_folder
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, nearest
 
@@ -28,11 +29,11 @@ __all__ = [
     "HyperparamsFile",
     "ResolvedHyperparams",
     "env_family",
-    "hyperparams_folder",
     "is_atari",
     "load_file",
     "lookup",
     "merge",
+    "shipped_envs",
     "shipped_file",
 ]
 
@@ -49,7 +50,7 @@ ZOO_KEYS = (
     "env_kwargs",
     "eval_env_kwargs",
 )
-"""Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's hyperparameters."""
+"""Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 
 WHOLE_FILE = "(whole file)"
 
@@ -80,23 +81,21 @@ class ResolvedHyperparams:
         return replace(self, values=values, sources=sources)
 
 
-def hyperparams_folder() -> Path:
-    """Where the shipped files are: inside an installed package, at the top of a checkout."""
-    package = Path(__file__).parents[1]
-    installed = package / "_data" / "hyperparams"
-    return installed if installed.is_dir() else package.parent / "hyperparams"
-
-
 def shipped_file(algo: str) -> HyperparamsFile:
     """The hyperparameter file of an algorithm.
 
     :raises UserError: the algorithm is unknown, or nothing is shipped for it
     """
     algo = catalog.canonical(algo)
-    path = hyperparams_folder() / f"{algo}.yml"
+    path = shipped_folder("hyperparams") / f"{algo}.yml"
     if not path.is_file():
         raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
     return replace(load_file(path), label=f"hyperparams/{algo}.yml")
+
+
+def shipped_envs(algo: str) -> list[str]:
+    """The environment ids that have an entry of their own in the shipped file."""
+    return [entry for entry in shipped_file(algo).entries if entry not in (ATARI, "default")]
 
 
 def lookup(
@@ -133,11 +132,15 @@ def load_file(path: str | Path) -> HyperparamsFile:
     text = str(path)
     if text.endswith(".py"):
         content = _dictionary(text, _import_file(Path(path)))
-    elif not Path(path).exists() and all(part.isidentifier() for part in text.split(".")) and "." in text:
+    elif not text.endswith((".yml", ".yaml")) and not Path(path).exists() and _is_dotted(text):
         content = _dictionary(text, _import_module(text))
     else:
         content = read_yaml(Path(path))
     return HyperparamsFile(text, _entries(text, content))
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
 
 
 def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:

@@ -110,19 +110,23 @@ def checkpoint_steps(file_name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def all_runs(log_folder: str | Path, algo: str) -> list[tuple[str, int, Path]]:
+    """The runs of an algorithm as (environment's file name, number, folder), sorted."""
+    parent = Path(log_folder) / algo
+    found = []
+    for path in parent.iterdir() if parent.is_dir() else ():
+        match = re.fullmatch(r"(.+?)_(\d+)(?:_[0-9a-f-]{36})?", path.name)
+        if match and path.is_dir():
+            found.append((match[1], int(match[2]), path))
+    return sorted(found)
+
+
 def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int, Path]]:
     """The runs of an algorithm on an environment as (number, folder), the oldest number first.
 
     A folder of another environment whose id begins the same way does not count, nor does a file.
     """
-    parent = Path(log_folder) / algo
-    pattern = re.compile(rf"{re.escape(safe_name(env_id))}_(\d+)(?:_[0-9a-f-]{{36}})?")
-    found = []
-    for path in parent.iterdir() if parent.is_dir() else ():
-        match = pattern.fullmatch(path.name)
-        if match and path.is_dir():
-            found.append((int(match[1]), path))
-    return sorted(found)
+    return [(number, path) for name, number, path in all_runs(log_folder, algo) if name == safe_name(env_id)]
 
 
 def latest_run_id(log_folder: str | Path, algo: str, env_id: str) -> int:

@@ -52,6 +52,17 @@ def load_yaml(text: str, where: str) -> Any:
         raise UserError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
 
 
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below."""
+    lines: dict[tuple[str, ...], int] = {}
+    top = yaml.compose(text, Loader)
+    for entry, values in top.value if isinstance(top, yaml.MappingNode) else ():
+        lines[(str(entry.value),)] = entry.start_mark.line + 1
+        for key, _ in values.value if isinstance(values, yaml.MappingNode) else ():
+            lines[str(entry.value), str(key.value)] = key.start_mark.line + 1
+    return lines
+
+
 def read_yaml(path: Path) -> Any:
     """Parse a YAML file; see `load_yaml`.
 
@@ -75,14 +86,18 @@ def read_text(path: Path) -> str:
 
 def dump_yaml(values: Any) -> str:
     """Plain values as YAML that this module, and any other reader, reads back."""
-    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=1000))
+    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=1000))
 
 
 class _Dumper(yaml.SafeDumper):
-    """Numbers such as 1e-05 are written with a point, so that every YAML reader takes them for numbers."""
+    """Mappings over several lines, lists of plain values on one; nothing is written as a reference."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+    def represent_list(self, data: Any) -> Any:
+        flat = not any(isinstance(item, dict | list) for item in data)
+        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
 
 
 def _refuse_duplicates(node: yaml.MappingNode) -> None:
@@ -119,5 +134,6 @@ def _own_scalars(kind: Any) -> None:
 
 _own_scalars(Loader)
 _own_scalars(_Dumper)
+_Dumper.add_representer(list, _Dumper.represent_list)
 Loader.add_constructor("tag:yaml.org,2002:python/object/apply:collections.OrderedDict", _pairs)
 Loader.add_constructor("tag:yaml.org,2002:python/tuple", _tuple)

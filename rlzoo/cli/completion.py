@@ -1,0 +1,188 @@
+"""`rlzoo completion`: scripts that let a shell complete commands, flags, algorithms and environment ids."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlzoo.cli.parser import OneOf, actions_of, values_of
+
+HELP = "print a completion script for bash, zsh or fish"
+EPILOG = """\
+examples:
+  eval "$(rlzoo completion bash)"                                      # in ~/.bashrc
+  rlzoo completion zsh > ~/.zfunc/_rlzoo                               # ~/.zfunc must be in fpath
+  rlzoo completion fish > ~/.config/fish/completions/rlzoo.fish
+"""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One flag (several spellings) or positional argument (no spelling) of a command."""
+
+    flags: tuple[str, ...]
+    help: str
+    takes_value: bool
+    values: tuple[str, ...]  # empty: a file, a number or a text
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...]
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("shell", type=OneOf("shell", WRITERS), metavar="bash|zsh|fish", help="which shell")
+
+
+def run(args: argparse.Namespace) -> int:
+    print(WRITERS[args.shell](commands()))
+    return 0
+
+
+def commands() -> list[Command]:
+    """Every command with its arguments, as their parsers declare them."""
+    from rlzoo.cli import main
+    from rlzoo.config.catalog import names
+    from rlzoo.config.hyperparams import shipped_envs
+
+    env_ids = tuple(sorted({env_id for algo in names() for env_id in shipped_envs(algo)}))
+    found = []
+    for name in main.COMMANDS:
+        module = main.load_command(name)
+        arguments = [
+            Argument(
+                tuple(action.option_strings),
+                (action.help or "").replace("%%", "%"),
+                action.nargs != 0,
+                env_ids if action.dest == "env" else values_of(action),
+            )
+            for action in actions_of(main.build(name, module))
+        ]
+        found.append(Command(name, module.HELP, tuple(arguments)))
+    return found
+
+
+def bash(commands: list[Command]) -> str:
+    """The values of `command:previous word`, and the flags of the command; everything else completes files."""
+    names = " ".join(command.name for command in commands)
+    flags = [
+        f'        {command.name}) flags="{" ".join(flag for a in command.arguments for flag in a.flags)}" ;;'
+        for command in commands
+    ]
+    places: dict[tuple[str, ...], list[str]] = {}
+    for command in commands:
+        for argument in command.arguments:
+            words = argument.flags or (command.name,)  # a positional argument follows the command
+            places.setdefault(argument.values, []).extend(f"{command.name}:{word}" for word in words)
+    values = [f'        {"|".join(words)}) values="{" ".join(v)}" ;;' for v, words in places.items() if v]
+    return _BASH.format(names=names, flags="\n".join(flags), values="\n".join(values))
+
+
+def zsh(commands: list[Command]) -> str:
+    """One `_arguments` call per command."""
+    described = " ".join(_single_quoted(f"{command.name}:{_escaped(command.help)}") for command in commands)
+    lines = ["#compdef rlzoo", "", "_rlzoo() {", f"  local -a commands=({described})"]
+    lines += ["  if (( CURRENT == 2 )); then", "    _describe command commands", "    return", "  fi"]
+    lines += ["  local command=$words[2]", "  shift words", "  (( CURRENT-- ))", "  case $command in"]
+    for command in commands:
+        specs = [_zsh_spec(argument) for argument in command.arguments]
+        flat = [_single_quoted(spec) for per_argument in specs for spec in per_argument]
+        lines += [
+            f"    {command.name})",
+            "      _arguments \\",
+            *(f"        {spec} \\" for spec in flat[:-1]),
+        ]
+        lines += [f"        {flat[-1]}", "      ;;"]
+    lines += [
+        "  esac",
+        "}",
+        "",
+        'if [ "$funcstack[1]" = "_rlzoo" ]; then _rlzoo "$@"; else compdef _rlzoo rlzoo; fi',
+    ]
+    return "\n".join(lines)
+
+
+def fish(commands: list[Command]) -> str:
+    """One `complete` line per argument."""
+    lines = []
+    for command in commands:
+        help = _single_quoted(command.help)
+        lines.append(f"complete -c rlzoo -n __fish_use_subcommand -f -a {command.name} -d {help}")
+        for argument in command.arguments:
+            words = [f"complete -c rlzoo -n '__fish_seen_subcommand_from {command.name}'"]
+            words += [_fish_flag(flag) for flag in argument.flags]
+            if argument.values:
+                words.append(
+                    f"{'-x' if argument.flags else '-f'} -a {_single_quoted(' '.join(argument.values))}"
+                )
+            elif argument.takes_value:
+                words.append("-r")
+            lines.append(" ".join([*words, f"-d {_single_quoted(argument.help)}"]))
+    return "\n".join(lines)
+
+
+WRITERS: dict[str, Callable[[list[Command]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+_BASH = """\
+_rlzoo() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local command="${{COMP_WORDS[1]}}" flags="" values=""
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "{names} --help --version" -- "$current"))
+        return
+    fi
+    case "$command" in
+{flags}
+    esac
+    case "$command:$previous" in
+{values}
+    esac
+    if [ "${{current#-}}" != "$current" ]; then
+        COMPREPLY=($(compgen -W "$flags" -- "$current"))
+    elif [ -n "$values" ]; then
+        COMPREPLY=($(compgen -W "$values" -- "$current"))
+    else
+        COMPREPLY=($(compgen -f -- "$current"))
+    fi
+}}
+complete -o filenames -F _rlzoo rlzoo"""
+
+
+def _zsh_spec(argument: Argument) -> list[str]:
+    """`--flag[help]:what:(values)` for each spelling; a positional argument has the last two parts."""
+    what = f":{'value' if argument.values else 'file'}:" + (
+        f"({' '.join(argument.values)})" if argument.values else "_files"
+    )
+    if not argument.flags:
+        return [f"*{what}"]
+    return [
+        f"{flag}[{_escaped(argument.help)}]" + (what if argument.takes_value else "")
+        for flag in argument.flags
+    ]
+
+
+def _fish_flag(flag: str) -> str:
+    """`-l` for --long, `-s` for -s, `-o` for -long."""
+    if flag.startswith("--"):
+        return f"-l {flag[2:]}"
+    return f"-s {flag[1:]}" if len(flag) == 2 else f"-o {flag[1:]}"
+
+
+def _escaped(text: str) -> str:
+    """Text inside the brackets of a zsh specification."""
+    for sign in "\\[]:":
+        text = text.replace(sign, f"\\{sign}")
+    return text
+
+
+def _single_quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,94 @@
+"""`rlzoo list`: what there is to train with, to train on, and to play."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from rlzoo.cli.parser import OneOf
+from rlzoo.config import catalog
+
+HELP = "list algorithms, environments or trained agents"
+EPILOG = """\
+examples:
+  rlzoo list algos
+  rlzoo list envs --algo ppo
+  rlzoo list agents -f logs
+
+`envs` are those that hyperparameters are shipped for; any other Gymnasium environment can be trained on too.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "what",
+        type=OneOf("thing to list", ("algos", "envs", "agents")),
+        metavar="algos|envs|agents",
+        help="what to list",
+    )
+    parser.add_argument(
+        "--algo", type=OneOf("algorithm", catalog.names()), metavar="ALGO", help="only of this algorithm"
+    )
+    parser.add_argument(
+        "-f", "--folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    algos = [args.algo] if args.algo else catalog.names()
+    rows = {"algos": _algorithms, "envs": _environments, "agents": lambda names: _agents(names, args.folder)}
+    found = rows[args.what](algos)
+    if not found:
+        print(f"no {args.what} in {args.folder}", file=sys.stderr)
+    print_table(found)
+    return 0
+
+
+def print_table(rows: Iterable[tuple[str, ...]]) -> None:
+    """Print rows with aligned columns, so that the first column can be cut out."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
+    from rlzoo.config.hyperparams import shipped_file
+
+    return [
+        (
+            algo,
+            catalog.resolve(algo).partition(":")[2],
+            f"{len(shipped_file(algo).entries)} sets of hyperparameters",
+        )
+        for algo in algos
+    ]
+
+
+def _environments(algos: list[str]) -> list[tuple[str, ...]]:
+    from rlzoo.config.hyperparams import shipped_envs
+
+    by_env: dict[str, list[str]] = {}
+    for algo in algos:
+        for env_id in shipped_envs(algo):
+            by_env.setdefault(env_id, []).append(algo)
+    return [(env_id, " ".join(by_env[env_id])) for env_id in sorted(by_env)]
+
+
+def _agents(algos: list[str], folder: str) -> list[tuple[str, ...]]:
+    """Run folders that hold an agent: algorithm, environment, number, folder, files."""
+    from rlzoo.config.run import all_runs
+    from rlzoo.config.shipped import shipped_folder
+
+    rows: list[tuple[str, ...]] = []
+    for root in (folder, shipped_folder("trained_agents")):
+        for algo in algos:
+            for env_name, number, path in all_runs(root, algo):
+                files = sorted(file.name for file in path.glob("*.zip"))
+                if files:
+                    rows.append(
+                        (algo, env_name, str(number), str(path), f"{len(files)} file{'s' * (len(files) > 1)}")
+                    )
+    return rows

@@ -1,0 +1,55 @@
+"""`rlzoo show`: the hyperparameters that a training would use, and where each comes from."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlzoo.cli.parser import OneOf
+from rlzoo.config import catalog
+
+HELP = "print the hyperparameters of an algorithm on an environment"
+EPILOG = """\
+examples:
+  rlzoo show --algo ppo --env CartPole-v1
+  rlzoo show --algo ppo --env HalfCheetah-v5 -params n_envs:4 policy_kwargs.net_arch:[64,64]
+  rlzoo show --algo a2c --env MyEnv-v0 --conf-file my_hyperparams.yml
+
+What is printed is YAML; saved to a file it can be given to `rlzoo train --conf-file`.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--algo", type=OneOf("algorithm", catalog.names()), default="ppo", metavar="ALGO", help="default: ppo"
+    )
+    parser.add_argument("--env", default="CartPole-v1", metavar="ENV", help="default: CartPole-v1")
+    parser.add_argument(
+        "-params",
+        "--hyperparams",
+        nargs="+",
+        default=[],
+        metavar="KEY:VALUE",
+        help="overrides, as for `rlzoo train`",
+    )
+    parser.add_argument("-conf", "--conf-file", metavar="FILE", help="this file instead of the shipped one")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.config.hyperparams import lookup
+    from rlzoo.config.literals import parse_overrides
+
+    resolved = lookup(args.algo, args.env, args.conf_file).override(parse_overrides(args.hyperparams))
+    print(f"# {args.algo} on {args.env}")
+    for key, value in resolved.values.items():
+        print(annotated(key, value, resolved.sources[key]))
+    return 0
+
+
+def annotated(key: str, value: object, source: str) -> str:
+    """One key as YAML, with its source as a comment on the first line."""
+    from rlzoo.config.literals import plain
+    from rlzoo.config.yaml_text import dump_yaml
+
+    first, *rest = dump_yaml({key: plain(value)}).splitlines()
+    return "\n".join([f"{first}  # {source}", *rest])
