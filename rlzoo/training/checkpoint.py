@@ -237,10 +237,8 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
             tensors = {part: _read_tensors(archive, members, member) for part, member in _TENSORS.items()}
     except ForeignCheckpoint as error:
         raise ForeignCheckpoint(f"{name} is {error}", error.kind) from None
-    except CheckpointError as error:
-        raise CheckpointError(f"{name} is no intact model file: {error}") from None
     except _DAMAGE as error:
-        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise CheckpointError(f"{name} is no intact model file: {reason}") from None
     return Checkpoint(info, config, tensors["weights"], tensors["optimizers"], tensors["normalize"], state)
 
@@ -333,6 +331,8 @@ def _read_json(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], na
         )
     except RecursionError:
         raise CheckpointError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        raise CheckpointError(f"{name}: {error}") from None
     if not isinstance(tree, dict):
         raise CheckpointError(f"{name} is no JSON object")
     level: list[Any] = [tree]
@@ -365,7 +365,11 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def _read_tensors(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Tensors:
-    return safetensors.torch.load(_content(archive, members, name))
+    content = _content(archive, members, name)
+    try:
+        return safetensors.torch.load(content)
+    except _DAMAGE as error:
+        raise CheckpointError(f"{name}: {error}") from None
 
 
 # Into modules and optimisers
