@@ -21,6 +21,7 @@ class ProgressBar:
 
     def __init__(self, total: int, completed: int = 0) -> None:
         from rich import progress
+        from rich.console import Console
 
         self._progress: Any = progress.Progress(
             progress.TaskProgressColumn(),
@@ -29,9 +30,10 @@ class ProgressBar:
                 "{task.completed:,}/{task.total:,} steps, {task.fields[speed]:,.0f}/s", markup=False
             ),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("+", markup=False),
+            progress.TextColumn("<", markup=False),
             progress.TimeRemainingColumn(),
             progress.TextColumn("{task.fields[text]}", markup=False),
+            console=Console(),  # its own: a bar that an interrupt left behind may still hold the shared one
             auto_refresh=False,
         )
         self._total, self._first, self._began = total, completed, time.perf_counter()
