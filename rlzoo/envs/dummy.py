@@ -18,9 +18,10 @@ class DummyVecEnv(VecEnv):
     """Steps `len(env_fns)` environments in a loop; the fastest for environments that are cheap to step.
 
     :param env_fns: functions of no argument, each returning an environment of its own
+    :param first_index: what messages call the first environment
     """
 
-    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
+    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int = 0) -> None:
         self.envs = [env_fn() for env_fn in env_fns]
         check_envs(self.envs)
         first = self.envs[0]
@@ -32,6 +33,10 @@ class DummyVecEnv(VecEnv):
         self._truncated = np.zeros(self.num_envs, dtype=bool)
         self._infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         self._actions: Any = None
+        self.first_index = first_index
+        self._at = np.zeros(
+            self.num_envs, dtype=np.int64
+        )  # [0]: the environment that is stepping, for a post-mortem
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
 
     def reset(self) -> Obs:
@@ -60,12 +65,13 @@ class DummyVecEnv(VecEnv):
             raise UserError("call step_async() before step_wait()")
         self._steps_taken += 1
         rewards, terminated, truncated, infos = self._rewards, self._terminated, self._truncated, self._infos
-        write = self._obs.write
+        write, at, first_index = self._obs.write, self._at, self.first_index
         ended: list[int] = []
         final_obs: list[Any] = []
         index = 0
         try:
             for index, env in enumerate(self.envs):
+                at[0] = first_index + index
                 obs, rewards[index], terminal, limit, infos[index] = env.step(actions[index])
                 terminated[index] = terminal
                 truncated[index] = limit
@@ -94,6 +100,7 @@ class DummyVecEnv(VecEnv):
         return self._obs.row(index)
 
     def _failed(self, index: int, call: str, error: Exception) -> EnvironmentFailed:
+        index += self.first_index
         step = max(self._steps_taken, 0)
         text = f"environment {index} failed in {call}() at step {step}: {type(error).__name__}: {error}"
         return EnvironmentFailed(text, env_index=index, step=step)

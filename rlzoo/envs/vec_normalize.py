@@ -29,11 +29,11 @@ SETTINGS = (
 
 
 class VecNormalize(VecEnvWrapper):
-    """Scales observations to mean 0 and variance 1, rewards by the deviation of the discounted return; float32.
+    """Scales observations to mean 0 and variance 1, and rewards by the deviation of the discounted return.
 
-    Statistics are of the raw observations, resets included, and of the raw rewards; each is kept only while it
-    is normalised. The observations that end episodes are normalised too. An instance can be pickled without its
-    environment: `set_venv` gives it one again.
+    The results are float32. Statistics are of the raw observations, resets included, and of the raw rewards;
+    each is kept only while it is normalised. The observations that end episodes are normalised too. An
+    instance can be pickled without its environment: `set_venv` gives it one again.
 
     :param venv: the vector environment, of Box observations or a Dict of them
     :param training: whether to go on learning the statistics
@@ -249,7 +249,7 @@ class VecNormalize(VecEnvWrapper):
         return named
 
     def state_dict(self) -> dict[str, Any]:
-        """`<name>.mean`, `.var` and `.count` of the statistics `ret_rms` and `obs_rms` (or `obs_rms.<key>`)."""
+        """`<name>.mean`, `.var` and `.count` of the statistics `ret_rms`, `obs_rms` or `obs_rms.<key>`."""
         return {
             f"{name}.{field}": np.array(getattr(statistics, field), dtype=np.float64)
             for name, statistics in self._statistics().items()
@@ -277,7 +277,7 @@ class VecNormalize(VecEnvWrapper):
             statistics.count = float(state[f"{name}.count"])
 
     def save(self, save_path: str | os.PathLike[str] | BinaryIO) -> None:
-        """Write settings and statistics as an .npz file (under exactly this name) without anything executable."""
+        """Write settings and statistics as an .npz file, under exactly this name."""
         settings = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
         content = {**settings, **self.state_dict()}
         if isinstance(save_path, (str, os.PathLike)):

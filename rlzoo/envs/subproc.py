@@ -1,0 +1,462 @@
+"""Environments in worker processes that share memory with this one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
+from rlzoo.envs.dummy import DummyVecEnv, check_spaces
+from rlzoo.envs.obs_arrays import Obs, ObsBuffer, leaf_spaces, obs_row, stack_obs
+from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+
+CLOSE_TIMEOUT = 5.0  # seconds that a worker has to end by itself
+
+
+class SubprocVecEnv(VecEnv):
+    """Steps environments in worker processes, several in each; pays off where a step takes 0.1 ms or more.
+
+    Observations, actions, rewards and flags are in shared memory. Workers ignore Ctrl-C, and die with this
+    process. With the start methods "forkserver" and "spawn" the calling script needs
+    `if __name__ == "__main__":`; "fork" does not, but can deadlock where threads are in use.
+
+    :param env_fns: functions of no argument, each returning an environment of its own
+    :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
+    :param n_workers: number of processes; None takes one per core, at most one per environment
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env]],
+        start_method: str | None = None,
+        n_workers: int | None = None,
+    ) -> None:
+        if not env_fns:
+            raise UserError("a vector environment needs at least one environment")
+        methods = multiprocessing.get_all_start_methods()
+        if start_method is None:
+            start_method = "forkserver" if "forkserver" in methods else "spawn"
+        if start_method not in methods:
+            raise UserError(f"start_method {start_method!r} is none of {', '.join(methods)}")
+        n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
+        bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
+        self.ranges = [range(low, high) for low, high in pairwise(bounds)]
+        self._steps_taken = -1  # -1: never reset
+        self._pending = False
+        self._closed = False
+        self._shared: SharedArrays | None = None
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+        self._start_workers(multiprocessing.get_context(start_method), env_fns)
+        try:
+            self._attach_workers(len(env_fns))
+        except BaseException:
+            self._kill_workers()
+            raise
+
+    def _start_workers(self, context: Any, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
+        if context.get_start_method() == "forkserver":
+            context.set_forkserver_preload(["rlzoo.envs.subproc"])
+        threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
+        for indices in self.ranges:
+            mine, theirs = context.Pipe()
+            makers = _Pickled([env_fns[index] for index in indices])
+            arguments = (theirs, indices.start, makers, threads)
+            process = context.Process(target=_work, args=arguments, daemon=True)
+            process.start()
+            theirs.close()  # so that a dead worker is an end of file here
+            self._connections.append(mine)
+            self._processes.append(process)
+
+    def _attach_workers(self, num_envs: int) -> None:
+        """Learn the spaces from the workers, then let all of them map the memory."""
+        described = [self._receive(worker) for worker in range(len(self.ranges))]
+        obs_space, action_space, render_mode, metadata = described[0]
+        for other in described[1:]:
+            check_spaces(other[0], other[1], obs_space, action_space)
+        super().__init__(num_envs, obs_space, action_space, render_mode)
+        self.metadata = metadata
+        path = _reserve_file(SharedArrays.size(obs_space, action_space, num_envs))
+        try:
+            self._shared = SharedArrays(obs_space, action_space, num_envs, path)
+            self._call("attach", dict.fromkeys(range(len(self.ranges)), (path, num_envs)))
+        finally:
+            with suppress(OSError):  # all have mapped it: the name is no longer needed
+                os.unlink(path)
+
+    def reset(self) -> Obs:
+        self._drain()
+        resets = list(self._take_seeds_and_options())
+        parts = {worker: resets[indices.start : indices.stop] for worker, indices in enumerate(self.ranges)}
+        self.reset_infos = [info for infos in self._call("reset", parts).values() for info in infos]
+        self._steps_taken = max(self._steps_taken, 0)
+        return self._memory.obs.batch
+
+    def step_async(self, actions: np.ndarray) -> None:
+        if self._steps_taken < 0:
+            raise UserError("call reset() before the first step()")
+        if self._pending:
+            raise UserError("call step_wait() before the next step_async()")
+        memory = self._memory
+        actions = np.asarray(actions)
+        if actions.shape != memory.actions.shape:
+            raise UserError(f"actions of shape {actions.shape} where {memory.actions.shape} was expected")
+        try:
+            np.copyto(memory.actions, actions, casting="same_kind")
+        except TypeError:
+            raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
+        self._pending = True
+        self._steps_taken += 1
+        for worker in range(len(self.ranges)):
+            self._send(worker, "step", None)
+
+    def wait_arrays(self) -> StepArrays:
+        if not self._pending:
+            raise UserError("call step_async() before step_wait()")
+        infos: list[dict[str, Any]] = []
+        ended: list[int] = []
+        final_obs: list[Any] = []
+        for worker, indices in enumerate(self.ranges):
+            part_infos, ends = self._receive(worker)
+            infos.extend(part_infos or [{}] * len(indices))
+            for index, last, reset_info in ends:
+                ended.append(index)
+                final_obs.append(last)
+                self.reset_infos[index] = reset_info
+        self._pending = False
+        memory = self._memory
+        return StepArrays(
+            memory.obs.batch,
+            memory.rewards,
+            memory.terminated,
+            memory.truncated,
+            np.array(ended) if ended else NO_ENDS,
+            stack_obs(final_obs) if ended else None,
+            infos,
+        )
+
+    @property
+    def _memory(self) -> SharedArrays:
+        if self._closed or self._shared is None:
+            raise UserError("the environments are closed")
+        return self._shared
+
+    def _send(self, worker: int, command: str, argument: Any) -> None:
+        try:
+            self._connections[worker].send((command, argument))
+        except OSError:  # a broken pipe
+            raise self._died(worker) from None
+
+    def _receive(self, worker: int) -> Any:
+        """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
+        try:
+            done, answer = self._connections[worker].recv()
+        except (EOFError, OSError):
+            raise self._died(worker) from None
+        if done:
+            return answer
+        error, trace = answer
+        error.__cause__ = _RemoteTraceback(trace)
+        if isinstance(error, RunFailed):
+            self._kill_workers()
+        raise error
+
+    def _call(self, command: str, arguments: dict[int, Any]) -> dict[int, Any]:
+        """Send each worker its argument, then collect every answer before an error is raised."""
+        for worker, argument in arguments.items():
+            self._send(worker, command, argument)
+        answers, errors = {}, []
+        for worker in arguments:
+            try:
+                answers[worker] = self._receive(worker)
+            except RunFailed:
+                raise
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return answers
+
+    def _died(self, worker: int) -> EnvironmentFailed:
+        indices, process = self.ranges[worker], self._processes[worker]
+        index = indices.start if self._shared is None else int(self._shared.at[indices.start])
+        process.join(CLOSE_TIMEOUT)
+        code = process.exitcode
+        how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        if self._shared is None:
+            how += "; does the script start them under `if __name__ == '__main__':`?"
+        self._kill_workers()
+        step = max(self._steps_taken, 0)
+        return EnvironmentFailed(
+            f"environment {index} failed at step {step}: its worker process died ({how})", index, step
+        )
+
+    def _drain(self) -> None:
+        """Drop the results of a step that nobody waited for."""
+        if self._pending:
+            for worker in range(len(self.ranges)):
+                self._receive(worker)
+            self._pending = False
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        with suppress(RunFailed):
+            self._drain()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.send(("close", None))
+        for process in self._processes:
+            process.join(CLOSE_TIMEOUT)
+        self._kill_workers()
+
+    def _kill_workers(self) -> None:
+        self._closed = True
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            if process.is_alive():
+                process.kill()
+            process.join()
+            connection.close()
+
+    def _on_each(self, command: str, indices: Indices, *arguments: Any, **keywords: Any) -> list[Any]:
+        """Call a method of the workers' vectors for the chosen environments; answers in the order chosen."""
+        if self._closed:
+            raise UserError("the environments are closed")
+        self._drain()
+        chosen = self._get_indices(indices)
+        owners = [next(w for w, part in enumerate(self.ranges) if index in part) for index in chosen]
+        calls: dict[int, Any] = {}
+        for index, worker in zip(chosen, owners, strict=True):
+            positions = calls.setdefault(worker, ([], arguments, keywords))[0]
+            positions.append(index - self.ranges[worker].start)
+        answers = {worker: iter(part or ()) for worker, part in self._call(command, calls).items()}
+        return [next(answers[worker], None) for worker in owners]
+
+    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
+        return self._on_each("get_attr", indices, attr_name)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+        self._on_each("set_attr", indices, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        return self._on_each("env_method", indices, method_name, *method_args, **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
+        return self._on_each("env_is_wrapped", indices, wrapper_class)
+
+
+class SharedArrays:
+    """The arrays of one step of all environments, in a file that every process maps.
+
+    :param path: the file, of at least `size` bytes
+    """
+
+    def __init__(self, obs_space: spaces.Space, action_space: spaces.Space, num_envs: int, path: str) -> None:
+        memory = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+"))
+        layout = self._layout(obs_space, action_space, num_envs)
+        arrays = [
+            memory[start : start + count].view(dtype).reshape(shape) for shape, dtype, start, count in layout
+        ]
+        self.actions, self.rewards, self.terminated, self.truncated, self.at, *self._obs = arrays
+        self._obs_space = obs_space
+        self.obs = self.obs_rows(0, num_envs)
+
+    def obs_rows(self, low: int, high: int) -> ObsBuffer:
+        """The observations of the environments `low` to `high - 1`."""
+        arrays = iter(self._obs)
+        return ObsBuffer(self._obs_space, high - low, lambda shape, dtype: next(arrays)[low:high])
+
+    @classmethod
+    def size(cls, obs_space: spaces.Space, action_space: spaces.Space, num_envs: int) -> int:
+        """Bytes of all arrays."""
+        _, _, start, count = cls._layout(obs_space, action_space, num_envs)[-1]
+        return start + count
+
+    @staticmethod
+    def _layout(
+        obs_space: spaces.Space, action_space: spaces.Space, num_envs: int
+    ) -> list[tuple[tuple[int, ...], np.dtype, int, int]]:
+        """Shape, dtype, first byte and number of bytes of each array."""
+        if isinstance(action_space, (spaces.Dict, spaces.Tuple)):
+            raise UserError(f"SubprocVecEnv cannot send actions of {action_space}")
+        parts = [
+            *((shape, dtype) for _, shape, dtype in leaf_spaces(action_space)),
+            ((), np.float32),  # rewards
+            ((), np.bool_),  # terminated
+            ((), np.bool_),  # truncated
+            ((), np.int64),  # at: in a worker's first row, the environment it is stepping
+            *((shape, dtype) for _, shape, dtype in leaf_spaces(obs_space)),
+        ]
+        layout, start = [], 0
+        for shape, dtype in parts:
+            count = num_envs * int(np.prod(shape)) * np.dtype(dtype).itemsize
+            layout.append(((num_envs, *shape), np.dtype(dtype), start, count))
+            start += -(-count // 64) * 64  # begin every array on a cache line of its own
+        return layout
+
+
+def _reserve_file(size: int) -> str:
+    """A new file with `size` bytes, in memory where the system has such a place with enough room."""
+    for folder in ("/dev/shm", tempfile.gettempdir()):
+        if not os.path.isdir(folder):
+            continue
+        with suppress(OSError):
+            descriptor, path = tempfile.mkstemp(prefix="rlzoo-", dir=folder)
+            try:
+                if hasattr(
+                    os, "posix_fallocate"
+                ):  # a full disk is an error now, not a crash on a later write
+                    os.posix_fallocate(descriptor, 0, size)
+                else:
+                    os.truncate(descriptor, size)
+            except OSError:
+                os.unlink(path)
+                raise
+            finally:
+                os.close(descriptor)
+            return path
+    raise UserError(f"no room for {size:,} bytes of shared memory in /dev/shm or {tempfile.gettempdir()}")
+
+
+class _Pickled:
+    """Functions on their way to a worker; cloudpickle also takes lambdas and functions of the main script."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._bytes: bytes | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_value": None, "_bytes": cloudpickle.dumps(self._value)}
+
+    def load(self) -> Any:
+        return self._value if self._bytes is None else cloudpickle.loads(self._bytes)
+
+
+class _RemoteTraceback(Exception):
+    """Shows what happened in the worker as the cause of the error here."""
+
+
+class _Chunk(DummyVecEnv):
+    """The environments of one worker, with their arrays in shared memory."""
+
+    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int) -> None:
+        super().__init__(env_fns, first_index)
+        self._shared_actions = np.empty(0)
+
+    def attach(self, path: str, num_envs_in_all: int) -> None:
+        low, high = self.first_index, self.first_index + self.num_envs
+        shared = SharedArrays(self.observation_space, self.action_space, num_envs_in_all, path)
+        self._obs = shared.obs_rows(low, high)
+        self._rewards = shared.rewards[low:high]
+        self._terminated = shared.terminated[low:high]
+        self._truncated = shared.truncated[low:high]
+        self._at = shared.at[low:high]
+        self._shared_actions = shared.actions[low:high]
+
+    def reset_with(self, resets: Sequence[tuple[int | None, dict[str, Any] | None]]) -> list[dict[str, Any]]:
+        self._seeds = [seed for seed, _ in resets]
+        self._options = [options or {} for _, options in resets]
+        self.reset()
+        return self.reset_infos
+
+    def step_shared(self) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
+        """Infos (None: all empty); index, last observation and reset info of each ended episode."""
+        step = self.step_arrays(self._shared_actions.copy())  # an environment may keep its action
+        ends = [
+            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
+            for row, index in enumerate(step.ended.tolist())
+        ]
+        return (list(step.infos) if any(step.infos) else None), ends
+
+
+def _work(connection: Connection, first_index: int, makers: _Pickled, threads: int) -> None:
+    """A worker's whole life: make the environments, answer commands until told to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    envs: list[gym.Env] = []
+    try:
+        for maker in makers.load():
+            envs.append(maker())
+        chunk = _Chunk([partial(_same, env) for env in envs], first_index)
+        _answer(connection, (chunk.observation_space, chunk.action_space, chunk.render_mode, chunk.metadata))
+    except Exception as error:
+        index = first_index + len(envs)
+        if not isinstance(error, (UserError, RunFailed)):
+            text = f"environment {index} could not be made: {type(error).__name__}: {error}"
+            error = EnvironmentFailed(text, index, 0)
+        _answer_error(connection, error)
+        return
+    _serve(connection, chunk)
+    chunk.close()
+
+
+def _same(env: gym.Env) -> gym.Env:
+    return env
+
+
+def _serve(connection: Connection, chunk: _Chunk) -> None:
+    while True:
+        command, argument = connection.recv()
+        if command == "close":
+            return
+        try:
+            if command == "step":
+                answer: Any = chunk.step_shared()
+            elif command == "reset":
+                answer = chunk.reset_with(argument)
+            elif command == "attach":
+                answer = None
+                chunk.attach(*argument)
+            else:
+                positions, arguments, keywords = argument
+                answer = getattr(chunk, command)(*arguments, indices=positions, **keywords)
+            _answer(connection, answer)
+        except Exception as error:
+            _answer_error(connection, error)
+
+
+def _answer(connection: Connection, answer: Any) -> None:
+    try:
+        connection.send((True, answer))
+    except (EOFError, OSError):
+        raise
+    except Exception as error:  # pickle raises all sorts
+        raise AttributeError(f"{type(answer).__name__} cannot be sent between processes: {error}") from error
+
+
+def _answer_error(connection: Connection, error: Exception) -> None:
+    trace = traceback.format_exc()
+    try:
+        connection.send((False, (error, trace)))
+    except (EOFError, OSError):
+        raise
+    except Exception:
+        connection.send((False, (RuntimeError(f"{type(error).__name__}: {error}"), trace)))
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
