@@ -315,10 +315,11 @@ class TensorBoardOutputFormat(KVWriter):
             case Video():
                 self.writer.file_writer.add_summary(_video_summary(key, value), step)
             case HParam():
-                from torch.utils.tensorboard.summary import hparams
+                from torch.utils.tensorboard import summary
 
-                for summary in hparams(dict(value.hparam_dict), dict(value.metric_dict)):  # type: ignore[no-untyped-call]
-                    self.writer.file_writer.add_summary(summary)
+                make: Any = summary.hparams
+                for part in make(dict(value.hparam_dict), dict(value.metric_dict)):
+                    self.writer.file_writer.add_summary(part)
 
     def close(self) -> None:
         self.writer.close()
