@@ -293,23 +293,6 @@ def is_screen(space: spaces.Space[Any]) -> bool:
     return space.shape is not None and len(space.shape) > 1
 
 
-def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwargs: Any) -> Env:
-    """One game with no-ops at reset and frame skip, to be finished by `wrap_deepmind`.
-
-    :raises UserError: when the game skips frames by itself
-    """
-    from rlzoo.envs.registration import ensure_registered
-
-    ensure_registered(env_id)
-    env = gym.make(env_id, **env_kwargs)
-    if getattr(env.unwrapped, "_frameskip", 1) != 1:
-        env.close()
-        raise UserError(
-            f"make_atari needs a game without frame skip: {env_id} with frameskip=1, or a NoFrameskip id"
-        )
-    return MaxAndSkipEnv(NoopResetEnv(env, noop_max), frame_skip)
-
-
 def wrap_deepmind(
     env: Env,
     episode_life: bool = True,

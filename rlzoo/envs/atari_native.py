@@ -133,6 +133,8 @@ class NativeAtariVecEnv(VecEnv):
         )
 
     def reset(self) -> np.ndarray:
+        if self._actions:  # a step is under way
+            self.wait_arrays()
         for index, (seed, _) in enumerate(self._take_seeds_and_options()):
             obs, info = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             self._obs[index] = obs[0]
@@ -141,8 +143,7 @@ class NativeAtariVecEnv(VecEnv):
         self._game_over = [False] * self.num_envs
         self._press_start(range(self.num_envs))
         self._episodes.clear()
-        self._actions = []
-        self._steps_taken = 0
+        self._steps_taken = max(self._steps_taken, 0)
         return self._obs
 
     def step_async(self, actions: np.ndarray) -> None:

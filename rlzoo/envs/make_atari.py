@@ -1,4 +1,4 @@
-"""Vectors of preprocessed Atari games."""
+"""Preprocessed Atari games, one or a vector of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,28 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium as gym
+
 from rlzoo.core.errors import UserError
-from rlzoo.envs.atari import AtariWrapper
+from rlzoo.envs.atari import AtariWrapper, MaxAndSkipEnv, NoopResetEnv
 from rlzoo.envs.make import make_vec_env
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
+
+
+def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwargs: Any) -> gym.Env[Any, Any]:
+    """One game with no-ops at reset and frame skip, to be finished by `wrap_deepmind`.
+
+    :raises UserError: when the game skips frames by itself
+    """
+    ensure_registered(env_id)
+    env = gym.make(env_id, **env_kwargs)
+    if getattr(env.unwrapped, "_frameskip", 1) != 1:
+        env.close()
+        raise UserError(
+            f"make_atari needs a game without frame skip: {env_id} with frameskip=1, or a NoFrameskip id"
+        )
+    return MaxAndSkipEnv(NoopResetEnv(env, noop_max), frame_skip)
 
 
 def make_atari_env(

@@ -1,0 +1,369 @@
+"""Small environments for tests and first experiments."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+
+Reset = tuple[Any, dict[str, Any]]
+Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+
+
+class IdentityEnv(gym.Env[Any, Any]):
+    """Pays 1 for an action equal to the observation, else 0; the next observation is drawn at random.
+
+    :param dim: number of actions of a Discrete space, 1 when nothing is given
+    :param space: the space of observations and actions, instead of `dim`
+    :param ep_length: steps until the episode is truncated
+    """
+
+    def __init__(
+        self, dim: int | None = None, space: spaces.Space[Any] | None = None, ep_length: int = 100
+    ) -> None:
+        if dim is not None and space is not None:
+            raise UserError("IdentityEnv: give dim or space, not both")
+        self.action_space = self.observation_space = space if space is not None else spaces.Discrete(dim or 1)
+        self.ep_length = ep_length
+        self.current_step = 0
+        self.state: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Begin an episode; `seed` fixes all observations to come."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.current_step = 0
+        self.state = self.observation_space.sample()
+        return self.state, {}
+
+    def step(self, action: Any) -> Step:
+        """Compare the action with the observation."""
+        reward = float(self.is_right(action))
+        self.state = self.observation_space.sample()
+        self.current_step += 1
+        return self.state, reward, False, self.current_step >= self.ep_length, {}
+
+    def is_right(self, action: Any) -> bool:
+        """Whether the action is worth a reward."""
+        return bool(np.all(np.asarray(action) == self.state))
+
+
+class IdentityEnvBox(IdentityEnv):
+    """IdentityEnv with one real number: right is what lies within `eps` of it."""
+
+    def __init__(self, low: float = -1.0, high: float = 1.0, eps: float = 0.05, ep_length: int = 100) -> None:
+        super().__init__(space=spaces.Box(low, high, (1,), np.float32), ep_length=ep_length)
+        self.eps = eps
+
+    def is_right(self, action: Any) -> bool:
+        """Whether the action lies close enough."""
+        return bool(np.all(np.abs(np.asarray(action) - self.state) <= self.eps))
+
+
+class IdentityEnvMultiDiscrete(IdentityEnv):
+    """IdentityEnv with two choices among `dim`."""
+
+    def __init__(self, dim: int = 1, ep_length: int = 100) -> None:
+        super().__init__(space=spaces.MultiDiscrete([dim, dim]), ep_length=ep_length)
+
+
+class IdentityEnvMultiBinary(IdentityEnv):
+    """IdentityEnv with `dim` bits."""
+
+    def __init__(self, dim: int = 1, ep_length: int = 100) -> None:
+        super().__init__(space=spaces.MultiBinary(dim), ep_length=ep_length)
+
+
+class FakeImageEnv(gym.Env[Any, Any]):
+    """Random images, no reward: for shapes and speed, nothing can be learned.
+
+    :param action_dim: number of actions, or length of the action vector
+    :param discrete: whether actions are Discrete or a Box
+    :param channel_first: whether images are [channels, height, width]
+    """
+
+    def __init__(
+        self,
+        action_dim: int = 6,
+        screen_height: int = 84,
+        screen_width: int = 84,
+        n_channels: int = 1,
+        discrete: bool = True,
+        channel_first: bool = False,
+    ) -> None:
+        size = (screen_height, screen_width)
+        shape = (n_channels, *size) if channel_first else (*size, n_channels)
+        self.observation_space = spaces.Box(0, 255, shape, np.uint8)
+        self.action_space: spaces.Space[Any] = (
+            spaces.Discrete(action_dim) if discrete else spaces.Box(-1.0, 1.0, (action_dim,), np.float32)
+        )
+        self.ep_length = 10
+        self.current_step = 0
+
+    def _image(self) -> np.ndarray:
+        return self.np_random.integers(0, 256, self.observation_space.shape, dtype=np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Begin an episode of ten steps."""
+        super().reset(seed=seed)
+        self.current_step = 0
+        return self._image(), {}
+
+    def step(self, action: Any) -> Step:
+        """The next image."""
+        self.current_step += 1
+        return self._image(), 0.0, False, self.current_step >= self.ep_length, {}
+
+
+class SimpleMultiObsEnv(gym.Env[Any, Any]):
+    """A walk to the last cell of a grid, seen as a vector ("vec") and as a picture ("img") at once.
+
+    Every step costs 0.1, the last pays 1. An episode is truncated after 100 steps.
+
+    :param random_start: start in any cell but the last; otherwise in the first
+    :param discrete_actions: left, down, right, up; otherwise a Box of two numbers (right, down), whose larger
+        one decides
+    :param channel_last: whether pictures are [64, 64, 1]
+    """
+
+    MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # (row, column)
+    SIZE = 64
+
+    def __init__(
+        self,
+        num_col: int = 4,
+        num_row: int = 4,
+        random_start: bool = True,
+        discrete_actions: bool = True,
+        channel_last: bool = True,
+    ) -> None:
+        self.n_rows, self.n_cols = num_row, num_col
+        self.random_start = random_start
+        self.discrete_actions = discrete_actions
+        self.channel_last = channel_last
+        shape = (self.SIZE, self.SIZE, 1) if channel_last else (1, self.SIZE, self.SIZE)
+        self.observation_space = spaces.Dict(
+            {
+                "vec": spaces.Box(0.0, 1.0, (num_row + num_col,), np.float32),
+                "img": spaces.Box(0, 255, shape, np.uint8),
+            }
+        )
+        self.action_space: spaces.Space[Any] = (
+            spaces.Discrete(4) if discrete_actions else spaces.Box(-1.0, 1.0, (2,), np.float32)
+        )
+        self.max_steps = 100
+        self.current_step = 0
+        self.cell = 0
+
+    def _observation(self) -> dict[str, np.ndarray]:
+        row, col = divmod(self.cell, self.n_cols)
+        vector = np.zeros(self.n_rows + self.n_cols, dtype=np.float32)
+        vector[[row, self.n_rows + col]] = 1.0
+        image = np.zeros((self.SIZE, self.SIZE), dtype=np.uint8)
+        height, width = self.SIZE // self.n_rows, self.SIZE // self.n_cols
+        image[row * height : (row + 1) * height, col * width : (col + 1) * width] = 255
+        return {"vec": vector, "img": image[:, :, None] if self.channel_last else image[None]}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self.current_step = 0
+        self.cell = int(self.np_random.integers(self.n_rows * self.n_cols - 1)) if self.random_start else 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        """Walk one cell; walls stop the walk."""
+        self.current_step += 1
+        down, right = self._direction(action)
+        row, col = divmod(self.cell, self.n_cols)
+        row = min(max(row + down, 0), self.n_rows - 1)
+        col = min(max(col + right, 0), self.n_cols - 1)
+        self.cell = row * self.n_cols + col
+        arrived = self.cell == self.n_rows * self.n_cols - 1
+        truncated = not arrived and self.current_step >= self.max_steps
+        return self._observation(), 1.0 if arrived else -0.1, arrived, truncated, {}
+
+    def _direction(self, action: Any) -> tuple[int, int]:
+        if self.discrete_actions:
+            return self.MOVES[int(action)]
+        right, down = (float(part) for part in action)
+        return (0, 1 if right > 0 else -1) if abs(right) >= abs(down) else (1 if down > 0 else -1, 0)
+
+
+class BitFlippingEnv(gym.Env[Any, Any]):
+    """Flip one bit after the other until all are 1: Andrychowicz et al. (2017), "Hindsight experience
+    replay".
+
+    A goal environment: observations are a Dict of "observation", "achieved_goal" and "desired_goal"; the
+    reward is 0 where the goal is reached, which ends the episode, and -1 elsewhere.
+
+    :param continuous: actions are a Box of `n_bits` numbers, of which the positive ones flip; otherwise one
+        bit's index
+    :param max_steps: steps until the episode is truncated; `n_bits` when not given
+    :param discrete_obs_space: bits are told as one number of a Discrete space
+    :param image_obs_space: bits are told as the first pixels of an image, 0 or 255
+    :param channel_first: whether that image is [1, 36, 36]
+    """
+
+    IMAGE_SIZE = 36
+
+    def __init__(
+        self,
+        n_bits: int = 10,
+        continuous: bool = False,
+        max_steps: int | None = None,
+        discrete_obs_space: bool = False,
+        image_obs_space: bool = False,
+        channel_first: bool = True,
+    ) -> None:
+        if discrete_obs_space and image_obs_space:
+            raise UserError("BitFlippingEnv: give discrete_obs_space or image_obs_space, not both")
+        if image_obs_space and n_bits > self.IMAGE_SIZE**2:
+            raise UserError(f"BitFlippingEnv: an image holds at most {self.IMAGE_SIZE**2} bits, not {n_bits}")
+        self.n_bits = n_bits
+        self.continuous = continuous
+        self.discrete_obs_space = discrete_obs_space
+        self.image_obs_space = image_obs_space
+        side = self.IMAGE_SIZE
+        part: spaces.Space[Any] = spaces.MultiBinary(n_bits)
+        if discrete_obs_space:
+            part = spaces.Discrete(2**n_bits)
+        elif image_obs_space:
+            part = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
+        self.part_shape = part.shape or ()
+        self.observation_space = spaces.Dict(
+            {"observation": part, "achieved_goal": part, "desired_goal": part}
+        )
+        self.action_space: spaces.Space[Any] = (
+            spaces.Box(-1.0, 1.0, (n_bits,), np.float32) if continuous else spaces.Discrete(n_bits)
+        )
+        self.max_steps = n_bits if max_steps is None else max_steps
+        self.current_step = 0
+        self.state = np.zeros(n_bits, dtype=np.int8)
+        self.desired_goal = np.ones(n_bits, dtype=np.int8)
+
+    def _told(self, bits: np.ndarray) -> Any:
+        """Bits as the observation space tells them."""
+        if self.discrete_obs_space:
+            return int(bits.astype(np.int64) @ (1 << np.arange(self.n_bits)))
+        if self.image_obs_space:
+            image = np.zeros(self.IMAGE_SIZE**2, dtype=np.uint8)
+            image[: self.n_bits] = np.where(bits, 255, 0)
+            return image.reshape(self.part_shape)
+        return bits.copy()
+
+    def _observation(self) -> dict[str, Any]:
+        bits, goal = self._told(self.state), self._told(self.desired_goal)
+        return {"observation": bits, "achieved_goal": bits, "desired_goal": goal}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Draw the bits."""
+        super().reset(seed=seed)
+        self.current_step = 0
+        self.state = self.np_random.integers(0, 2, self.n_bits, dtype=np.int8)
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        """Flip; `info["is_success"]` says whether the goal is reached."""
+        if self.continuous:
+            self.state[np.asarray(action) > 0] ^= 1
+        else:
+            self.state[int(action)] ^= 1
+        self.current_step += 1
+        reached = bool((self.state == self.desired_goal).all())
+        truncated = not reached and self.current_step >= self.max_steps
+        return self._observation(), 0.0 if reached else -1.0, reached, truncated, {"is_success": reached}
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """The reward of one pair of goals, or of a batch of them [n, ...] -> float32 [n]."""
+        same = np.asarray(achieved_goal) == np.asarray(desired_goal)
+        if same.ndim == len(self.part_shape):
+            return 0.0 if same.all() else -1.0
+        return same.reshape(len(same), -1).all(axis=1).astype(np.float32) - 1.0
+
+
+class NanAndInfEnv(gym.Env[Any, Any]):
+    """An environment whose observation (or reward) becomes NaN or infinite at a given step of the episode.
+
+    :param value: what it becomes
+    :param at_step: in which step
+    :param in_reward: spoil the reward instead of the observation
+    """
+
+    def __init__(self, value: float = float("nan"), at_step: int = 3, in_reward: bool = False) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.value, self.at_step, self.in_reward = value, at_step, in_reward
+        self.current_step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Begin an episode of ten steps."""
+        super().reset(seed=seed)
+        self.current_step = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Step:
+        """A step that is spoiled where `at_step` says."""
+        self.current_step += 1
+        spoiled = self.value if self.current_step == self.at_step else 0.0
+        observation, reward = (0.0, spoiled) if self.in_reward else (spoiled, 0.0)
+        return np.full(1, observation, np.float32), reward, False, self.current_step >= 10, {}
+
+
+class Catch(gym.Env[Any, Any]):
+    """Catch a falling ball with a paddle, seen as pixels: observations [84, 84, 1] uint8.
+
+    The board has 12 x 12 cells of 7 pixels. The ball falls one cell a step from a random column, the paddle,
+    three cells wide, starts at a random place and moves left, stays or moves right. The episode is one ball:
+    1 for a catch, -1 for a miss, 11 steps. A random player catches about one in four.
+
+    :param render_mode: "rgb_array" or None
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    N_CELLS = 12
+    CELL = 7  # pixels
+    SHAPE = (84, 84, 1)
+    REACH = 1  # cells of paddle on either side of its middle
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.observation_space = spaces.Box(0, 255, self.SHAPE, np.uint8)
+        self.action_space = spaces.Discrete(3)
+        self.render_mode = render_mode
+        self.ball = (0, 0)  # row, column
+        self.paddle = 0  # column of its middle
+
+    def _picture(self) -> np.ndarray:
+        image = np.zeros(self.SHAPE, dtype=np.uint8)
+        row, col, cell = *self.ball, self.CELL
+        left, right = (self.paddle - self.REACH) * cell, (self.paddle + self.REACH + 1) * cell
+        image[-cell:, left:right] = 128
+        image[row * cell : (row + 1) * cell, col * cell : (col + 1) * cell] = 255
+        return image
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Throw a ball."""
+        super().reset(seed=seed)
+        self.ball = (0, int(self.np_random.integers(self.N_CELLS)))
+        self.paddle = int(self.np_random.integers(self.REACH, self.N_CELLS - self.REACH))
+        return self._picture(), {}
+
+    def step(self, action: Any) -> Step:
+        """Move the paddle (0 left, 1 stay, 2 right), then the ball."""
+        moved = self.paddle + int(action) - 1
+        self.paddle = min(max(moved, self.REACH), self.N_CELLS - 1 - self.REACH)
+        row, col = self.ball
+        self.ball = (row + 1, col)
+        landed = self.ball[0] == self.N_CELLS - 1
+        caught = landed and abs(col - self.paddle) <= self.REACH
+        reward = (1.0 if caught else -1.0) if landed else 0.0
+        return self._picture(), reward, landed, False, {"is_success": caught} if landed else {}
+
+    def render(self) -> np.ndarray:  # type: ignore[override]
+        """The picture in three channels [84, 84, 3]."""
+        return np.repeat(self._picture(), 3, axis=2)

@@ -1,0 +1,112 @@
+"""Gymnasium wrappers that hyperparameter files name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsFloat
+
+import cv2
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+
+
+class TimeFeatureWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Appends the remaining time, from 1 down to 0, to the observation of an environment with a time limit.
+
+    Without it the value of a state depends on something that the agent cannot see: Pardo et al. (2018), "Time
+    limits in reinforcement learning".
+
+    :param env: observations are a Box vector, or a Dict with one under "observation" (goal environments)
+    :param max_steps: steps of an episode, where no `TimeLimit` around `env` says it
+    :param test_mode: the feature is always 0, to see whether the agent only replays a sequence in time
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], max_steps: int = 1000, test_mode: bool = False) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        self._in_dict = isinstance(space, spaces.Dict)
+        vector = space["observation"] if isinstance(space, spaces.Dict) else space
+        if not isinstance(vector, spaces.Box) or len(vector.shape) != 1:
+            raise UserError(f"TimeFeatureWrapper needs a Box vector as observation, not {vector}")
+        low, high = np.append(vector.low, 0.0), np.append(vector.high, 1.0)
+        longer = spaces.Box(low.astype(vector.dtype), high.astype(vector.dtype), dtype=vector.dtype.type)
+        self.observation_space = (
+            spaces.Dict({**space.spaces, "observation": longer}) if isinstance(space, spaces.Dict) else longer
+        )
+        self._dtype = vector.dtype
+        self._max_steps = _time_limit(env) or max_steps
+        self._test_mode = test_mode
+        self._step_number = 0
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; the feature is 1."""
+        self._step_number = 0
+        observation, info = self.env.reset(**kwargs)
+        return self._with_time(observation), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step; the feature falls by `1 / max_steps`."""
+        self._step_number += 1
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._with_time(observation), reward, terminated, truncated, info
+
+    def _with_time(self, observation: Any) -> Any:
+        left = 0.0 if self._test_mode else 1.0 - self._step_number / self._max_steps
+        if self._in_dict:
+            longer = np.append(observation["observation"], left).astype(self._dtype)
+            return {**observation, "observation": longer}
+        return np.append(observation, left).astype(self._dtype)
+
+
+def _time_limit(env: gym.Env[Any, Any]) -> int | None:
+    layer: Any = env
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, gym.wrappers.TimeLimit):
+            return layer._max_episode_steps
+        layer = layer.env
+    return None
+
+
+class FrameSkip(gym.Wrapper[Any, Any, Any, Any]):
+    """Holds every action for `skip` steps and sums their rewards; returns the last observation."""
+
+    def __init__(self, env: gym.Env[Any, Any], skip: int = 4) -> None:
+        super().__init__(env)
+        if skip < 1:
+            raise UserError(f"FrameSkip: skip must be at least 1, not {skip}")
+        self._skip = skip
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step `skip` times, or until the episode ends."""
+        total = 0.0
+        for _ in range(self._skip):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return observation, total, terminated, truncated, info
+
+
+class ResizeObservation(gym.ObservationWrapper[Any, Any, Any]):
+    """Images [height, width(, channels)] uint8 get another size, averaged over areas.
+
+    :param shape: new height and width, or one number for both
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], shape: int | Sequence[int]) -> None:
+        super().__init__(env)
+        height, width = (shape, shape) if isinstance(shape, int) else shape
+        space = env.observation_space
+        if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+            raise UserError(f"ResizeObservation needs uint8 images as observations, not {space}")
+        self._size = (width, height)  # as OpenCV orders it
+        self._shape = (height, width, *space.shape[2:])
+        self.observation_space = spaces.Box(0, 255, self._shape, np.uint8)
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        """The image in its new size."""
+        resized = cv2.resize(observation, self._size, interpolation=cv2.INTER_AREA)
+        return resized.reshape(self._shape)  # OpenCV drops a single channel
