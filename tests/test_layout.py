@@ -194,7 +194,7 @@ def safe_loaders(tree: ast.AST) -> set[str]:
     return safe
 
 
-SAFE_LOADERS = {name for source in FILES.values() for name in safe_loaders(ast.parse(source))}
+SAFE_LOADERS = {name for path, source in FILES.items() for name in safe_loaders(ast.parse(source, path))}
 
 
 def too_long(path: str, source: str) -> Iterator[str]:
