@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rlzoo.cli.parser import OneOf, actions_of, values_of
 
@@ -17,8 +17,7 @@ examples:
 """
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One flag (several spellings) or positional argument (no spelling) of a command."""
 
     flags: tuple[str, ...]
@@ -27,8 +26,7 @@ class Argument:
     values: tuple[str, ...]  # empty: a file, a number or a text
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """One subcommand."""
 
     name: str
@@ -70,7 +68,7 @@ def commands() -> list[Command]:
 
 
 def bash(commands: list[Command]) -> str:
-    """The values of `command:previous word`, and the flags of the command; everything else completes files."""
+    """Values after `command:previous word`, and the flags of the command; everything else completes files."""
     names = " ".join(command.name for command in commands)
     flags = [
         f'        {command.name}) flags="{" ".join(flag for a in command.arguments for flag in a.flags)}" ;;'

@@ -3,7 +3,7 @@
 A command is a module `rlzoo/cli/<name>.py` with
 
     HELP: str                                               one line for `rlzoo --help`
-    build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, and examples as `parser.epilog`
+    build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, examples in `parser.epilog`
     run(args: argparse.Namespace) -> int                    does the work and returns the exit code
 
 Only the chosen module is imported, and it imports nothing heavy before `run`.

@@ -156,10 +156,15 @@ def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
         raise UserError(f"{label}: not a mapping of environment ids to hyperparameters")
     if "policy" in content or "n_timesteps" in content:
         content = {WHOLE_FILE: content}
+    entries = {}
     for entry, values in content.items():
         if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
             raise UserError(f"{label}: {entry}: not a mapping of names to values")
-    return {str(entry): interpret(values) for entry, values in content.items()}
+        try:
+            entries[str(entry)] = interpret(values)
+        except UserError as error:
+            raise UserError(f"{label}: {entry}: {error}") from None
+    return entries
 
 
 def _dictionary(label: str, module: ModuleType) -> Any:

@@ -60,8 +60,9 @@ def check_entry(algo: str, values: Mapping[str, Any]) -> None:
     :raises UserError: the first thing that is wrong
     """
     blueprint = check_hyperparams(algo, values)
-    config = build_config(blueprint.algorithm.Config, blueprint.hyperparams)
-    problem = blueprint.algorithm.setup_problem(SimpleNamespace(config=config), blueprint.n_envs)
+    algorithm: Any = blueprint.algorithm
+    config = build_config(algorithm.Config, blueprint.hyperparams)
+    problem = algorithm.setup_problem(SimpleNamespace(config=config), blueprint.n_envs)
     if problem:
         raise UserError(problem)
 

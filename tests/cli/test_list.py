@@ -1,0 +1,75 @@
+"""`rlzoo list`."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlzoo.cli import list as command
+from rlzoo.cli.main import main
+
+
+def lines(capsys):
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_algorithms(capsys):
+    assert main(["list", "algos"]) == 0
+    assert [line[:2] for line in lines(capsys)] == [["a2c", "A2C"], ["ppo", "PPO"]]
+
+
+def test_environments_and_who_has_hyperparameters_for_them(capsys):
+    assert main(["list", "envs"]) == 0
+    rows = {line[0]: line[1:] for line in lines(capsys)}
+    assert rows["CartPole-v1"] == ["a2c", "ppo"] and rows["CarRacing-v3"] == ["ppo"]
+    assert "default" not in rows and "atari" not in rows
+    assert main(["list", "envs", "--algo", "a2c"]) == 0
+    assert all(line[1:] == ["a2c"] for line in lines(capsys))
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlzoo.config.shipped.shipped_folder", lambda name: tmp_path / name)
+    for folder, files in {
+        "ppo/CartPole-v1_2": ["CartPole-v1.zip"],
+        "ppo/CartPole-v1_10": ["best_model.zip", "CartPole-v1.zip"],
+        "ppo/CartPole-v1_11": [],
+        "a2c/ALE-Pong-v5_1": ["ALE-Pong-v5.zip"],
+    }.items():
+        (tmp_path / "logs" / folder).mkdir(parents=True)
+        for file in files:
+            (tmp_path / "logs" / folder / file).touch()
+    return tmp_path / "logs"
+
+
+def test_agents_are_the_runs_that_hold_a_model(capsys, logs):
+    assert main(["list", "agents", "-f", str(logs)]) == 0
+    assert [line[:3] for line in lines(capsys)] == [
+        ["a2c", "ALE-Pong-v5", "1"],
+        ["ppo", "CartPole-v1", "2"],
+        ["ppo", "CartPole-v1", "10"],
+    ]
+    assert main(["list", "agents", "-f", str(logs), "--algo", "a2c"]) == 0
+    assert len(lines(capsys)) == 1
+
+
+def test_shipped_agents_are_listed_too(capsys, logs):
+    (logs.parent / "trained_agents" / "ppo" / "Ant-v5_1").mkdir(parents=True)
+    (logs.parent / "trained_agents" / "ppo" / "Ant-v5_1" / "Ant-v5.zip").touch()
+    assert main(["list", "agents", "-f", str(logs / "none")]) == 0
+    assert [line[1] for line in lines(capsys)] == ["Ant-v5"]
+
+
+def test_no_agents_is_said(capsys, logs):
+    assert main(["list", "agents", "-f", str(logs / "none")]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err == f"no agents in {logs / 'none'}\n"
+
+
+def test_a_wrong_word_gets_the_nearest(capsys):
+    assert main(["list", "algorithms"]) == 2
+    assert "did you mean 'algos'?" in capsys.readouterr().err
+
+
+def test_columns_are_aligned(capsys):
+    command.print_table([("a", "bb", "c"), ("aaa", "b", "")])
+    assert capsys.readouterr().out == "a    bb  c\naaa  b\n"
