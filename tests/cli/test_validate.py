@@ -55,7 +55,7 @@ def test_a_wrong_line_is_found_with_its_number(capsys, tmp_path, line, message):
 
 
 def test_each_wrong_entry_is_reported(capsys, tmp_path):
-    text = "A-v0: {policy: MlpPolicy, n_stepz: 1}\nB-v0: {policy: MlpPolicy}\nC-v0: {gamma: 9, policy: MlpPolicy}\n"
+    text = "A-v0: {policy: P, n_stepz: 1}\nB-v0: {policy: P}\nC-v0: {gamma: 9, policy: P}\n"
     assert validate(tmp_path, text, "mine.yml", "--algo", "ppo") == 2
     err = capsys.readouterr().err.splitlines()
     assert len(err) == 2 and "line 1, A-v0" in err[0] and "line 3, C-v0" in err[1]
