@@ -10,12 +10,10 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 from gymnasium import spaces
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.spaces import is_channels_first, is_image_space
-from rlzoo.envs.atari import AtariWrapper
-from rlzoo.envs.atari_native import make_native_atari
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.envpool import EnvPoolVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
@@ -43,6 +41,7 @@ class EnvMaker:
     :param wrapper_kwargs: further arguments of the wrapper
     :param seed: seed of the action space
     :param monitor: arguments of a Monitor below the wrapper; None for no Monitor
+    :param spec: how `env_id` is registered in this process
     """
 
     env_id: EnvId
@@ -51,6 +50,7 @@ class EnvMaker:
     wrapper_kwargs: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     monitor: Mapping[str, Any] | None = None
+    spec: EnvSpec | None = None
 
     def numbered(self, index: int) -> EnvMaker:
         """The maker of environment `index`, with a seed and a monitor file of its own."""
@@ -72,6 +72,8 @@ class EnvMaker:
     def _make(self) -> gym.Env:
         if not isinstance(self.env_id, str):
             return self.env_id(**self.env_kwargs)
+        if self.spec is not None:  # a worker process lacks what this process registered
+            gym.registry.setdefault(self.spec.id, self.spec)
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)
         if "render_mode" not in env_kwargs and _draws_images(self.env_id):
@@ -136,6 +138,8 @@ def make_vec_env(
         Path(monitor_dir).mkdir(parents=True, exist_ok=True)
     monitor_kwargs = monitor_kwargs or {}
     maker = EnvMaker(env_id, env_kwargs or {}, wrapper_class, wrapper_kwargs or {}, seed)
+    if isinstance(env_id, str):
+        maker.spec = gym.spec(env_id)
 
     venv: VecEnv | None = None
     if backend == "envpool":
@@ -173,8 +177,12 @@ def _make_native(
         if maker.env_id not in NATIVE_ENVS or maker.env_kwargs:
             return None
         return NativeCartPole(maker.env_id, n_envs)
+    from rlzoo.envs.atari import AtariWrapper  # not before it is needed: OpenCV takes a while to load
+
     if maker.wrapper_class is not AtariWrapper:
         return None
+    from rlzoo.envs.atari_native import make_native_atari
+
     return make_native_atari(
         maker.env_id,
         n_envs,
