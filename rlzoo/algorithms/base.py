@@ -33,6 +33,7 @@ from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.networks.registry import get_policy_class
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
+from rlzoo.training.encoding import MissingCallable
 
 Metrics: TypeAlias = dict[str, Any]
 """Names without the `train/` prefix to scalar tensors or numbers."""
@@ -279,6 +280,7 @@ class Algorithm:
         :raises UserError: when there is no environment
         """
         env = self._require_env()
+        self._require_callables()
         total_timesteps = int(total_timesteps)
         if reset_num_timesteps:
             self.clock = Clock(total_timesteps=total_timesteps)
@@ -293,7 +295,7 @@ class Algorithm:
         self._start_timesteps = self.clock.num_timesteps
         hooks = self._prepare_callback(callback, progress_bar)
         if self._last_obs is None or reset_num_timesteps:
-            self._reset_envs(env)
+            self._reset_envs(env, resume=not reset_num_timesteps)
         type(self).loop(self, env, hooks, log_interval or self.default_log_interval)
         return self
 
@@ -306,12 +308,12 @@ class Algorithm:
         self._callback = hooks
         return hooks
 
-    def _reset_envs(self, env: VecEnv) -> None:
-        """Start new episodes; after a restart with the generators and the seeds that the checkpoint recorded."""
-        if self._resume:
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        """Start new episodes; when a saved training goes on, with the generators and seeds that its file recorded."""
+        if resume and self._resume:
             set_rng_state(self._resume["rng"])
             env.seed(self._resume["env_seed"])
-            self._resume = {}
+        self._resume = {}
         self._last_obs = env.reset()
         self._last_episode_starts = np.ones(env.num_envs, bool)
 
@@ -347,8 +349,8 @@ class Algorithm:
     ) -> Any:
         """The action distribution, or the (log-)probability of given actions.
 
-        :return: without `actions` the probabilities [batch, n] of discrete choices, or (mean, standard deviation) of a
-            Box; with `actions` their probability mass or density [batch]
+        :return: without `actions` the probabilities of the choices [batch, n] (a list of them for MultiDiscrete), or
+            (mean, standard deviation) of a Box; with `actions` their probability mass or density [batch]
         """
         obs, _ = self.policy.obs_to_tensor(observation)
         with torch.no_grad():
@@ -358,8 +360,10 @@ class Algorithm:
                 log_prob = distribution.log_prob(taken)
                 return (log_prob if logp else log_prob.exp()).cpu().numpy()
             if isinstance(self.action_space, spaces.Box):
-                return tuple(part.cpu().numpy() for part in distribution.mean_and_std())
-            return distribution.probs().cpu().numpy()
+                return distribution.mode().cpu().numpy(), distribution.stddev.cpu().numpy()
+            if isinstance(self.action_space, spaces.MultiDiscrete):
+                return [part.probs.cpu().numpy() for part in distribution.parts]
+            return distribution.probs.cpu().numpy()
 
     # ------------------------------------------------------------------ environment, logger, seeds
 
@@ -367,6 +371,12 @@ class Algorithm:
         if self.env is None:
             raise UserError(f"{type(self).__name__} has no environment; give it one with set_env(env) or load(path, env=env)")
         return self.env
+
+    def _require_callables(self) -> None:
+        for name in schedule_names(self.Config):
+            value = getattr(self.config, name)
+            if isinstance(value, MissingCallable):
+                raise UserError(value.how_to_give_it(name))
 
     def get_env(self) -> VecEnv | None:
         return self.env

@@ -148,21 +148,28 @@ def from_config(
             for name, value in known.items()
             if name not in custom_objects and name not in overrides
         }
-        policy = overrides.pop("policy", None) or custom_objects.get(
-            "policy_class", decode_value(config["policy"], custom_objects, trusted_modules)
-        )
+        policy = overrides.pop("policy", None) or custom_objects.get("policy_class")
+        if policy is None:
+            policy = decode_value(config["policy"], custom_objects, trusted_modules)
         observation_space = custom_objects.get("observation_space", space_from_json(config["observation_space"]))
         action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
         n_envs = int(config["n_envs"])
     except (KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"config.json of the model file is damaged: {error!r}") from None
     replaced = {name: value for name, value in custom_objects.items() if name in known or name in field_names(cls.Config)}
-    model = cls(policy, None, **{**decoded, **replaced, **overrides, "device": device})
-    model._set_spaces(observation_space, action_space)
-    model.n_envs = n_envs
-    seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
-    model._setup_model()
-    model.seed = seed
+    arguments = {**decoded, **replaced, **overrides, "device": device}
+    try:
+        model = cls(policy, None, **arguments)
+        model._set_spaces(observation_space, action_space)
+        model.n_envs = n_envs
+        seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
+        model._setup_model()
+        model.seed = seed
+    except UserError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"the agent that the model file describes cannot be built: {reason}") from error
     return model
 
 

@@ -1,0 +1,217 @@
+"""What every algorithm of the catalogue must do, on every space that it supports."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlzoo.config import catalog
+from rlzoo.core.errors import TrainingDiverged, UnknownArgument, UserError
+
+ALGORITHMS = catalog.names()
+TINY = {"n_steps": 8, "batch_size": 8, "n_epochs": 2, "policy_kwargs": {"net_arch": [8]}}
+
+OBSERVATIONS = {
+    "Box": spaces.Box(-1, 1, (3,), np.float32),
+    "Box64": spaces.Box(-np.inf, np.inf, (3,), np.float64),
+    "Discrete": spaces.Discrete(4),
+    "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
+    "MultiBinary": spaces.MultiBinary(4),
+    "Image": spaces.Box(0, 255, (36, 36, 1), np.uint8),
+    "Dict": spaces.Dict({"v": spaces.Box(-1, 1, (2,)), "i": spaces.Box(0, 255, (1, 36, 36), np.uint8), "d": spaces.Discrete(3)}),
+}
+ACTIONS = {
+    "Box": spaces.Box(np.array([-1, 0], np.float32), np.array([2, 3], np.float32)),
+    "Box2d": spaces.Box(-2, 1, (2, 2)),
+    "Discrete": spaces.Discrete(3),
+    "DiscreteFrom": spaces.Discrete(3, start=5),
+    "MultiDiscrete": spaces.MultiDiscrete([2, 3]),
+    "MultiBinary": spaces.MultiBinary(3),
+}
+
+
+class RandomEnv(gym.Env):
+    """Random observations; asserts that every action it is given lies in its action space."""
+
+    def __init__(self, observation_space, action_space, length=5):
+        self.observation_space, self.action_space, self.length = observation_space, action_space, length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.t = 0
+        return self._obs(), {}
+
+    def _obs(self):
+        if isinstance(self.observation_space, spaces.Box) and not np.isfinite(self.observation_space.low).all():
+            return self.np_random.normal(size=self.observation_space.shape)
+        return self.observation_space.sample()
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        self.t += 1
+        return self._obs(), float(self.np_random.normal()), False, self.t >= self.length, {}
+
+
+def make(algo, observation="Box", action="Discrete", **kwargs):
+    cls = catalog.load(algo)
+    policy = {"Image": "CnnPolicy", "Dict": "MultiInputPolicy"}.get(observation, "MlpPolicy")
+    fields = {field.name for field in dataclasses.fields(cls.Config)} | {"policy_kwargs"}
+    tiny = {name: value for name, value in TINY.items() if name in fields}
+    env = RandomEnv(OBSERVATIONS[observation], ACTIONS[action])
+    return cls(policy, env, **{"seed": 0, "device": "cpu", **tiny, **kwargs})
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.policy.state_dict().items()}
+
+
+def supported(algo):
+    return [name for name, space in ACTIONS.items() if isinstance(space, catalog.load(algo).action_spaces)]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_builds_and_learns_on_every_observation_space(algo, observation):
+    model = make(algo, observation, supported(algo)[0])
+    before = weights(model)
+    model.learn(40)
+    after = weights(model)
+    assert all(torch.isfinite(value).all() for value in after.values())
+    assert any((after[name] != before[name]).any() for name in before)
+    assert model.num_timesteps >= 40 and model.n_updates > 0
+
+
+@pytest.mark.parametrize(("algo", "action"), [(algo, action) for algo in ALGORITHMS for action in supported(algo)])
+def test_builds_and_learns_on_every_action_space(algo, action):
+    model = make(algo, action=action)
+    model.learn(40)  # RandomEnv checks each action that is executed
+    for deterministic in (True, False):
+        single, state = model.predict(OBSERVATIONS["Box"].sample(), deterministic=deterministic)
+        assert ACTIONS[action].contains(single if single.shape else single.item()) and state is None
+        batch, _ = model.predict(np.zeros((4, 3), np.float32), deterministic=deterministic)
+        assert batch.shape == (4, *ACTIONS[action].shape)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_parameter_takes_part_in_learning(algo):
+    """Two updates on random experience move each tensor of the policy."""
+    model = make(algo, action="Box" if "Box" in supported(algo) else "Discrete", ent_coef=0.01)
+    before = weights(model)
+    model.learn(64)
+    after = weights(model)
+    assert [name for name in before if torch.equal(before[name], after[name])] == []
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_zero_learning_rate_changes_nothing(algo):
+    model = make(algo, learning_rate=0.0)
+    before = weights(model)
+    model.learn(40)
+    after = weights(model)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_same_seed_same_parameters_and_another_seed_others(algo):
+    first, second, other = (weights(make(algo, seed=seed).learn(64)) for seed in (1, 1, 2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_unsupported_spaces_are_refused_in_one_line(algo):
+    with pytest.raises(UserError, match=r"does not support Tuple actions; it supports") as error:
+        catalog.load(algo)("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], spaces.Tuple([spaces.Discrete(2)])))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_wrong_keywords_name_the_nearest_right_one(algo):
+    with pytest.raises(UnknownArgument, match="learning_rat'.*did you mean 'learning_rate'"):
+        make(algo, learning_rat=1e-3)
+    with pytest.raises(TypeError, match="did you mean 'verbose'"):
+        make(algo, verbos=1)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("gamma", 1.5), ("gamma", "high"), ("n_steps", 0), ("n_steps", 2.5), ("learning_rate", "linear"), ("use_sde", 1)],
+)
+def test_wrong_values_are_refused(algo, name, value):
+    with pytest.raises(UserError, match=name if name != "learning_rate" else "linear|learning_rate"):
+        make(algo, **{name: value})
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_signature_shows_every_hyperparameter_with_its_default(algo):
+    cls = catalog.load(algo)
+    parameters = inspect.signature(cls).parameters
+    assert list(parameters)[:2] == ["policy", "env"]
+    for field in dataclasses.fields(cls.Config):
+        assert parameters[field.name].default == field.default
+    assert cls.Config.__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_hyperparameters_read_and_assign_through_the_model(algo):
+    model = make(algo)
+    model.gamma = 0.5
+    assert model.gamma == model.config.gamma == 0.5
+    with pytest.raises(UserError, match="gamma"):
+        model.gamma = 2.0
+    assert model.gamma == 0.5
+    model.learning_rate = "lin_1e-3"
+    assert model.schedules["learning_rate"](0.5) == pytest.approx(5e-4)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_positional_hyperparameters_follow_the_signature(algo):
+    model = catalog.load(algo)("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], ACTIONS["Discrete"]), 1e-4, 16)
+    assert (model.learning_rate, model.n_steps) == (1e-4, 16)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_divergence_stops_with_the_update_and_the_suspects(algo):
+    model = make(algo, learning_rate=1e38)
+    with pytest.raises(TrainingDiverged, match=r"NaN or infinite in update \d+.*learning_rate \(1e\+38\)"):
+        model.learn(400)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_set_env_wants_the_same_spaces_and_takes_any_number_of_copies(algo):
+    from rlzoo import DummyVecEnv
+
+    model = make(algo)
+    with pytest.raises(UserError, match="action_space"):
+        model.set_env(RandomEnv(OBSERVATIONS["Box"], ACTIONS["MultiBinary"]))
+    copies = [lambda: RandomEnv(OBSERVATIONS["Box"], ACTIONS["Discrete"]) for _ in range(3)]
+    model.set_env(DummyVecEnv(copies))
+    model.learn(48)
+    assert model.n_envs == 3 and model.num_timesteps % 3 == 0
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_counting_goes_on_without_reset(algo):
+    model = make(algo).learn(40)
+    steps, updates = model.num_timesteps, model.n_updates
+    model.learn(40, reset_num_timesteps=False)
+    assert model.num_timesteps >= steps + 40 and model.n_updates > updates
+    model.learn(40)
+    assert 40 <= model.num_timesteps < steps + 40
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_learning_without_environment_says_how_to_give_one(algo):
+    model = make(algo)
+    model.env = None
+    with pytest.raises(UserError, match="set_env"):
+        model.learn(10)

@@ -1,0 +1,152 @@
+"""Environments so small that the right values are known: each fails for one kind of mistake."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlzoo.config import catalog
+
+ON_POLICY = ["ppo", "a2c"]
+FAST = {
+    "ppo": {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "learning_rate": 3e-3},
+    "a2c": {"n_steps": 4, "learning_rate": 3e-3},
+}
+ONE = spaces.Box(-1, 1, (1,), np.float32)
+
+
+class Probe(gym.Env):
+    """One observation, one reward; subclasses say how they depend on what."""
+
+    observation_space = ONE
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observe(), {}
+
+    def observe(self):
+        return np.zeros(1, np.float32)
+
+
+class ConstantReward(Probe):
+    """Reward 1 and the end: V = 1."""
+
+    def step(self, action):
+        return self.observe(), 1.0, True, False, {}
+
+
+class ObservedReward(Probe):
+    """The reward is the observation: V(s) = s."""
+
+    def observe(self):
+        self.shown = float(self.np_random.choice([-1, 1]))
+        return np.array([self.shown], np.float32)
+
+    def step(self, action):
+        reward = self.shown
+        return self.observe(), reward, True, False, {}
+
+
+class TwoSteps(Probe):
+    """Reward 1 on the second step: V(0) = gamma, V(1) = 1."""
+
+    def observe(self):
+        return np.array([self.t], np.float32)
+
+    def step(self, action):
+        self.t += 1
+        return self.observe() * (self.t < 2), float(self.t == 2), self.t == 2, False, {}
+
+
+class EndlessReward(Probe):
+    """Reward 1 for ever, cut off after 5 steps: V = 1 / (1 - gamma), not less."""
+
+    def step(self, action):
+        self.t += 1
+        return self.observe(), 1.0, False, self.t >= 5, {}
+
+
+class RightAction(Probe):
+    """Action 1 is worth 1."""
+
+    def step(self, action):
+        return self.observe(), float(action), True, False, {}
+
+
+class MatchingAction(ObservedReward):
+    """The right action is the sign of the observation."""
+
+    def step(self, action):
+        reward = 1.0 if (action == 1) == (self.shown > 0) else -1.0
+        return self.observe(), reward, True, False, {}
+
+
+class AsymmetricBox(Probe):
+    """The best action is 3, in a Box that begins at 1."""
+
+    action_space = spaces.Box(1.0, 5.0, (1,), np.float32)
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return self.observe(), -((float(action[0]) - 3.0) ** 2), True, False, {}
+
+
+def train(algo, env_class, steps, n_envs=8, **kwargs):
+    from rlzoo import DummyVecEnv
+
+    env = DummyVecEnv([env_class] * n_envs)
+    model = catalog.load(algo)("MlpPolicy", env, seed=0, device="cpu", **{**FAST[algo], **kwargs})
+    return model.learn(steps)
+
+
+def value(model, obs):
+    with torch.no_grad():
+        return model.policy.predict_values(torch.tensor([[obs]], dtype=torch.float32)).item()
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_a_constant_reward_is_the_value(algo):
+    assert value(train(algo, ConstantReward, 8000), 0.0) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_the_value_depends_on_the_observation(algo):
+    model = train(algo, ObservedReward, 8000)
+    assert value(model, 1.0) == pytest.approx(1, abs=0.1) and value(model, -1.0) == pytest.approx(-1, abs=0.1)
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_a_later_reward_is_discounted(algo):
+    model = train(algo, TwoSteps, 16_000, gamma=0.5)
+    assert value(model, 0.0) == pytest.approx(0.5, abs=0.08) and value(model, 1.0) == pytest.approx(1, abs=0.08)
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+@pytest.mark.parametrize("gae_lambda", [0.5, 1.0])
+def test_a_truncated_episode_is_worth_its_future(algo, gae_lambda):
+    model = train(algo, EndlessReward, 20_000, gamma=0.8, gae_lambda=gae_lambda, learning_rate=5e-3)
+    assert value(model, 0.0) == pytest.approx(1 / (1 - 0.8), abs=0.4)
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_the_better_action_is_taken(algo):
+    model = train(algo, RightAction, 8000)
+    assert model.action_probability(np.zeros(1, np.float32))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_the_action_depends_on_the_observation(algo):
+    model = train(algo, MatchingAction, 8000)
+    assert model.predict(np.ones(1, np.float32), deterministic=True)[0] == 1
+    assert model.predict(-np.ones(1, np.float32), deterministic=True)[0] == 0
+
+
+@pytest.mark.parametrize("algo", ON_POLICY)
+def test_an_asymmetric_box_is_searched_in_its_own_units(algo):
+    model = train(algo, AsymmetricBox, 16_000)
+    assert model.predict(np.zeros(1, np.float32), deterministic=True)[0][0] == pytest.approx(3, abs=0.5)
