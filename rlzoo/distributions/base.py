@@ -1,7 +1,7 @@
 """The face that every action distribution has.
 
-A distribution holds the tensors of one batch and nothing else: no argument checks and no broadcasting machinery,
-because it is rebuilt on every step. `B` below is the batch size, `A` the number of action dimensions.
+A distribution holds the tensors of one batch and nothing else: no argument checks and no broadcasting
+machinery, as it is rebuilt on every step. `B` below is the batch size, `A` the number of action dimensions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from rlzoo.core.errors import UserError
 class Distribution:
     """Actions of one batch: built once per policy, then filled by `proba_distribution` and read.
 
-    `proba_distribution` fills the object it is called on and returns it, so keep a copy (`copy.copy`) of one that must
-    outlive the next call; `ActorCriticPolicy.get_distribution` hands out such a copy.
+    `proba_distribution` fills the object it is called on and returns it, so keep a copy (`copy.copy`) of one
+    that must outlive the next call; `ActorCriticPolicy.get_distribution` hands out such a copy.
     """
 
     __slots__ = ()
 
     def proba_distribution_net(self, latent_dim: int, *args: Any, **kwargs: Any) -> Any:
-        """The module (and log-std parameter, where there is one) that maps a latent [B, latent_dim] to parameters."""
+        """The module (and log-std parameter, where there is one) that maps latents [B, latent_dim] to
+        parameters.
+        """
         raise NotImplementedError
 
     def proba_distribution(self, *params: Any, **named_params: Any) -> Any:
@@ -47,6 +49,12 @@ class Distribution:
         """Entropy in nats, [B]; None where it has no closed form."""
         raise NotImplementedError
 
+    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`log_prob` and `entropy` at once, for losses; may have no second derivative where that is
+        faster.
+        """
+        return self.log_prob(actions), self.entropy()
+
     def kl(self, other: Any) -> Tensor:
         """KL(self || other) in nats, [B]; `other` is a distribution of the same class."""
         raise NotImplementedError
@@ -68,7 +76,7 @@ class Distribution:
 
 
 def sum_independent_dims(tensor: Tensor) -> Tensor:
-    """Sum over the action axis: independent dimensions add their log-probabilities. [B, A] -> [B]; [B] -> one number."""
+    """Sum over the action axis, as independent dimensions add up: [B, A] -> [B]; [B] -> one number."""
     return tensor.sum(dim=1) if tensor.dim() > 1 else tensor.sum()
 
 
@@ -91,8 +99,9 @@ def linear_head(latent_dim: int, n_params: int) -> nn.Linear:
 
 
 def gumbel_argmax(logits: Tensor) -> Tensor:
-    """One index per row with probability softmax(logits): the first arrival of exponential clocks, [..., n] -> [...].
+    """One index per row with probability softmax(logits), [..., n] -> [...].
 
-    The arg max of p_i / E_i with E_i ~ Exp(1) has distribution p; in logs no normalisation is needed.
+    The arg max of p_i / E_i with E_i ~ Exp(1) has distribution p (the first arrival of exponential clocks);
+    in logs no normalisation is needed.
     """
     return (logits - torch.empty_like(logits).exponential_().log_()).argmax(dim=-1)

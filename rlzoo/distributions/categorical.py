@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
 
@@ -53,6 +55,9 @@ class Categorical(Distribution):
     def entropy(self) -> Tensor:
         return -plogp(self.log_probs).sum(dim=-1)
 
+    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, Tensor]:
+        return _CategoricalTerms.apply(self.logits, actions.long())  # type: ignore[no-any-return]
+
     def kl(self, other: Categorical) -> Tensor:
         probs = self.probs
         # an impossible choice adds nothing, also where the other has it impossible too (inf - inf)
@@ -99,6 +104,37 @@ class MultiCategorical(Distribution):
         return torch.stack(
             [mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
         ).sum(dim=0)
+
+
+class _CategoricalTerms(torch.autograd.Function):
+    """Log-probability and entropy as one node: logits [B, n], actions [B] -> [B], [B].
+
+    With p = softmax(logits), H the entropy and e_a the one-hot action,
+    d log p(a) / d logits = e_a - p   and   d H / d logits = -p (log p + H).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = logits.log_softmax(dim=-1)
+        weighted = plogp(log_probs)
+        entropy = weighted.sum(dim=-1).neg_()
+        index = actions.unsqueeze(-1)
+        ctx.save_for_backward(log_probs, weighted, entropy, index)
+        ctx.set_materialize_grads(False)
+        return log_probs.gather(-1, index).squeeze(-1), entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_log_prob: Tensor | None, grad_entropy: Tensor | None) -> tuple[Tensor, None]:
+        log_probs, weighted, entropy, index = ctx.saved_tensors
+        probs = log_probs.exp()
+        grad = torch.zeros_like(probs)
+        if grad_entropy is not None:
+            grad.add_(weighted).addcmul_(probs, entropy.unsqueeze(-1)).mul_(grad_entropy.unsqueeze(-1)).neg_()
+        if grad_log_prob is not None:
+            column = grad_log_prob.unsqueeze(-1)
+            grad.addcmul_(probs, column, value=-1.0).scatter_add_(-1, index, column)
+        return grad, None
 
 
 def plogp(log_probs: Tensor) -> Tensor:

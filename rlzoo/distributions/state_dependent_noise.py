@@ -1,4 +1,6 @@
-"""Generalized state-dependent exploration: smooth noise that is a function of the state (Raffin et al., 2021)."""
+"""Generalized state-dependent exploration: noise that is a smooth function of the state (Raffin et al.,
+2021).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ class StateDependentNoise(Distribution):
     N(mean, diag(latent_sde^2 @ std^2)), while for successive states it changes smoothly.
 
     :param full_std: one std per (feature, action) instead of one per feature
-    :param use_expln: keep std positive by exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
+    :param use_expln: std is exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
     :param squash_output: squash actions into (-1, 1) by a tanh
     :param learn_features: let gradients of the noise reach the features
     :param epsilon: added to variances, and the distance kept from -1 and 1 when a tanh is inverted
@@ -110,7 +112,7 @@ class StateDependentNoise(Distribution):
     def get_noise(self, latent_sde: Tensor) -> Tensor:
         """The noise of these states under the current W, [B, A].
 
-        Rows that match the drawn matrices use their own; any other number of rows (a minibatch) the shared one.
+        Rows that match the drawn matrices use their own; another number of rows (a minibatch) the shared one.
         """
         if not self.learn_features:
             latent_sde = latent_sde.detach()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
+from rlzoo.networks.fused import is_hooked
 from rlzoo.networks.preprocessing import (
     TensorObs,
     is_vectorized_observation,
@@ -24,7 +25,7 @@ class BasePolicy(nn.Module):
 
     :param features_extractor_class: called with the observation space and `features_extractor_kwargs`
     :param normalize_images: divide images by 255 before they reach the extractor
-    :param squash_output: the network's actions lie in [-1, 1] and are scaled to the action space when executed
+    :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class BasePolicy(nn.Module):
 
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
         """Preprocess raw observations [B, ...] and run the extractor on them."""
-        return features_extractor(self._preprocess(obs))
+        inputs = self._preprocess(obs)
+        if type(features_extractor) is FlattenExtractor and not is_hooked(features_extractor):
+            return inputs.flatten(1)
+        return features_extractor(inputs)
 
     def _preprocess(self, obs: TensorObs) -> Any:
         if self._plain_floats and obs.dtype is torch.float32:  # type: ignore[union-attr]
@@ -134,8 +138,10 @@ class BasePolicy(nn.Module):
         raise NotImplementedError
 
     def env_actions(self, actions: np.ndarray) -> np.ndarray:
-        """What the environment executes for the network's actions [B, ...]: scaled or clipped into a Box, shifted to
-        where a discrete space starts, in the dtype of the space."""
+        """What the environment executes for the network's actions [B, ...].
+
+        Scaled or clipped into a Box, shifted to where a discrete space starts, in the dtype of the space.
+        """
         space = self.action_space
         if isinstance(space, spaces.Box):
             if self.squash_output:
@@ -162,7 +168,9 @@ class BasePolicy(nn.Module):
 
     @staticmethod
     def init_weights(module: nn.Module, gain: float = 1.0) -> None:
-        """Orthogonal weights of this gain and zero biases, for linear and convolutional layers (Saxe et al., 2014)."""
+        """Orthogonal weights of this gain and zero biases for linear and convolutional layers (Saxe et
+        al., 2014).
+        """
         if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(module.weight, gain=gain)
             if module.bias is not None:

@@ -45,7 +45,7 @@ class FlattenExtractor(BaseFeaturesExtractor):
 
 
 class NatureCNN(BaseFeaturesExtractor):
-    """The convolutional network of Mnih et al., "Human-level control through deep reinforcement learning" (2015).
+    """The network of Mnih et al. (2015), "Human-level control through deep reinforcement learning".
 
     :param observation_space: images with channels first, at least 36 pixels high and wide
     :param features_dim: units of the last, linear layer
@@ -59,9 +59,10 @@ class NatureCNN(BaseFeaturesExtractor):
             observation_space, normalized_image=normalized_image
         ):
             raise UserError(
-                f"NatureCNN needs images (a uint8 Box of three axes with bounds 0 and 255), not {observation_space}; "
-                "use MlpPolicy for vectors, MultiInputPolicy for a Dict, and "
-                "features_extractor_kwargs=dict(normalized_image=True) with normalize_images=False for float images"
+                f"NatureCNN needs images (a uint8 Box of three axes, 0 to 255), not {observation_space}; "
+                "use MlpPolicy for vectors, MultiInputPolicy for a Dict, and for float images "
+                "normalize_images=False with "
+                "features_extractor_kwargs=dict(normalized_image=True)"
             )
         super().__init__(observation_space, features_dim)
         channels, height, width = observation_space.shape
@@ -85,7 +86,8 @@ class NatureCNN(BaseFeaturesExtractor):
 
 
 class CombinedExtractor(BaseFeaturesExtractor):
-    """For Dict observations: a NatureCNN per image, all other entries flattened, side by side in the order of the space.
+    """For Dict observations: a NatureCNN per image, all else flattened, side by side in the order of the
+    space.
 
     :param cnn_output_dim: features per image
     :param normalized_image: see NatureCNN

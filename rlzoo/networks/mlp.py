@@ -40,7 +40,9 @@ def create_mlp(
 
 @dataclass(frozen=True)
 class NetArch:
-    """Widths of the hidden layers: `shared` by actor and critic, then those of the actor (`pi`) and the critic (`vf`)."""
+    """Widths of the hidden layers: `shared` by both, then those of the actor (`pi`) and of the critic
+    (`vf`).
+    """
 
     shared: tuple[int, ...] = ()
     pi: tuple[int, ...] = ()

@@ -23,6 +23,14 @@ from rlzoo.distributions import (
 from rlzoo.distributions.base import gumbel_argmax
 from rlzoo.networks.base_policy import BasePolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.fused import (
+    Chain,
+    adds_gradients,
+    forward_chain,
+    forward_chains,
+    is_hooked,
+    linear_chain,
+)
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
 
@@ -30,12 +38,16 @@ from rlzoo.networks.preprocessing import TensorObs
 class ActorCriticPolicy(BasePolicy):
     """Actor and critic for PPO, A2C and their relatives.
 
-    features extractor(s) -> mlp_extractor -> action_net (parameters of the action distribution) and value_net.
+    features extractor(s) -> mlp_extractor -> action_net (parameters of the action distribution) and
+    value_net.
 
-    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at lr_schedule(1)
-    :param net_arch: hidden layers, see `NetArch.parse`; two layers of 64 each by default, none after a NatureCNN
+    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at
+        lr_schedule(1)
+    :param net_arch: hidden layers, see `NetArch.parse`; two layers of 64 each by default, none after a
+        NatureCNN
     :param activation_fn: activation of the hidden layers
-    :param ortho_init: orthogonal initial weights: gain sqrt(2) for hidden layers, 0.01 for actions, 1 for values
+    :param ortho_init: orthogonal initial weights: gain sqrt(2) for hidden layers, 0.01 for actions, 1 for
+        values
     :param use_sde: explore with gSDE (Box actions only), see StateDependentNoise for
         `full_std`, `use_expln` and `squash_output`
     :param log_std_init: initial log standard deviation of Gaussian actions
@@ -66,9 +78,8 @@ class ActorCriticPolicy(BasePolicy):
     ) -> None:
         if squash_output and not use_sde:
             raise UserError("squash_output=True needs use_sde=True: only gSDE squashes actions here")
-        optimizer_kwargs = dict(optimizer_kwargs or {})
-        if optimizer_class is torch.optim.Adam:
-            optimizer_kwargs.setdefault("eps", 1e-5)  # torch's 1e-8 lets tiny gradients take full steps
+        if optimizer_kwargs is None and optimizer_class is torch.optim.Adam:
+            optimizer_kwargs = {"eps": 1e-5}  # torch's 1e-8 lets tiny gradients take full steps
         super().__init__(
             observation_space,
             action_space,
@@ -94,6 +105,7 @@ class ActorCriticPolicy(BasePolicy):
             "learn_features": False,
         }
         self.dist_kwargs: dict[str, Any] | None = noise if use_sde else None
+        self._exact_graph = False
         self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
         self._build(lr_schedule)
 
@@ -112,7 +124,8 @@ class ActorCriticPolicy(BasePolicy):
         self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, 1)
         if self.ortho_init:
             self._init_orthogonally()
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        # type: ignore[call-arg]
 
     def _build_features_extractors(self) -> None:
         """One extractor, or two; both names of each work, but a module is registered under one name only."""
@@ -128,8 +141,8 @@ class ActorCriticPolicy(BasePolicy):
         self.features_dim = self.features_extractor.features_dim
 
     def _build_mlp_extractor(self) -> None:
-        """Hook for custom networks: set `self.mlp_extractor`, a module as `MlpExtractor` (its two latent_dim_ attributes,
-        forward, forward_actor, forward_critic)."""
+        """Hook for custom networks: set `self.mlp_extractor`, a module as `MlpExtractor` (its two
+        latent_dim_ attributes, forward, forward_actor, forward_critic)."""
         self.mlp_extractor = MlpExtractor(
             self.features_dim, self.net_arch, self.activation_fn, device=self.device
         )
@@ -156,27 +169,30 @@ class ActorCriticPolicy(BasePolicy):
             self.action_dist.sample_weights(self.log_std, batch_size=n_envs)
 
     def act(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
-        """Actions for raw observations, without values or log-probabilities; call it under `torch.inference_mode`.
+        """Actions for raw observations, without values or log-probabilities; call it under
+        `torch.inference_mode`.
 
         :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
         """
-        latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
-        return self._choose(self.action_net(latent_pi), latent_pi, deterministic)
-
-    def _choose(self, params: Tensor, latent_pi: Tensor, deterministic: bool) -> Tensor:
-        """Sample straight from the network's output where the distribution is a common one."""
-        if isinstance(self.action_dist, Categorical):
+        features = self.extract_features(obs, self.pi_features_extractor)
+        actor = self._actor_chain()
+        if actor is not None and features.dim() == 2 and not torch.is_grad_enabled():
+            params = latent_pi = forward_chain(features, actor)
+        else:
+            latent_pi = self.mlp_extractor.forward_actor(features)
+            params = self.action_net(latent_pi)
+        if (
+            type(self.action_dist) is Categorical
+        ):  # sampled without a distribution object: no normalisation needed
             return params.argmax(dim=-1) if deterministic else gumbel_argmax(params)
-        if deterministic and not self.squash_output and isinstance(self.action_space, spaces.Box):
-            return params.reshape((-1, *self.action_space.shape))
         return self._shaped(self._distribution(params, latent_pi).get_actions(deterministic))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
-        latent_pi, latent_vf = self._latents(obs)
-        distribution = self._distribution(self.action_net(latent_pi), latent_pi)
+        params, values, latent_pi = self._networks(obs)
+        distribution = self._distribution(params, latent_pi)
         actions = distribution.get_actions(deterministic)
-        return self._shaped(actions), self.value_net(latent_vf), distribution.log_prob(actions)
+        return self._shaped(actions), values, distribution.log_prob(actions)
 
     def act_with_values(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
         """As `forward`, with values [B]: one pass through features that actor and critic share."""
@@ -189,14 +205,30 @@ class ActorCriticPolicy(BasePolicy):
     # ---------------------------------------------------------------- learning
 
     def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (None where there is no closed form)."""
-        latent_pi, latent_vf = self._latents(obs)
-        distribution = self._distribution(self.action_net(latent_pi), latent_pi)
-        return self.value_net(latent_vf), distribution.log_prob(self._flat(actions)), distribution.entropy()
+        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (None where there is no
+        closed form).
+        """
+        params, values, latent_pi = self._networks(obs)
+        distribution = self._distribution(params, latent_pi)
+        actions = self._flat(actions)
+        if self._exact_graph:
+            return values, distribution.log_prob(actions), distribution.entropy()
+        return values, *distribution.log_prob_and_entropy(actions)
+
+    def exact_graph(self, exact: bool) -> None:
+        """Whether `evaluate_actions` makes the ordinary graph, layer by layer.
+
+        The default is a faster one for `loss.backward()` alone. Ask for the exact one before
+        `torch.autograd.grad(loss, policy.parameters())` and for second derivatives (Hessian-vector products).
+        """
+        self._exact_graph = exact
 
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Values of raw observations, [B, 1]."""
         features = self.extract_features(obs, self.vf_features_extractor)
+        critic = self._critic_chain()
+        if critic is not None and features.dim() == 2 and not torch.is_grad_enabled():
+            return forward_chain(features, critic)
         return cast(Tensor, self.value_net(self.mlp_extractor.forward_critic(features)))
 
     def get_distribution(self, obs: TensorObs) -> Distribution:
@@ -217,12 +249,38 @@ class ActorCriticPolicy(BasePolicy):
             for extractor in (self.pi_features_extractor, self.vf_features_extractor)
         )
 
-    def _latents(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
+    def _networks(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
+        """Parameters of the action distribution, values [B, 1], and the actor's latent [B, latent_dim_pi]."""
         features = self.extract_features(obs)
+        pi_features, vf_features = (features, features) if self.share_features_extractor else features
+        actor, critic = self._actor_chain(), self._critic_chain()
+        if actor is not None and critic is not None and pi_features.dim() == vf_features.dim() == 2:
+            if not torch.is_grad_enabled():
+                params = forward_chain(pi_features, actor)
+                return params, forward_chain(vf_features, critic), params
+            constant = not (pi_features.requires_grad or vf_features.requires_grad)
+            if constant and not self._exact_graph and adds_gradients(actor, critic):
+                params, values = forward_chains((pi_features, vf_features), (actor, critic))
+                return params, values, params
         if self.share_features_extractor:
-            return self.mlp_extractor(features)
-        pi_features, vf_features = features
-        return self.mlp_extractor.forward_actor(pi_features), self.mlp_extractor.forward_critic(vf_features)
+            latent_pi, latent_vf = self.mlp_extractor(features)
+        else:
+            latent_pi = self.mlp_extractor.forward_actor(pi_features)
+            latent_vf = self.mlp_extractor.forward_critic(vf_features)
+        return self.action_net(latent_pi), self.value_net(latent_vf), latent_pi
+
+    def _actor_chain(self) -> Chain | None:
+        """The actor behind the features as plain layers, where it is no more than that (see fused.py)."""
+        mlp = self.mlp_extractor
+        if type(mlp) is not MlpExtractor or mlp.has_shared_net or is_hooked(mlp) or self.use_sde:
+            return None  # gSDE needs the latent between the two
+        return linear_chain(mlp.policy_net, self.action_net)
+
+    def _critic_chain(self) -> Chain | None:
+        mlp = self.mlp_extractor
+        if type(mlp) is not MlpExtractor or mlp.has_shared_net or is_hooked(mlp):
+            return None
+        return linear_chain(mlp.value_net, self.value_net)
 
     def _distribution(self, params: Tensor, latent_pi: Tensor) -> Distribution:
         if isinstance(self.action_dist, DiagGaussian):

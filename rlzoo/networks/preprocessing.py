@@ -74,7 +74,7 @@ def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True)
 
 
 def maybe_transpose(observation: np.ndarray, space: spaces.Space) -> np.ndarray:
-    """The image(s) with channels first where the space has them first and the data last; all else as it came."""
+    """The image(s) with channels first where the space has them so and the data last; all else as it came."""
     if not (isinstance(space, spaces.Box) and is_image_space(space) and is_channels_first(space)):
         return observation
     height_width_channels = (*space.shape[1:], space.shape[0])
@@ -100,7 +100,8 @@ def is_vectorized_observation(observation: Any, space: spaces.Space) -> bool:
     if isinstance(space, spaces.Discrete) and shape[1:] == (1,):
         return True
     raise UserError(
-        f"an observation of shape {shape} does not fit {space}: expected {single}, or {('n_envs', *single)} for a batch"
+        f"an observation of shape {shape} does not fit {space}: "
+        f"expected {single}, or {('n_envs', *single)} for a batch"
     )
 
 

@@ -13,7 +13,7 @@ from rlzoo.core.errors import UserError
 
 
 class RMSpropTFLike(Optimizer):
-    """RMSprop with epsilon inside the root and running squares that start at one (the behaviour of TensorFlow 1).
+    """RMSprop with epsilon inside the root and running squares that start at one, as in TensorFlow 1.
 
     square_avg <- alpha * square_avg + (1 - alpha) * grad^2                      (starts at 1, not 0)
     step       =  grad / sqrt(square_avg + eps)                                  (not sqrt(square_avg) + eps)
