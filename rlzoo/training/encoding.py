@@ -57,10 +57,11 @@ class MissingCallable:
             raise CheckpointError(self.how_to_give_it())
         return self.value
 
-    def how_to_give_it(self) -> str:
+    def how_to_give_it(self, attribute: str | None = None) -> str:
+        """A sentence for the user; `attribute` is the hyperparameter that the callable was, if it was one."""
         return (
             f"the model file names the callable {self.name!r} but cannot hold it; "
-            f"hand it over: load(..., custom_objects={{{self.name!r}: ...}})"
+            f"hand it over: load(..., custom_objects={{{(attribute or self.name)!r}: ...}})"
         )
 
 
