@@ -46,14 +46,14 @@ _MODULES = {
         " WarpFrame wrap_deepmind"
     ),
     "rlzoo.envs.check": "check_env",
-    "rlzoo.envs.dummy": "DummyVecEnv",
+    "rlzoo.envs.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
     "rlzoo.envs.gym_vector": "GymVectorEnv",
     "rlzoo.envs.make": "make_vec_env",
     "rlzoo.envs.make_atari": "make_atari make_atari_env",
     "rlzoo.envs.monitor": "LoadMonitorResultsError Monitor ResultsWriter get_monitor_files load_results",
     "rlzoo.envs.subproc": "SubprocVecEnv",
     "rlzoo.envs.toy": (
-        "BitFlippingEnv FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
+        "BitFlippingEnv Catch FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
         " IdentityEnvMultiDiscrete SimpleMultiObsEnv"
     ),
     "rlzoo.envs.vec_check_nan": "VecCheckNan",
@@ -67,10 +67,9 @@ _MODULES = {
     "rlzoo.envs.vec_normalize": "VecNormalize",
     "rlzoo.envs.vec_transpose": "VecTransposeImage",
     "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
-    "rlzoo.envs.wrappers": "TimeFeatureWrapper is_wrapped unwrap_wrapper",
-    "rlzoo.networks.extractors": (
-        "BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN create_mlp"
-    ),
+    "rlzoo.envs.wrappers": "TimeFeatureWrapper",
+    "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
+    "rlzoo.networks.mlp": "create_mlp",
     "rlzoo.networks.policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy MultiInputActorCriticPolicy register_policy"
     ),

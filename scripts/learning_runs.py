@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +26,7 @@ HELD_OUT = (
     1_000_000  # environments are seeded from here on; training uses its seed and the numbers just above it
 )
 N_ENVS = 10
+TIME = "training_seconds.txt"  # written into the folder of a finished run
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Row:
     env: str
     target: float | None = None
     episodes: int = 100
+    conf: str | None = None  # a hyperparameter file of its own, from the top of the checkout
 
 
 ROWS = (
@@ -44,6 +46,7 @@ ROWS = (
     Row("ppo", "MountainCarContinuous-v0", 85),
     Row("a2c", "CartPole-v1", 495),
     Row("a2c", "MountainCarContinuous-v0", 88),
+    Row("ppo", "Catch-v0", 0.95, conf="scripts/catch.yml"),
 )
 
 
@@ -55,7 +58,7 @@ class Result:
     mean: float
     std: float
     steps: int
-    seconds: float | None  # training; None when the agent was there already
+    seconds: float  # of training, start of the process included
 
 
 def main() -> None:
@@ -77,19 +80,14 @@ def main() -> None:
     parser.add_argument("--reuse", action="store_true", help="do not train again what has been trained")
     args = parser.parse_args()
 
-    work = [(row, seed) for row in args.rows for seed in args.seeds]
+    rows = [replace(row, episodes=args.episodes or row.episodes) for row in args.rows]
+    work = [(row, seed) for row in rows for seed in args.seeds]
     with ThreadPoolExecutor(args.jobs) as pool:
-        times = dict(
-            zip(work, pool.map(lambda item: train(*item, args.folder, args.reuse), work), strict=True)
-        )
-    results = {
-        row: [
-            play(row, seed, args.folder, args.episodes or row.episodes, times[row, seed])
-            for seed in args.seeds
-        ]
-        for row in args.rows
-    }
-    text = report(results, args.episodes)
+        runs = list(pool.map(lambda item: train(*item, args.folder, args.reuse), work))
+    results: dict[Row, list[Result]] = {row: [] for row in rows}
+    for (row, seed), run in zip(work, runs, strict=True):
+        results[row].append(play(row, seed, run))
+    text = report(results)
     print(text)
     args.out.write_text(text)
 
@@ -104,72 +102,75 @@ def parse_row(text: str) -> Row:
 
 def training_command(row: Row, seed: int) -> list[str]:
     """The arguments of `rlzoo` that train an agent; evaluation would only cost time here."""
-    return ["train", "--algo", row.algo, "--env", row.env, "--seed", str(seed), "--eval-freq", "-1"]
+    conf = ["--conf-file", row.conf] if row.conf else []
+    return ["train", "--algo", row.algo, "--env", row.env, "--seed", str(seed), "--eval-freq", "-1", *conf]
 
 
-def model_path(row: Row, seed: int, folder: Path) -> Path | None:
-    """The final model of the newest run of a row and seed, if there is one."""
-    from rlzoo.config.run import model_file
+def newest_run(row: Row, logs: Path) -> Path:
+    """The folder of the newest run of a row, which may not exist."""
+    from rlzoo.config.run import latest_run_id, run_name
 
-    found = (folder / f"seed{seed}" / row.algo).glob(f"*/{model_file(row.env)}")
-    runs = [path for path in found if path.parent.name.startswith(f"{row.env.replace('/', '-')}_")]
-    return max(runs, key=lambda path: path.stat().st_mtime, default=None)
+    return logs / row.algo / run_name(row.env, latest_run_id(logs, row.algo, row.env))
 
 
-def train(row: Row, seed: int, folder: Path, reuse: bool) -> float | None:
-    """Train one agent in a process of its own; returns the seconds it took."""
-    if reuse and model_path(row, seed, folder):
-        return None
-    where = ["--log-folder", str(folder / f"seed{seed}"), "--num-threads", "1", "--verbose", "0"]
+def train(row: Row, seed: int, folder: Path, reuse: bool) -> Path:
+    """Train one agent in a process of its own; returns the folder of the run."""
+    logs = folder.resolve() / f"seed{seed}"
+    if reuse and (newest_run(row, logs) / TIME).is_file():
+        return newest_run(row, logs)
+    where = ["--log-folder", str(logs), "--num-threads", "1", "--verbose", "0"]
     command = [sys.executable, "-m", "rlzoo", *training_command(row, seed), *where]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     seconds = time.perf_counter() - began
     print(f"{row.algo} {row.env} seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)
-    return seconds
+    run = newest_run(row, logs)
+    (run / TIME).write_text(f"{seconds:.1f}\n")
+    return run
 
 
-def play(row: Row, seed: int, folder: Path, episodes: int, seconds: float | None) -> Result:
+def play(row: Row, seed: int, run: Path) -> Result:
     """Play the final agent deterministically in environments that training never saw."""
     import torch
 
     from rlzoo import evaluate_policy
     from rlzoo.config.hyperparams import lookup
+    from rlzoo.config.run import model_file
     from rlzoo.envs.vec_env import load_env_state
     from rlzoo.experiment.blueprint import check_hyperparams
     from rlzoo.experiment.environments import build_evaluation_env
 
     torch.set_num_threads(1)
-    path = model_path(row, seed, folder)
-    if path is None:
-        raise SystemExit(f"no agent of {row.algo} {row.env} seed {seed} in {folder}")
-    blueprint = check_hyperparams(row.algo, lookup(row.algo, row.env).values)
+    conf = None if row.conf is None else ROOT / row.conf
+    blueprint = check_hyperparams(row.algo, lookup(row.algo, row.env, conf).values)
     env = build_evaluation_env(blueprint, row.env, n_envs=N_ENVS, seed=HELD_OUT, backend="auto")
-    model = blueprint.algorithm.load(path, device="cpu")
+    model = blueprint.algorithm.load(run / model_file(row.env), device="cpu")
     if model.normalize_state:
         load_env_state(env, model.normalize_state)
-    returns, _ = evaluate_policy(model, env, episodes, deterministic=True, return_episode_rewards=True)
+    returns, _ = evaluate_policy(model, env, row.episodes, deterministic=True, return_episode_rewards=True)
     env.close()
+    seconds = float((run / TIME).read_text())
     return Result(seed, statistics.fmean(returns), statistics.pstdev(returns), model.num_timesteps, seconds)
 
 
-def report(results: dict[Row, list[Result]], episodes: int | None) -> str:
+def report(results: dict[Row, list[Result]]) -> str:
     """The table as Markdown, and the commands that made it."""
     seeds = [result.seed for result in next(iter(results.values()))]
+    columns = ["algorithm", "environment", "steps", "training", "episodes"]
+    columns += [*(f"seed {seed}" for seed in seeds), "median", "required", ""]
     lines = [
         "# What the shipped hyperparameters learn",
         "",
         "Final model, deterministic, mean return ± standard deviation over episodes, in environments seeded",
         f"from {HELD_OUT:,} on, which training never used. Required: of the median over the seeds.",
+        "Training: seconds with one thread, median over the seeds.",
         "",
-        "| algorithm | environment | steps | episodes | "
-        + " | ".join(f"seed {seed}" for seed in seeds)
-        + " | median | required | |",
-        "|---" * (len(seeds) + 7) + "|",
-        *(table_row(row, found, episodes or row.episodes) for row, found in results.items()),
+        f"| {' | '.join(columns)} |",
+        "|---" * len(columns) + "|",
+        *(table_row(row, found) for row, found in results.items()),
         "",
         "Made by",
         "",
@@ -182,13 +183,16 @@ def report(results: dict[Row, list[Result]], episodes: int | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table_row(row: Row, results: list[Result], episodes: int) -> str:
+def table_row(row: Row, results: list[Result]) -> str:
+    """One line of the table; `reached` or `missed` where something is required."""
     median = statistics.median(result.mean for result in results)
+    seconds = statistics.median(result.seconds for result in results)
+    digits = 1 if abs(median) >= 10 else 2
     required = "" if row.target is None else f"{row.target:g}"
     verdict = "" if row.target is None else ("reached" if median >= row.target else "**missed**")
-    each = " | ".join(f"{result.mean:.1f} ± {result.std:.1f}" for result in results)
-    head = f"| {row.algo} | {row.env} | {results[0].steps:,} | {episodes:,} "
-    return f"{head}| {each} | {median:.1f} | {required} | {verdict} |"
+    each = " | ".join(f"{result.mean:.{digits}f} ± {result.std:.{digits}f}" for result in results)
+    head = f"| {row.algo} | {row.env} | {results[0].steps:,} | {seconds:.0f} s | {row.episodes:,} "
+    return f"{head}| {each} | {median:.{digits}f} | {required} | {verdict} |"
 
 
 if __name__ == "__main__":

@@ -66,11 +66,11 @@ def test_linear_schedule_becomes_a_function(speed: ModuleType) -> None:
 def test_median_decides(learning: ModuleType) -> None:
     row = learning.Row("ppo", "CartPole-v1", 500)
     results = [
-        learning.Result(seed, mean, 0.0, 100_000, None) for seed, mean in enumerate([500.0, 480.0, 500.0])
+        learning.Result(seed, mean, 0.0, 100_000, 60.0) for seed, mean in enumerate([500.0, 480.0, 500.0])
     ]
-    assert learning.table_row(row, results, 100).endswith("| 500.0 | 500 | reached |")
-    results[0] = learning.Result(0, 499.0, 0.0, 100_000, None)
-    assert learning.table_row(row, results, 100).endswith("| 499.0 | 500 | **missed** |")
+    assert learning.table_row(row, results).endswith("| 500.0 | 500 | reached |")
+    results[0] = learning.Result(0, 499.0, 0.0, 100_000, 60.0)
+    assert learning.table_row(row, results).endswith("| 499.0 | 500 | **missed** |")
 
 
 def test_row_of_the_table_keeps_its_target(learning: ModuleType) -> None:
