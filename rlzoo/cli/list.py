@@ -14,9 +14,10 @@ EPILOG = """\
 examples:
   rlzoo list algos
   rlzoo list envs --algo ppo
+  rlzoo list envs --all
   rlzoo list agents -f logs
 
-`envs` are those that hyperparameters are shipped for; any other Gymnasium environment can be trained on too.
+`envs` are those with hyperparameters of their own; any other Gymnasium environment can be trained on too.
 """
 
 
@@ -32,14 +33,21 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--algo", type=OneOf("algorithm", catalog.names()), metavar="ALGO", help="only of this algorithm"
     )
     parser.add_argument(
+        "--all", action="store_true", help="every environment that is installed (with `envs`)"
+    )
+    parser.add_argument(
         "-f", "--folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     algos = [args.algo] if args.algo else catalog.names()
-    rows = {"algos": _algorithms, "envs": _environments, "agents": lambda names: _agents(names, args.folder)}
-    found = rows[args.what](algos)
+    if args.what == "algos":
+        found = _algorithms(algos)
+    elif args.what == "envs":
+        found = _environments(algos, args.all)
+    else:
+        found = _agents(algos, args.folder)
     if not found:
         print(f"no {args.what} in {args.folder}", file=sys.stderr)
     print_table(found)
@@ -67,10 +75,15 @@ def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
     ]
 
 
-def _environments(algos: list[str]) -> list[tuple[str, ...]]:
+def _environments(algos: list[str], every: bool) -> list[tuple[str, ...]]:
+    """Environment ids, and the algorithms that have an entry for them."""
     from rlzoo.config.hyperparams import shipped_envs
 
     by_env: dict[str, list[str]] = {}
+    if every:
+        from rlzoo.envs.registration import known_env_ids
+
+        by_env = {env_id: [] for env_id in known_env_ids()}
     for algo in algos:
         for env_id in shipped_envs(algo):
             by_env.setdefault(env_id, []).append(algo)

@@ -26,6 +26,12 @@ def test_environments_and_who_has_hyperparameters_for_them(capsys):
     assert all(line[1:] == ["a2c"] for line in lines(capsys))
 
 
+def test_all_environments_are_those_that_can_be_made_here(capsys):
+    assert main(["list", "envs", "--all"]) == 0
+    rows = {line[0]: line[1:] for line in lines(capsys)}
+    assert rows["CartPole-v1"] == ["a2c", "ppo"] and rows["Taxi-v4" if "Taxi-v4" in rows else "Taxi-v3"] == []
+
+
 @pytest.fixture
 def logs(tmp_path, monkeypatch):
     monkeypatch.setattr("rlzoo.config.shipped.shipped_folder", lambda name: tmp_path / name)
