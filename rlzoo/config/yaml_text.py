@@ -46,9 +46,8 @@ def load_yaml(text: str, where: str) -> Any:
         return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = (
-            f", line {min(mark.line, text.count(chr(10))) + 1}" if mark else ""
-        )  # the end counts as the last line
+        last = text.rstrip().count("\n")  # a document that stops too early is wrong on its last line
+        line = f", line {min(mark.line, last) + 1}" if mark else ""
         raise UserError(f"{where}{line}: {' '.join(str(error.problem or error.context).split())}") from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
