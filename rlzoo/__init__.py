@@ -67,12 +67,14 @@ _MODULES = {
     "rlzoo.envs.vec_normalize": "VecNormalize",
     "rlzoo.envs.vec_transpose": "VecTransposeImage",
     "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
-    "rlzoo.envs.wrappers": "TimeFeatureWrapper",
+    "rlzoo.envs.wrappers": "FrameSkip ResizeObservation TimeFeatureWrapper",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
     "rlzoo.networks.mlp": "create_mlp",
+    "rlzoo.networks.base_policy": "BasePolicy",
     "rlzoo.networks.policies": (
-        "ActorCriticCnnPolicy ActorCriticPolicy MultiInputActorCriticPolicy register_policy"
+        "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
+    "rlzoo.networks.registry": "register_policy",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
     "rlzoo.report.curves": (

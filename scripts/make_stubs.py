@@ -43,20 +43,23 @@ def stub_text() -> str:
     """The whole text of the stub."""
     import rlzoo
 
-    imports, classes = [], []
+    imports, aliases, classes = [], [], []
     for name, target in sorted(rlzoo._EXPORTS.items()):
         module, _, attribute = target.partition(":")
         value = getattr(rlzoo, name)
-        if hasattr(value, "Config") and attribute == name:
-            imports.append(f"from {module} import {attribute} as _{name}")
-            classes.append(algorithm_stub(name, value))
-        elif attribute:
-            imports.append(f"from {module} import {attribute} as {name}")
-        else:
+        if not attribute:  # a module
             parent, _, child = module.rpartition(".")
-            imports.append(f"from {parent} import {child} as {name}")
-    body = "\n".join(sorted(imports))
-    return f"{HEADER}{body}\n\n__version__: str\n__all__: list[str]\n\n" + "\n".join(classes)
+            imports.append(f"from {parent} import {child} as _{name}")
+            aliases.append(f"{name} = _{name}")
+        elif attribute != name:
+            aliases.append(f"{name} = {attribute}")
+        elif hasattr(value, "Config"):
+            imports.append(f"from {module} import {name} as _{name}")
+            classes.append(algorithm_stub(name, value))
+        else:
+            imports.append(f"from {module} import {name} as {name}")
+    facts = ["__version__: str", "__all__: list[str]", *aliases]
+    return "\n".join([HEADER + "\n".join(sorted(imports)), "", *facts, "", *classes])
 
 
 def algorithm_stub(name: str, algorithm: Any) -> str:

@@ -1,0 +1,238 @@
+"""Made by scripts/make_stubs.py; do not edit."""
+
+from typing import Any
+
+import torch
+
+from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.a2c import A2C as _A2C
+from rlzoo.algorithms.base import Algorithm as Algorithm
+from rlzoo.algorithms.ppo import PPO as _PPO
+from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
+from rlzoo.core.device import get_device as get_device
+from rlzoo.core.errors import CheckpointError as CheckpointError
+from rlzoo.core.errors import EnvironmentFailed as EnvironmentFailed
+from rlzoo.core.errors import RunFailed as RunFailed
+from rlzoo.core.errors import TrainingDiverged as TrainingDiverged
+from rlzoo.core.errors import UnknownArgument as UnknownArgument
+from rlzoo.core.errors import UserError as UserError
+from rlzoo.core.logger import CSVOutputFormat as CSVOutputFormat
+from rlzoo.core.logger import Figure as Figure
+from rlzoo.core.logger import HParam as HParam
+from rlzoo.core.logger import HumanOutputFormat as HumanOutputFormat
+from rlzoo.core.logger import Image as Image
+from rlzoo.core.logger import JSONOutputFormat as JSONOutputFormat
+from rlzoo.core.logger import KVWriter as KVWriter
+from rlzoo.core.logger import Logger as Logger
+from rlzoo.core.logger import TensorBoardOutputFormat as TensorBoardOutputFormat
+from rlzoo.core.logger import Video as Video
+from rlzoo.core.logger import configure as configure
+from rlzoo.core.logger import make_output_format as make_output_format
+from rlzoo.core.logger import read_csv as read_csv
+from rlzoo.core.logger import read_json as read_json
+from rlzoo.core.returns import explained_variance as explained_variance
+from rlzoo.core.running_statistics import RunningMeanStd as RunningMeanStd
+from rlzoo.core.schedules import ConstantSchedule as ConstantSchedule
+from rlzoo.core.schedules import CosineSchedule as CosineSchedule
+from rlzoo.core.schedules import ExponentialSchedule as ExponentialSchedule
+from rlzoo.core.schedules import FloatSchedule as FloatSchedule
+from rlzoo.core.schedules import LinearSchedule as LinearSchedule
+from rlzoo.core.schedules import PiecewiseSchedule as PiecewiseSchedule
+from rlzoo.core.schedules import lr_schedule as lr_schedule
+from rlzoo.core.schedules import make_schedule as make_schedule
+from rlzoo.core.seeding import set_random_seed as set_random_seed
+from rlzoo.core.spaces import is_image_space as is_image_space
+from rlzoo.core.system_info import get_system_info as get_system_info
+from rlzoo.distributions import BernoulliDistribution as BernoulliDistribution
+from rlzoo.distributions import CategoricalDistribution as CategoricalDistribution
+from rlzoo.distributions import DiagGaussianDistribution as DiagGaussianDistribution
+from rlzoo.distributions import Distribution as Distribution
+from rlzoo.distributions import MultiCategoricalDistribution as MultiCategoricalDistribution
+from rlzoo.distributions import SquashedDiagGaussianDistribution as SquashedDiagGaussianDistribution
+from rlzoo.distributions import StateDependentNoiseDistribution as StateDependentNoiseDistribution
+from rlzoo.distributions import kl_divergence as kl_divergence
+from rlzoo.distributions import make_proba_distribution as make_proba_distribution
+from rlzoo.distributions import sum_independent_dims as sum_independent_dims
+from rlzoo.envs.atari import AtariWrapper as AtariWrapper
+from rlzoo.envs.atari import ClipRewardEnv as ClipRewardEnv
+from rlzoo.envs.atari import EpisodicLifeEnv as EpisodicLifeEnv
+from rlzoo.envs.atari import FireResetEnv as FireResetEnv
+from rlzoo.envs.atari import MaxAndSkipEnv as MaxAndSkipEnv
+from rlzoo.envs.atari import NoopResetEnv as NoopResetEnv
+from rlzoo.envs.atari import StickyActionEnv as StickyActionEnv
+from rlzoo.envs.atari import WarpFrame as WarpFrame
+from rlzoo.envs.atari import wrap_deepmind as wrap_deepmind
+from rlzoo.envs.check import check_env as check_env
+from rlzoo.envs.dummy import DummyVecEnv as DummyVecEnv
+from rlzoo.envs.dummy import is_wrapped as is_wrapped
+from rlzoo.envs.dummy import unwrap_wrapper as unwrap_wrapper
+from rlzoo.envs.gym_vector import GymVectorEnv as GymVectorEnv
+from rlzoo.envs.make import make_vec_env as make_vec_env
+from rlzoo.envs.make_atari import make_atari as make_atari
+from rlzoo.envs.make_atari import make_atari_env as make_atari_env
+from rlzoo.envs.monitor import LoadMonitorResultsError as LoadMonitorResultsError
+from rlzoo.envs.monitor import Monitor as Monitor
+from rlzoo.envs.monitor import ResultsWriter as ResultsWriter
+from rlzoo.envs.monitor import get_monitor_files as get_monitor_files
+from rlzoo.envs.monitor import load_results as load_results
+from rlzoo.envs.subproc import SubprocVecEnv as SubprocVecEnv
+from rlzoo.envs.toy import BitFlippingEnv as BitFlippingEnv
+from rlzoo.envs.toy import Catch as Catch
+from rlzoo.envs.toy import FakeImageEnv as FakeImageEnv
+from rlzoo.envs.toy import IdentityEnv as IdentityEnv
+from rlzoo.envs.toy import IdentityEnvBox as IdentityEnvBox
+from rlzoo.envs.toy import IdentityEnvMultiBinary as IdentityEnvMultiBinary
+from rlzoo.envs.toy import IdentityEnvMultiDiscrete as IdentityEnvMultiDiscrete
+from rlzoo.envs.toy import SimpleMultiObsEnv as SimpleMultiObsEnv
+from rlzoo.envs.vec_check_nan import VecCheckNan as VecCheckNan
+from rlzoo.envs.vec_env import VecEnv as VecEnv
+from rlzoo.envs.vec_env import VecEnvWrapper as VecEnvWrapper
+from rlzoo.envs.vec_env import is_vecenv_wrapped as is_vecenv_wrapped
+from rlzoo.envs.vec_env import sync_envs_normalization as sync_envs_normalization
+from rlzoo.envs.vec_env import unwrap_vec_normalize as unwrap_vec_normalize
+from rlzoo.envs.vec_env import unwrap_vec_wrapper as unwrap_vec_wrapper
+from rlzoo.envs.vec_extract_dict_obs import VecExtractDictObs as VecExtractDictObs
+from rlzoo.envs.vec_frame_stack import VecFrameStack as VecFrameStack
+from rlzoo.envs.vec_monitor import VecMonitor as VecMonitor
+from rlzoo.envs.vec_normalize import VecNormalize as VecNormalize
+from rlzoo.envs.vec_transpose import VecTransposeImage as VecTransposeImage
+from rlzoo.envs.vec_video_recorder import VecVideoRecorder as VecVideoRecorder
+from rlzoo.envs.wrappers import FrameSkip as FrameSkip
+from rlzoo.envs.wrappers import ResizeObservation as ResizeObservation
+from rlzoo.envs.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
+from rlzoo.networks.base_policy import BasePolicy as BasePolicy
+from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
+from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor
+from rlzoo.networks.extractors import FlattenExtractor as FlattenExtractor
+from rlzoo.networks.extractors import NatureCNN as NatureCNN
+from rlzoo.networks.mlp import create_mlp as create_mlp
+from rlzoo.networks.policies import ActorCriticCnnPolicy as ActorCriticCnnPolicy
+from rlzoo.networks.policies import ActorCriticPolicy as ActorCriticPolicy
+from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
+from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
+from rlzoo.networks.registry import register_policy as register_policy
+from rlzoo.optim.polyak import polyak_update as polyak_update
+from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
+from rlzoo.report import curves as _results_plotter
+from rlzoo.report.curves import X_EPISODES as X_EPISODES
+from rlzoo.report.curves import X_TIMESTEPS as X_TIMESTEPS
+from rlzoo.report.curves import X_WALLTIME as X_WALLTIME
+from rlzoo.report.curves import plot_curves as plot_curves
+from rlzoo.report.curves import plot_results as plot_results
+from rlzoo.report.curves import rolling_window as rolling_window
+from rlzoo.report.curves import ts2xy as ts2xy
+from rlzoo.report.curves import window_func as window_func
+from rlzoo.training.callbacks import BaseCallback as BaseCallback
+from rlzoo.training.callbacks import CallbackList as CallbackList
+from rlzoo.training.callbacks import CheckpointCallback as CheckpointCallback
+from rlzoo.training.callbacks import ConvertCallback as ConvertCallback
+from rlzoo.training.callbacks import EvalCallback as EvalCallback
+from rlzoo.training.callbacks import EventCallback as EventCallback
+from rlzoo.training.callbacks import EveryNTimesteps as EveryNTimesteps
+from rlzoo.training.callbacks import LogEveryNTimesteps as LogEveryNTimesteps
+from rlzoo.training.callbacks import ProgressBarCallback as ProgressBarCallback
+from rlzoo.training.callbacks import RawStatisticsCallback as RawStatisticsCallback
+from rlzoo.training.callbacks import SaveVecNormalizeCallback as SaveVecNormalizeCallback
+from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes as StopTrainingOnMaxEpisodes
+from rlzoo.training.callbacks import StopTrainingOnNoModelImprovement as StopTrainingOnNoModelImprovement
+from rlzoo.training.callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
+from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
+
+__version__: str
+__all__: list[str]
+BaseAlgorithm = Algorithm
+Bernoulli = BernoulliDistribution
+Categorical = CategoricalDistribution
+CnnPolicy = ActorCriticCnnPolicy
+DiagGaussian = DiagGaussianDistribution
+MlpPolicy = ActorCriticPolicy
+MultiCategorical = MultiCategoricalDistribution
+MultiInputPolicy = MultiInputActorCriticPolicy
+SquashedDiagGaussian = SquashedDiagGaussianDistribution
+StateDependentNoise = StateDependentNoiseDistribution
+results_plotter = _results_plotter
+set_global_seeds = set_random_seed
+
+class A2C(_A2C):
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    gamma: float
+    gae_lambda: float
+    ent_coef: float
+    vf_coef: float
+    max_grad_norm: float
+    rms_prop_eps: float
+    use_rms_prop: bool
+    use_sde: bool
+    sde_sample_freq: int
+    normalize_advantage: bool
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0007,
+        n_steps: int = 5,
+        gamma: float = 0.99,
+        gae_lambda: float = 1.0,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        rms_prop_eps: float = 1e-05,
+        use_rms_prop: bool = True,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        normalize_advantage: bool = False,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class PPO(_PPO):
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    gamma: float
+    gae_lambda: float
+    clip_range: ScheduleLike
+    clip_range_vf: ScheduleLike | None
+    normalize_advantage: bool
+    ent_coef: float
+    vf_coef: float
+    max_grad_norm: float
+    use_sde: bool
+    sde_sample_freq: int
+    target_kl: float | None
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0003,
+        n_steps: int = 2048,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        target_kl: float | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
