@@ -31,6 +31,7 @@ from rlzoo.networks.fused import (
     is_hooked,
     linear_chain,
 )
+from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
 
@@ -341,6 +342,23 @@ class MultiInputActorCriticPolicy(ActorCriticPolicy):
             features_extractor_class=features_extractor_class,
             **kwargs,
         )
+
+
+class FeedForwardPolicy(ActorCriticPolicy):
+    """ActorCriticPolicy that takes the keywords of Stable Baselines 2 as well, to derive a policy of one's
+    own from.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        keywords = policy_keywords(ActorCriticPolicy, kwargs)
+        super().__init__(observation_space, action_space, lr_schedule, *args, **keywords)
 
 
 MlpPolicy = ActorCriticPolicy

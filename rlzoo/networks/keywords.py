@@ -1,0 +1,109 @@
+"""The keywords of a policy: checked against its constructor, old names translated."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.networks.extractors import FlattenExtractor, NatureCNN
+
+POSITIONAL = ("self", "observation_space", "action_space", "lr_schedule")
+FEATURE_EXTRACTIONS = {"mlp": FlattenExtractor, "cnn": NatureCNN}
+
+
+def accepted_keywords(policy_class: type) -> set[str]:
+    """The keywords of the constructor; where it passes `**kwargs` on, also those of the classes it derives
+    from.
+    """
+    accepted: set[str] = set()
+    for cls in policy_class.__mro__:
+        if cls is nn.Module:
+            break
+        if "__init__" not in cls.__dict__:
+            continue
+        parameters = inspect.signature(cls.__dict__["__init__"]).parameters.values()
+        accepted.update(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return accepted - set(POSITIONAL)
+
+
+def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`policy_kwargs` under today's names, with a notice for each old one.
+
+    :raises UserError: for a keyword that the policy does not have; the text names the nearest it has
+    """
+    if not (isinstance(policy_class, type) and issubclass(policy_class, nn.Module)):
+        return dict(policy_kwargs or {})
+    accepted = accepted_keywords(policy_class)
+    keywords: dict[str, Any] = {}
+    for name, value in (policy_kwargs or {}).items():
+        if name in accepted:
+            keywords[name] = _activation(value) if name == "activation_fn" else value
+        elif name in OLD_KEYWORDS:
+            for new_name, new_value in OLD_KEYWORDS[name](value).items():
+                if new_name not in accepted:
+                    raise unknown("policy keyword", name, accepted)
+                if new_name in (policy_kwargs or {}):
+                    raise UserError(
+                        f"the policy keywords {name!r} (old) and {new_name!r} say the same: give one"
+                    )
+                warnings.warn(f"policy keyword {name!r} is now {new_name!r}: {new_value!r}", stacklevel=3)
+                keywords[new_name] = new_value
+        else:
+            raise unknown("policy keyword", name, accepted)
+    return keywords
+
+
+def _activation(value: Any) -> Any:
+    """An activation class; also from its name in lower case, or from the function of that name
+    (`torch.tanh`).
+    """
+    if isinstance(value, type):
+        return value
+    by_name = {name.lower(): getattr(nn, name) for name in nn.modules.activation.__all__}
+    name = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+    if name.lower().replace("_", "") not in by_name:
+        raise unknown("activation", name, by_name)
+    return by_name[name.lower().replace("_", "")]
+
+
+def _layers(value: Any) -> dict[str, Any]:
+    return {} if value is None else {"net_arch": list(value)}
+
+
+def _act_fun(value: Any) -> dict[str, Any]:
+    return {"activation_fn": _activation(value)}
+
+
+def _feature_extraction(value: Any) -> dict[str, Any]:
+    if value not in FEATURE_EXTRACTIONS:
+        raise unknown("feature_extraction", str(value), FEATURE_EXTRACTIONS)
+    return {"features_extractor_class": FEATURE_EXTRACTIONS[value]}
+
+
+def _cnn_extractor(value: Any) -> dict[str, Any]:
+    if not (isinstance(value, type) and issubclass(value, nn.Module)):
+        raise UserError(
+            "cnn_extractor is now features_extractor_class, a class derived from BaseFeaturesExtractor, "
+            f"not a function ({getattr(value, '__name__', value)})"
+        )
+    return {"features_extractor_class": value}
+
+
+def _layer_norm(value: Any) -> dict[str, Any]:
+    return {"layer_norm": value} if value else {}  # a policy without the keyword has no layer normalisation
+
+
+OLD_KEYWORDS = {
+    "layers": _layers,
+    "act_fun": _act_fun,
+    "layer_norm": _layer_norm,
+    "feature_extraction": _feature_extraction,
+    "cnn_extractor": _cnn_extractor,
+}

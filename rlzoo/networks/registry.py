@@ -1,0 +1,46 @@
+"""Policies by name, one table per family of algorithms."""
+
+from __future__ import annotations
+
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
+
+_POLICIES: dict[str, dict[str, type]] = {
+    "actor_critic": {
+        "MlpPolicy": ActorCriticPolicy,
+        "CnnPolicy": ActorCriticCnnPolicy,
+        "MultiInputPolicy": MultiInputActorCriticPolicy,
+    },
+}
+
+
+def register_policy(name: str, policy_class: type, family: str = "actor_critic") -> None:
+    """Let algorithms of this family find `policy_class` under `name`.
+
+    :raises UserError: the name is taken by another class, or this is no class
+    """
+    if not isinstance(policy_class, type):
+        raise UserError(f"register_policy() needs a class, not {policy_class!r}")
+    policies = _POLICIES.setdefault(family, {})
+    if policies.get(name, policy_class) is not policy_class:
+        raise UserError(f"the policy name {name!r} is taken by {policies[name].__name__}")
+    policies[name] = policy_class
+
+
+def get_policy_class(family: str, policy: str | type) -> type:
+    """The class registered under a name; a class is returned as it is.
+
+    :raises UserError: for a name that the family does not have
+    """
+    if isinstance(policy, type):
+        return policy
+    policies = _POLICIES.get(family, {})
+    if not isinstance(policy, str) or policy not in policies:
+        raise unknown("policy", str(policy), policies)
+    return policies[policy]
+
+
+def policy_name(family: str, policy_class: type) -> str | type:
+    """The name under which a class is registered; the class itself where it is not."""
+    names = [name for name, known in _POLICIES.get(family, {}).items() if known is policy_class]
+    return names[0] if names else policy_class
