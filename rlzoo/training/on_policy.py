@@ -16,6 +16,7 @@ import torch
 from rlzoo.buffers.rollout import RolloutBuffer, map_obs
 from rlzoo.core.interaction import Inputs
 from rlzoo.core.returns import following_values
+from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.callbacks import BaseCallback
 
@@ -150,10 +151,12 @@ class LoopLocals(Mapping[str, Any]):
             "rollout_buffer": lambda: self.rollout,
             "env": lambda: self.algorithm.env,
             "total_timesteps": lambda: self.algorithm.clock.total_timesteps,
+        }
+        self._step_readers: dict[str, Callable[[], Any]] = {
             "infos": lambda: self.result.infos,
-            "rewards": lambda: self.result.rewards,
+            "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
             "dones": lambda: self.result.terminated | self.result.truncated,
-            "new_obs": lambda: self.result.obs,
+            "new_obs": lambda: copy_obs(self.result.obs),
             "actions": lambda: self.step.action.cpu().numpy(),
             "clipped_actions": lambda: self.step.env_action,
             "values": self._values,
@@ -166,11 +169,14 @@ class LoopLocals(Mapping[str, Any]):
         with torch.no_grad():
             return self.algorithm.policy.predict_values(obs)  # type: ignore[no-any-return]
 
+    def _present(self) -> dict[str, Callable[[], Any]]:
+        return self._readers if self.result is None else {**self._readers, **self._step_readers}
+
     def __getitem__(self, name: str) -> Any:
-        return self._readers[name]()
+        return self._present()[name]()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(self._present())
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._present())
