@@ -1,4 +1,4 @@
-"""Several images as one."""
+"""Several images as one, in a window or not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+
+from rlzoo.core.errors import UserError
 
 
 def tile_images(images: Sequence[np.ndarray]) -> np.ndarray:
@@ -20,3 +22,26 @@ def tile_images(images: Sequence[np.ndarray]) -> np.ndarray:
     grid[: len(images)] = images
     tiled = grid.reshape(rows, columns, height, width, channels).swapaxes(1, 2)
     return tiled.reshape(rows * height, columns * width, channels)
+
+
+def show_image(image: np.ndarray) -> None:
+    """Show an image [height, width, 3] in a window; the next one takes its place.
+
+    :raises UserError: there is no display, or pygame is missing
+    """
+    try:
+        import pygame
+
+        if not pygame.display.get_init():
+            pygame.display.init()
+        height, width = image.shape[:2]
+        screen = pygame.display.get_surface()
+        if screen is None or screen.get_size() != (width, height):
+            screen = pygame.display.set_mode((width, height))
+        screen.blit(pygame.surfarray.make_surface(image.swapaxes(0, 1)), (0, 0))
+        pygame.event.pump()  # a window that answers nothing is taken for dead
+        pygame.display.flip()
+    except ImportError:
+        raise UserError("showing images in a window needs pygame: pip install pygame") from None
+    except pygame.error as error:
+        raise UserError(f"no window can be opened: {error}") from None

@@ -20,7 +20,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.obs_arrays import Obs, copy_obs, obs_row, stack_obs
-from rlzoo.envs.tile_images import tile_images
+from rlzoo.envs.tile_images import show_image, tile_images
 
 Indices: TypeAlias = "int | Iterable[int] | None"
 StepReturn: TypeAlias = tuple[Obs, np.ndarray, np.ndarray, list[dict[str, Any]]]
@@ -231,10 +231,14 @@ class VecEnv(ABC):
         if mode is None:
             warnings.warn("render() needs environments that were made with a render_mode", stacklevel=2)
             return None
+        if self.render_mode == "rgb_array" and mode in ("rgb_array", "human"):
+            image = tile_images([image for image in self.get_images() if image is not None])
+            if mode == "rgb_array":
+                return image
+            show_image(image)
+            return None
         if mode != self.render_mode:
             raise UserError(f"render mode {mode!r} needs environments made with it, not {self.render_mode!r}")
-        if mode == "rgb_array":
-            return tile_images([image for image in self.get_images() if image is not None])
         self.env_method("render")
         return None
 

@@ -66,7 +66,7 @@ class VecNormalize(VecEnvWrapper):
         self.gamma = gamma
         self.epsilon = epsilon
         self.norm_obs_keys = None if norm_obs_keys is None else list(norm_obs_keys)
-        self.obs_rms: RunningMeanStd | dict[str, RunningMeanStd] | None = None
+        self.obs_rms: Any = None  # a RunningMeanStd, or one per normalised key; None with norm_obs=False
         self.ret_rms = RunningMeanStd()
         self._attach(venv)
         if norm_obs:
@@ -166,7 +166,6 @@ class VecNormalize(VecEnvWrapper):
             for key, statistics in self.obs_rms.items():
                 statistics.update(obs[key])
         else:
-            assert self.obs_rms is not None
             self.obs_rms.update(obs)
 
     def _update_reward(self, reward: np.ndarray) -> None:
@@ -183,7 +182,6 @@ class VecNormalize(VecEnvWrapper):
                 key: self._normalized(value, self.obs_rms[key]) if key in self.obs_rms else value
                 for key, value in obs.items()
             }
-        assert self.obs_rms is not None
         return self._normalized(obs, self.obs_rms)
 
     def _normalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
@@ -210,7 +208,6 @@ class VecNormalize(VecEnvWrapper):
                 key: self._unnormalized(value, self.obs_rms[key]) if key in self.obs_rms else value
                 for key, value in obs.items()
             }
-        assert self.obs_rms is not None
         return self._unnormalized(obs, self.obs_rms)
 
     def _unnormalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
