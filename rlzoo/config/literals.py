@@ -136,6 +136,8 @@ def _interpret(key: str, value: Any) -> Any:
         return parse_value(value)
     if value in CLASSES:
         return Name(CLASSES[value])
+    if key == "activation_fn" and "." not in value:
+        return value  # "relu": policies know activations by their lower-case names
     return _class_name(value) if key in CLASS_KEYS else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from rlzoo.config.literals import WRAPPER_KEYS
 from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.networks.keywords import policy_keywords
+from rlzoo.networks.registry import get_policy_class
 
 OPTIONAL_PACKAGES = ("gymnasium_robotics", "highway_env", "minigrid", "panda_gym")
 
@@ -55,13 +58,20 @@ def validate_file(path: str, algo: str | None = None) -> Report:
 
 
 def check_entry(algo: str, values: Mapping[str, Any]) -> None:
-    """Check keys, types, ranges, schedules, wrapper paths, and that rollouts divide into minibatches.
+    """Check keys, types, ranges, schedules, wrapper paths, policy, and that rollouts divide into minibatches.
 
     :raises UserError: the first thing that is wrong
     """
     blueprint = check_hyperparams(algo, values)
     algorithm: Any = blueprint.algorithm
     config = build_config(algorithm.Config, blueprint.hyperparams)
+    policy_class = get_policy_class(algorithm.policy_family, blueprint.policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old keywords are no problem
+        try:
+            policy_keywords(policy_class, blueprint.policy_kwargs)
+        except UserError as error:
+            raise UserError(f"policy_kwargs: {error}") from None
     problem = algorithm.setup_problem(SimpleNamespace(config=config), blueprint.n_envs)
     if problem:
         raise UserError(problem)
@@ -97,6 +107,7 @@ def _paths(wrappers: Any) -> str:
 def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:
     """`, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
     named = [key for key in values if re.search(rf"\b{re.escape(key)}\b", message)]
+    named.sort(key=len, reverse=True)
     keys = [(entry, key) for key in named] + [(key,) for key in named] + [(entry,)]
     line = next((lines[key] for key in keys if key in lines), None)
     return (f", line {line}" if line else "") + f", {entry}"

@@ -38,12 +38,17 @@ def test_the_shipped_files_have_no_problems(capsys, algo):
         ("normalize: sometimes", "normalize must be"),
         ("normalize: {norm_obz: true}", "'norm_obs'"),
         ("policy_kwargs: 3", "policy_kwargs must be a mapping"),
+        ("policy_kwargs: {net_arck: [64]}", "unknown policy keyword 'net_arck'; did you mean 'net_arch'?"),
+        ("policy_kwargs: {activation_fn: rellu}", "unknown activation 'rellu'"),
+        ("policy: MlpPolciy", "unknown policy 'MlpPolciy'; did you mean 'MlpPolicy'?"),
     ],
 )
 def test_a_wrong_line_is_found_with_its_number(capsys, tmp_path, line, message):
     text = f"default: {{policy: MlpPolicy}}\n\nMine-v0:\n  policy: MlpPolicy\n  n_envs: 8\n  {line}\n"
     if line.startswith("n_envs"):
         text = text.replace("  n_envs: 8\n", "")
+    if line.startswith("policy:"):
+        text = text.replace("  policy: MlpPolicy\n", "")
     assert validate(tmp_path, text) == 2
     captured = capsys.readouterr()
     (err,) = captured.err.splitlines()
@@ -55,7 +60,7 @@ def test_a_wrong_line_is_found_with_its_number(capsys, tmp_path, line, message):
 
 
 def test_each_wrong_entry_is_reported(capsys, tmp_path):
-    text = "A-v0: {policy: P, n_stepz: 1}\nB-v0: {policy: P}\nC-v0: {gamma: 9, policy: P}\n"
+    text = "A-v0: {policy: MlpPolicy, n_stepz: 1}\nB-v0: {policy: CnnPolicy}\nC-v0: {gamma: 9}\n"
     assert validate(tmp_path, text, "mine.yml", "--algo", "ppo") == 2
     err = capsys.readouterr().err.splitlines()
     assert len(err) == 2 and "line 1, A-v0" in err[0] and "line 3, C-v0" in err[1]

@@ -158,6 +158,7 @@ def test_interpret_reads_the_string_forms_of_old_files_and_leaves_the_entry_alon
         "normalize": "{'norm_obs': True, 'norm_reward': False}",
         "learning_rate": "lin_3e-4",
         "monitor_kwargs": {"info_keywords": "('is_success',)"},
+        "activation_fn": "relu",
     }
     before = dict(entry)
     assert interpret(entry) == {
@@ -170,6 +171,7 @@ def test_interpret_reads_the_string_forms_of_old_files_and_leaves_the_entry_alon
         "normalize": {"norm_obs": True, "norm_reward": False},
         "learning_rate": "lin_3e-4",
         "monitor_kwargs": {"info_keywords": ("is_success",)},
+        "activation_fn": "relu",
     }
     assert entry == before
 
