@@ -42,10 +42,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 install: $(VENV)/.installed
 
 train: $(VENV)/.installed
-	@$(BIN)/rlzoo train --algo $(ALGO) --env $(ENV) --progress
+	@$(BIN)/rlzoo train --algo $(ALGO) --env $(ENV) --progress --verbose 0
 	@echo
 	@echo 'Playing the agent for 100 episodes without a window ...'
-	@$(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV) --no-render --n-episodes 100
+	@$(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV) --no-render --n-episodes 100 --verbose 0
 	@echo
 	@echo 'The agent is in the newest folder of logs/$(ALGO)/. Watch it with:'
 	@echo '    $(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV)'
