@@ -47,7 +47,7 @@ class _Pool(gym.vector.VectorEnv):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:  # envpool takes seeds only when it is made; environment i gets seed + i
             self._pool.close()
-            self._pool = self._make(seed[0])
+            self._pool = self._make(seed)
         if options and "reset_mask" in options:
             obs, infos = self._pool.reset(np.flatnonzero(options["reset_mask"]).astype(np.int32))
         else:

@@ -43,7 +43,7 @@ class GymVectorEnv(VecEnv):
         seeds, options = zip(*self._take_seeds_and_options(), strict=True)
         if any(option != options[0] for option in options):
             raise UserError("a gymnasium.vector.VectorEnv takes the same reset options for all environments")
-        seed = None if any(one is None for one in seeds) else [int(one) for one in seeds]
+        seed = seeds[0]  # environment i gets seed + i, as `seed` has promised
         self._actions = None
         obs, infos = self._call("reset", self.env.reset, seed=seed, options=options[0])
         self.reset_infos = [dict(info) for info in EnvInfos(infos, self.num_envs)]

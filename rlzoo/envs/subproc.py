@@ -228,6 +228,7 @@ class SubprocVecEnv(VecEnv):
 
     def _kill_workers(self) -> None:
         self._closed = True
+        self._pending = False
         for process, connection in zip(self._processes, self._connections, strict=True):
             if process.is_alive():
                 process.kill()

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.subproc import SubprocVecEnv
+
+
+def make_env(index: int = 0, fail_at: int = -1, space: str = "box") -> Callable[[], gym.Env[Any, Any]]:
+    """Made inside a function so that the class travels with the function, as in a user's script."""
+
+    class Walk(gym.Env[Any, Any]):
+        def __init__(self) -> None:
+            box = spaces.Box(-100, 100, (2, 3), np.float32)
+            whole = spaces.Dict({"a": box, "b": spaces.Discrete(50)})
+            self.observation_space = whole if space == "dict" else box
+            self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+            self.last_action = None
+            self.width = index
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            super().reset(seed=seed)
+            self.steps = 0
+            return self.observe(), {"options": options}
+
+        def observe(self) -> Any:
+            array = self.np_random.normal(size=(2, 3)).astype(np.float32)
+            return {"a": array, "b": self.steps} if space == "dict" else array
+
+        def step(self, action: Any) -> Any:
+            if self.steps == fail_at:
+                raise ZeroDivisionError("broken leg")
+            change = 0.0 if self.last_action is None else float(np.abs(action - self.last_action).sum())
+            self.last_action = action  # kept, not copied
+            self.steps += 1
+            info = {"width": self.width} if self.steps % 2 else {}
+            return self.observe(), change, self.steps == 4 + index, self.steps == 6, info
+
+        def pid(self, plus: int = 0) -> int:
+            return os.getpid() + plus
+
+    return Walk
+
+
+@pytest.fixture
+def make_venv() -> Iterator[Callable[..., SubprocVecEnv]]:
+    made: list[SubprocVecEnv] = []
+
+    def make(*args: Any, **kwargs: Any) -> SubprocVecEnv:
+        made.append(SubprocVecEnv(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for venv in made:
+        venv.close()
+
+
+def are_gone(venv: SubprocVecEnv) -> bool:
+    return not any(process.is_alive() for process in venv._processes)
+
+
+def actions(n: int, value: float = 0.0) -> np.ndarray:
+    return np.full((n, 2), value, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "start_method", "n_workers"),
+    [("box", None, 2), ("dict", "fork", 2), ("box", "spawn", 1), ("dict", "fork", 5)],
+)
+def test_every_step_equals_the_loop_in_one_process(
+    make_venv: Any, space: str, start_method: str | None, n_workers: int
+) -> None:
+    env_fns = [make_env(index, space=space) for index in range(5)]
+    workers = make_venv(env_fns, start_method=start_method, n_workers=n_workers)
+    loop = DummyVecEnv(env_fns)
+    rng = np.random.default_rng(0)
+    for venv in (workers, loop):
+        venv.seed(3)
+        venv.set_options({"x": 1})
+    np.testing.assert_equal(workers.reset(), loop.reset())
+    assert workers.reset_infos == loop.reset_infos == [{"options": {"x": 1}}] * 5
+    n_ended = 0
+    for _ in range(20):
+        action = rng.uniform(-1, 1, (5, 2)).astype(np.float32)
+        mine, theirs = workers.step_arrays(action), loop.step_arrays(action)
+        np.testing.assert_equal(mine.obs, theirs.obs)
+        np.testing.assert_equal(mine.final_obs, theirs.final_obs)
+        for field in ("rewards", "terminated", "truncated", "ended"):
+            np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field))
+        assert list(mine.infos) == list(theirs.infos)
+        assert mine.rewards.any() or theirs.rewards.sum() == 0
+        n_ended += len(mine.ended)
+    assert n_ended > 10
+    assert len({*workers.env_method("pid")}) == n_workers
+
+
+def test_attributes_and_methods_of_chosen_environments(make_venv: Any) -> None:
+    venv = make_venv([make_env(index) for index in range(4)], start_method="fork", n_workers=2)
+    venv.reset()
+    assert venv.get_attr("width") == [0, 1, 2, 3]
+    assert venv.get_attr("width", [3, 0, 3]) == [3, 0, 3]
+    venv.set_attr("width", 9, indices=[1, 2])
+    assert venv.get_attr("width") == [0, 9, 9, 3]
+    pids = venv.env_method("pid", plus=1)
+    assert pids[0] == pids[1] != pids[2]
+    assert venv.env_method("pid", 1, indices=2) == [pids[2]]
+    assert venv.env_is_wrapped(gym.wrappers.TimeLimit) == [False] * 4
+    assert not venv.has_attr("height")
+    with pytest.raises(AttributeError):
+        venv.get_attr("height")
+    with pytest.raises(AttributeError, match="cannot be sent"):
+        venv.get_attr("reset")
+    assert venv.step_arrays(actions(4)).obs.shape == (4, 2, 3)  # all of that did not harm the workers
+
+
+def test_an_environment_that_raises_is_named_and_all_workers_end(make_venv: Any) -> None:
+    venv = make_venv([make_env(), make_env(fail_at=2), make_env()], start_method="fork", n_workers=3)
+    venv.reset()
+    venv.step(actions(3))
+    venv.step(actions(3))
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 1 failed in step\(\) at step 3: ZeroDivision"
+    ) as error:
+        venv.step(actions(3))
+    assert (error.value.env_index, error.value.step) == (1, 3)
+    assert "broken leg" in str(error.value.__cause__)  # the traceback of the worker
+    assert are_gone(venv)
+    with pytest.raises(UserError, match="closed"):
+        venv.step(actions(3))
+
+
+def test_a_killed_worker_is_noticed_and_all_workers_end(make_venv: Any) -> None:
+    venv = make_venv([make_env(index) for index in range(4)], n_workers=2)
+    venv.reset()
+    venv.step(actions(4))
+    os.kill(venv.env_method("pid", indices=3)[0], signal.SIGKILL)
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 3 failed at step 2: .*killed by signal 9"
+    ) as error:
+        venv.step(actions(4))
+    assert (error.value.env_index, error.value.step) == (3, 2)
+    assert are_gone(venv)
+    venv.close()
+
+
+def test_an_environment_that_cannot_be_made_is_named(make_venv: Any) -> None:
+    def broken() -> gym.Env[Any, Any]:
+        raise OSError("no such robot")
+
+    with pytest.raises(EnvironmentFailed, match="environment 2 could not be made: OSError: no such robot"):
+        make_venv([make_env(), make_env(), broken], start_method="fork", n_workers=2)
+
+    def mistaken() -> gym.Env[Any, Any]:
+        raise UserError("unknown environment")
+
+    with pytest.raises(UserError, match="unknown environment"):
+        make_venv([mistaken], start_method="fork")
+
+
+def test_wrong_calls_are_refused(make_venv: Any) -> None:
+    with pytest.raises(UserError, match="'thread' is none of"):
+        SubprocVecEnv([make_env()], start_method="thread")
+    with pytest.raises(UserError, match="at least one"):
+        SubprocVecEnv([])
+    with pytest.raises(UserError, match="different spaces"):
+        make_venv([make_env(), make_env(space="dict")], start_method="fork", n_workers=2)
+    venv = make_venv([make_env()] * 2, start_method="fork", n_workers=1)
+    with pytest.raises(UserError, match="reset"):
+        venv.step(actions(2))
+    venv.reset()
+    with pytest.raises(UserError, match="step_async"):
+        venv.step_wait()
+    for wrong in (actions(3), np.zeros(2, np.float32), np.zeros((2, 2), np.complex64)):
+        with pytest.raises(UserError, match="expected"):
+            venv.step(wrong)
+    venv.step_async(actions(2))
+    with pytest.raises(UserError, match="step_wait"):
+        venv.step_async(actions(2))
+    venv.reset()  # drops the step that nobody waited for
+    venv.step_async(actions(2))
+    venv.close()
+    venv.close()
+    assert are_gone(venv)
+    with pytest.raises(UserError, match="closed"):
+        venv.get_attr("width")
+
+
+def test_nothing_is_left_in_shared_memory(make_venv: Any) -> None:
+    def files() -> set[str]:
+        return {name for name in os.listdir("/dev/shm") if name.startswith("rlzoo-")}
+
+    if not os.path.isdir("/dev/shm"):
+        pytest.skip("this system has no /dev/shm")
+    before = files()
+    venv = make_venv([make_env()] * 2, start_method="fork")
+    venv.reset()
+    assert files() <= before
+
+
+def test_workers_ignore_ctrl_c_and_die_with_their_parent(tmp_path: Any) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent("""
+        import time
+        import gymnasium as gym
+        from rlzoo.envs.subproc import SubprocVecEnv
+
+        if __name__ == "__main__":
+            venv = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2, n_workers=2)
+            print(*[process.pid for process in venv._processes], flush=True)
+            time.sleep(60)
+        """)
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        for pid in pids:
+            os.kill(pid, signal.SIGINT)
+        time.sleep(0.2)
+        assert all(is_running(pid) for pid in pids)
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(pid) for pid in pids)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.native import NativeCartPole
+from rlzoo.envs.toy import SimpleMultiObsEnv
+from rlzoo.envs.vec_env import NO_ENDS, StepArrays, VecEnv
+from rlzoo.envs.vec_normalize import VecNormalize
+
+
+class Script(VecEnv):
+    """Gives the observations and rewards it is told; ends episodes where told."""
+
+    def __init__(
+        self, obs: Any, rewards: Any, ended: Any = (), space: spaces.Space[Any] | None = None
+    ) -> None:
+        self.obs, self.rewards, self.ended = np.asarray(obs), np.asarray(rewards, dtype=np.float32), ended
+        box = spaces.Box(-np.inf, np.inf, self.obs.shape[2:], np.float64)
+        super().__init__(self.obs.shape[1], space or box, spaces.Discrete(2))
+
+    def reset(self) -> Any:
+        self.now = 0
+        return self.obs[0]
+
+    def step_async(self, actions: Any) -> None:
+        self.now += 1
+
+    def wait_arrays(self) -> StepArrays:
+        done = np.zeros(self.num_envs, dtype=bool)
+        ended = np.array(self.ended[self.now - 1], dtype=int) if self.ended else NO_ENDS
+        done[ended] = True
+        finals = self.obs[self.now][ended] + 1 if len(ended) else None
+        rewards = self.rewards[self.now - 1]
+        return StepArrays(
+            self.obs[self.now], rewards, done, ~done & done, ended, finals, [{}] * self.num_envs
+        )
+
+
+def random_script(n_steps: int = 40, n_envs: int = 3, ended: Any = ()) -> Script:
+    rng = np.random.default_rng(0)
+    return Script(rng.normal(5, 3, (n_steps + 1, n_envs, 2)), rng.normal(2, 1, (n_steps, n_envs)), ended)
+
+
+NO_ACTIONS = np.zeros(3, dtype=int)
+
+
+def test_statistics_are_of_the_raw_observations_resets_included() -> None:
+    script = random_script()
+    venv = VecNormalize(script)
+    venv.reset()
+    for _ in range(40):
+        step = venv.step_arrays(NO_ACTIONS)
+    seen = script.obs.reshape(-1, 2)
+    np.testing.assert_allclose(venv.obs_rms.mean, seen.mean(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(venv.obs_rms.var, seen.var(axis=0), rtol=1e-3)
+    expected = (script.obs[40] - venv.obs_rms.mean) / np.sqrt(venv.obs_rms.var + 1e-8)
+    np.testing.assert_allclose(step.obs, expected, rtol=1e-5)
+    assert step.obs.dtype == step.rewards.dtype == np.float32
+    np.testing.assert_array_equal(venv.get_original_obs(), script.obs[40])
+    np.testing.assert_array_equal(venv.get_original_reward(), script.rewards[39])
+    np.testing.assert_array_equal(venv.old_rews, venv.old_reward)
+    np.testing.assert_array_equal(venv.ret, venv.returns)
+
+
+def test_rewards_are_scaled_by_the_deviation_of_the_discounted_return() -> None:
+    script = Script(np.zeros((4, 1, 2)), [[1.0], [2.0], [4.0]], ended=[[], [0], []])
+    venv = VecNormalize(script, gamma=0.5, norm_obs=False, clip_reward=100.0)
+    venv.reset()
+    returns = [1.0, 0.5 * 1 + 2, 4.0]  # the episode ends after the second
+    rewards = [venv.step_arrays(NO_ACTIONS).rewards[0] for _ in range(3)]
+    np.testing.assert_allclose(venv.ret_rms.var, np.var(returns), rtol=1e-3)
+    assert rewards[2] == pytest.approx(4.0 / np.sqrt(np.var(returns)), rel=1e-3)
+    assert venv.returns.tolist() == [4.0]
+    venv.reset()
+    assert venv.returns.tolist() == [0.0]
+
+
+def test_last_observations_are_normalised_too() -> None:
+    script = random_script(n_steps=2, ended=[[0, 2], []])
+    venv = VecNormalize(script)
+    venv.reset()
+    step = venv.step_arrays(NO_ACTIONS)
+    np.testing.assert_allclose(step.final_obs, venv.normalize_obs(script.obs[1][[0, 2]] + 1))
+    venv = VecNormalize(script)
+    venv.reset()
+    infos = venv.step(NO_ACTIONS)[3]
+    np.testing.assert_array_equal(infos[2]["terminal_observation"], step.final_obs[1])
+
+
+def test_values_are_clipped() -> None:
+    script = random_script()
+    venv = VecNormalize(script, clip_obs=0.25, clip_reward=0.125)
+    venv.reset()
+    steps = [venv.step_arrays(NO_ACTIONS) for _ in range(20)]
+    assert {float(np.abs(step.obs).max()) for step in steps} == {0.25}
+    assert max(float(np.abs(step.rewards).max()) for step in steps) == 0.125
+
+
+def test_without_training_nothing_is_learned() -> None:
+    venv = VecNormalize(random_script(), training=False)
+    before = venv.state_dict()
+    venv.reset()
+    for _ in range(5):
+        venv.step_arrays(NO_ACTIONS)
+    venv.normalize_obs(np.ones(2))
+    np.testing.assert_equal(venv.state_dict(), before)
+
+
+@pytest.mark.parametrize(("norm_obs", "norm_reward"), [(False, True), (True, False), (False, False)])
+def test_what_is_not_normalised_passes_unchanged(norm_obs: bool, norm_reward: bool) -> None:
+    script = random_script()
+    venv = VecNormalize(script, norm_obs=norm_obs, norm_reward=norm_reward)
+    venv.reset()
+    step = venv.step_arrays(NO_ACTIONS)
+    assert np.array_equal(step.obs, script.obs[1]) is not norm_obs
+    assert np.array_equal(step.rewards, script.rewards[0]) is not norm_reward
+
+
+def test_normalising_can_be_undone() -> None:
+    venv = VecNormalize(random_script())
+    venv.reset()
+    for _ in range(10):
+        venv.step_arrays(NO_ACTIONS)
+    raw = np.array([4.0, 6.0])
+    np.testing.assert_allclose(venv.unnormalize_obs(venv.normalize_obs(raw)), raw, rtol=1e-5)
+    reward = np.array([0.5, -0.5])
+    np.testing.assert_allclose(venv.unnormalize_reward(venv.normalize_reward(reward)), reward, rtol=1e-5)
+
+
+def test_chosen_keys_of_dict_observations() -> None:
+    make = [lambda: SimpleMultiObsEnv()] * 2
+    venv = VecNormalize(DummyVecEnv(make), norm_obs_keys=["vec"])
+    obs = venv.reset()
+    raw = venv.get_original_obs()
+    assert obs["vec"].dtype == np.float32
+    np.testing.assert_array_equal(obs["img"], raw["img"])
+    assert not np.array_equal(obs["vec"], raw["vec"])
+    np.testing.assert_allclose(venv.unnormalize_obs(obs)["vec"], raw["vec"], atol=1e-5)
+    assert set(venv.obs_rms) == {"vec"}
+    both = VecNormalize(DummyVecEnv(make))
+    assert set(both.obs_rms) == {"vec", "img"}
+    assert both.observation_space["img"].dtype == np.float32  # a normalised image is none any more
+    with pytest.raises(UserError, match="'vek'"):
+        VecNormalize(DummyVecEnv(make), norm_obs_keys=["vek"])
+
+
+def test_what_cannot_be_normalised_is_refused() -> None:
+    discrete = DummyVecEnv([lambda: gym.make("FrozenLake-v1")])
+    with pytest.raises(UserError, match="norm_obs=False"):
+        VecNormalize(discrete)
+    assert VecNormalize(discrete, norm_obs=False).reset().shape == (1,)
+    with pytest.raises(UserError, match="norm_obs_keys is for Dict"):
+        VecNormalize(NativeCartPole("CartPole-v1"), norm_obs_keys=["x"])
+    with pytest.raises(UserError, match="no effect"):
+        VecNormalize(NativeCartPole("CartPole-v1"), norm_obs=False, norm_obs_keys=["x"])
+
+
+@pytest.mark.parametrize("name", ["statistics.npz", "vec_normalize.pkl", "no_suffix"])
+def test_save_and_load_restore_settings_and_statistics(tmp_path: Path, name: str) -> None:
+    settings: dict[str, Any] = {"gamma": 0.9, "clip_obs": 3.0, "clip_reward": 2.0, "epsilon": 1e-4}
+    venv = VecNormalize(random_script(), training=False, norm_reward=True, **settings)
+    venv.training = True
+    venv.reset()
+    venv.step_arrays(NO_ACTIONS)
+    venv.save(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    loaded = VecNormalize.load(str(tmp_path / name), random_script())
+    for field, value in {**settings, "training": True, "norm_obs": True, "norm_reward": True}.items():
+        assert getattr(loaded, field) == value
+        assert type(getattr(loaded, field)) is type(value)
+    np.testing.assert_equal(loaded.state_dict(), venv.state_dict())
+    again = VecNormalize.load(tmp_path / name, venv=random_script())
+    np.testing.assert_array_equal(again.normalize_obs(np.ones(2)), venv.normalize_obs(np.ones(2)))
+
+
+def test_dict_statistics_go_through_a_file_object() -> None:
+    venv = VecNormalize(DummyVecEnv([lambda: SimpleMultiObsEnv()]), norm_obs_keys=["vec"])
+    venv.reset()
+    file = io.BytesIO()
+    venv.save(file)
+    file.seek(0)
+    loaded = VecNormalize.load(file, DummyVecEnv([lambda: SimpleMultiObsEnv()]))
+    assert loaded.norm_obs_keys == ["vec"]
+    np.testing.assert_array_equal(loaded.obs_rms["vec"].mean, venv.obs_rms["vec"].mean)
+
+
+def test_files_that_are_not_ours_give_one_line(tmp_path: Path) -> None:
+    foreign = tmp_path / "vec_normalize.pkl"
+    foreign.write_bytes(pickle.dumps({"an": "older file"}))
+    truncated = tmp_path / "truncated.npz"
+    VecNormalize(random_script()).save(truncated)
+    truncated.write_bytes(truncated.read_bytes()[:200])
+    for path in (foreign, truncated, tmp_path / "missing.npz"):
+        with pytest.raises(UserError, match=path.name) as error:
+            VecNormalize.load(path, random_script())
+        assert "\n" not in str(error.value)
+    other = tmp_path / "other.npz"
+    VecNormalize(NativeCartPole("CartPole-v1")).save(other)
+    with pytest.raises(UserError, match=r"obs_rms.mean has shape \(4,\), the environment needs \(2,\)"):
+        VecNormalize.load(other, random_script())
+
+
+def test_an_unpickled_instance_gets_its_environment_back() -> None:
+    venv = VecNormalize(random_script(), gamma=0.5)
+    venv.reset()
+    copy = pickle.loads(pickle.dumps(venv))
+    copy.set_venv(random_script())
+    assert copy.gamma == 0.5
+    np.testing.assert_equal(copy.state_dict(), venv.state_dict())
+    assert copy.reset().shape == (3, 2)
+    with pytest.raises(UserError, match="has an environment"):
+        copy.set_venv(random_script())
