@@ -26,7 +26,7 @@ from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
 from rlzoo.core.schedules import make_schedule
-from rlzoo.core.seeding import set_random_seed, set_rng_state
+from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
@@ -150,8 +150,9 @@ class Algorithm:
     def end_episodes(self, indices: np.ndarray) -> None:
         """Called with the indices of the environments whose episodes have just ended."""
 
-    def setup_problem(self, n_envs: int) -> str | None:
-        """A sentence when the hyperparameters do not fit the number of environments, else None."""
+    @classmethod
+    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+        """A sentence when hyperparameters do not fit the number of environments, else None."""
         return None
 
     # ------------------------------------------------------------------ construction
@@ -170,7 +171,7 @@ class Algorithm:
 
     def _setup_model(self) -> None:
         """Seed everything and build the policy."""
-        if problem := self.setup_problem(self.n_envs):
+        if problem := self.setup_problem(self.config, self.n_envs):
             warnings.warn(problem, stacklevel=4)
         self.set_random_seed(self.seed)
         self.schedules = {
@@ -311,8 +312,7 @@ class Algorithm:
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
         """Start new episodes; when a saved training goes on, with the generators and seeds that its file recorded."""
         if resume and self._resume:
-            set_rng_state(self._resume["rng"])
-            env.seed(self._resume["env_seed"])
+            saving.continue_randomness(self, env)
         self._resume = {}
         self._last_obs = env.reset()
         self._last_episode_starts = np.ones(env.num_envs, bool)

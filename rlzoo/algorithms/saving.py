@@ -13,9 +13,9 @@ from torch import nn
 
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.core.errors import CheckpointError, UserError, unknown
-from rlzoo.core.seeding import get_rng_state
+from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
-from rlzoo.envs.vec_env import env_state
+from rlzoo.envs.vec_env import VecEnv, env_state
 from rlzoo.networks.registry import policy_name
 from rlzoo.core.system_info import get_system_info
 from rlzoo.training.checkpoint import (
@@ -30,6 +30,9 @@ from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
 
 ARGUMENTS = ("policy_kwargs", "stats_window_size", "tensorboard_log", "verbose", "seed")
 """Constructor arguments that are saved beside the hyperparameters."""
+
+COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates")
+"""What of the clock is saved."""
 
 
 def save(model: Any, path: Any, exclude: Any = None, include: Any = None) -> None:
@@ -53,10 +56,7 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
     optimizer_tree, optimizer_tensors = pack(optimizers, "optimizers")
     callbacks = getattr(model, "_callback", None)
     state = {
-        "clock": {
-            name: getattr(model.clock, name)
-            for name in ("num_timesteps", "total_timesteps", "iteration", "n_updates")
-        },
+        "clock": {name: getattr(model.clock, name) for name in COUNTERS},
         "rng": get_rng_state(),
         "env_seed": model.restart_seed(),
         "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
@@ -177,17 +177,21 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
     """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
     try:
         state = unpack(checkpoint.state["state"], checkpoint.optimizers)
-        optimizers = unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
+        optimizers = dict(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
         model.normalize_state = unpack(checkpoint.state["normalize"], checkpoint.normalize)
-        clock = state["clock"]
-        model.clock.num_timesteps, model.clock.total_timesteps = clock["num_timesteps"], clock["total_timesteps"]
-        model.clock.iteration, model.clock.n_updates = clock["iteration"], clock["n_updates"]
-        model.ep_info_buffer.extend(state["ep_info_buffer"])
-        model.ep_success_buffer.extend(state["ep_success_buffer"])
+        for name in COUNTERS:
+            if type(state["clock"][name]) is not int:
+                raise CheckpointError(f"state.json of the model file is damaged: {name} is no whole number")
+            setattr(model.clock, name, state["clock"][name])
+        for episode in state["ep_info_buffer"]:
+            model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
+        model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
         model._resume = {"rng": state["rng"], "env_seed": state["env_seed"]}
         model._callback_states = state["callbacks"]
         others = state["others"]
-    except (KeyError, AttributeError, TypeError) as error:
+    except CheckpointError:
+        raise
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise CheckpointError(f"state.json of the model file is damaged: {error!r}") from None
     model._env_id = checkpoint.metadata.get("env_id")
     for name, part in model.state().items():
@@ -199,6 +203,15 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             part.load_state_dict(others[name])
         else:
             part.copy_(others[name])
+
+
+def continue_randomness(model: Any, env: VecEnv) -> None:
+    """Give the generators and the environments what the file recorded for going on with its training."""
+    try:
+        set_rng_state(model._resume["rng"])
+        env.seed(model._resume["env_seed"])
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the random state in the model file is damaged: {error}") from None
 
 
 def get_parameters(model: Any) -> dict[str, dict[str, Any]]:

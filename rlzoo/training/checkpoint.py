@@ -53,13 +53,13 @@ _MEMBERS = {*_JSON.values(), *_TENSORS.values()}
 
 @dataclass
 class Checkpoint:
-    """The contents of a model file; `read_checkpoint` gives tensors everywhere."""
+    """The contents of a model file; `normalize` may be given as arrays, but is read as tensors."""
 
     metadata: Json
     config: Json
     weights: Mapping[str, torch.Tensor]
     optimizers: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    normalize: Mapping[str, torch.Tensor | np.ndarray[Any, Any]] = field(default_factory=dict)
+    normalize: Mapping[str, Any] = field(default_factory=dict)
     state: Json = field(default_factory=dict)
 
 
@@ -384,12 +384,10 @@ def load_module(module: nn.Module, tensors: Mapping[str, torch.Tensor], prefix: 
     own = module.state_dict()
     if missing := [name for name in own if name not in given]:
         raise CheckpointError(f"the parameter {prefix}{missing[0]} is not in the model file")
-    for name, value in given.items():
-        if name not in own:
-            raise CheckpointError(
-                f"the model file holds the parameter {prefix}{name}, which the network lacks"
-            )
-        check_fits(f"{prefix}{name}", value, own[name])
+    if unknown := [name for name in given if name not in own]:
+        raise CheckpointError(f"the network lacks the parameter {prefix}{unknown[0]} of the model file")
+    for name, value in own.items():
+        check_fits(f"{prefix}{name}", given[name], value)
     module.load_state_dict(given)
 
 
@@ -406,7 +404,7 @@ def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
         raise CheckpointError(f"{name} is {own.dtype} in the network, but {value.dtype} in the model file")
 
 
-_OF_THIS_MACHINE = ("foreach", "fused", "capturable")
+_OF_THIS_MACHINE = ("foreach", "fused", "capturable", "differentiable")
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> None:
@@ -414,23 +412,47 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
 
     Which kernels it uses (`foreach`, `fused`, `capturable`) stays its own: the file may come from a GPU.
 
-    :raises CheckpointError: another number of parameters, or a state of another shape; both are named
+    :raises CheckpointError: other parameters or options, or a state of another shape; each is named
     """
     try:
         groups = [
-            {**saved, **{key: own[key] for key in _OF_THIS_MACHINE if key in own}}
+            _fitting_group(own, saved, name)
             for own, saved in zip(optimizer.param_groups, state["param_groups"], strict=True)
         ]
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        indices = [
-            index for group in groups for index in group["params"] if not isinstance(index, torch.Tensor)
-        ]
+        indices = [index for group in groups for index in group["params"]]
+        entries = state["state"]
         for index, parameter in zip(indices, parameters, strict=True):
-            for key, value in state["state"].get(index, {}).items():
-                if isinstance(value, torch.Tensor) and value.dim():
-                    check_fits(f"{key} of parameter {index} of {name}", value, parameter)
-        optimizer.load_state_dict({"state": state["state"], "param_groups": cast(Any, groups)})
+            _check_entry(entries.get(index, {}), parameter, f"parameter {index} of {name}")
+        if len({frozenset(entry) for entry in entries.values()}) > 1:
+            raise CheckpointError(f"the state of {name} does not say the same of every parameter")
+        optimizer.load_state_dict({"state": entries, "param_groups": cast(Any, groups)})
     except CheckpointError:
         raise
     except _DAMAGE as error:
         raise CheckpointError(f"the state of {name} does not fit the model: {error}") from None
+
+
+def _check_entry(entry: Json, parameter: torch.Tensor, name: str) -> None:
+    for key, value in entry.items():
+        if isinstance(value, torch.Tensor) and value.dim():
+            check_fits(f"{key} of {name}", value, parameter)
+        elif not (value is None or isinstance(value, torch.Tensor | int | float)):
+            raise CheckpointError(f"{key} of {name} is no number")
+
+
+def _fitting_group(own: Json, saved: Json, name: str) -> Json:
+    """The options of a parameter group in the file, each of the kind that the optimiser has."""
+    for key, value in own.items():
+        if key not in ("params", *_OF_THIS_MACHINE) and _kind(saved.get(key)) != _kind(value):
+            found = str(saved.get(key))[:80]
+            raise CheckpointError(
+                f"the option {key} of {name} is {found} in the file, but {value!r} in the model"
+            )
+    return {**saved, **{key: own[key] for key in _OF_THIS_MACHINE if key in own}}
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_kind(item) for item in value]
+    return float if isinstance(value, int | float | torch.Tensor) else type(value)
