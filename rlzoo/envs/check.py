@@ -153,10 +153,10 @@ def _action_advice(space: spaces.Space[Any]) -> Iterator[str]:
         yield f"action: counts from {space.start}; discrete spaces should count from 0"
     elif isinstance(space, spaces.Box):
         if not space.is_bounded():
-            yield "action: the Box has no bounds, so actions are neither clipped nor scaled; bound it to [-1, 1]"
+            yield "action: the Box has no bounds, so actions cannot be clipped or scaled; use [-1, 1]"
         elif np.any(space.low != -space.high):
             yield (
-                "action: the Box is not symmetric, but a Gaussian policy starts around 0; rescale it to [-1, 1]"
+                "action: the Box is not symmetric, but Gaussian actions start around 0; rescale it to [-1, 1]"
             )
         elif np.any(space.high != 1):
             yield (

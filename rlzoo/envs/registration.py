@@ -63,6 +63,7 @@ TODAY = {
     "PandaStack": "PandaStack-v3",
     "PandaFlip": "PandaFlip-v3",
 }
+OWN = {"Catch-v0": "rlzoo.envs.toy:Catch"}
 MOVED = ("mujoco_py", "shimmy")  # Gymnasium keeps such ids only to say where the environment went
 ATARI_ID = re.compile(
     r"(?P<space>ALE/)?(?P<game>\w+?)(?P<ram>-ram)?(?P<skip>Deterministic|NoFrameskip)?-v(?P<version>\d)"
@@ -80,6 +81,7 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     :raises UserError: a package that is missing, or an environment that is unknown or retired; names the
         nearest one
     """
+    _register_own()
     module, _, env_id = env_id.rpartition(":")
     for package in (*gym_packages, *([module] if module else ())):
         _import(package, f"the package {package!r}")
@@ -111,10 +113,11 @@ def today_id(env_id: str) -> str | None:
     name, version = _split(env_id)
     if version is not None and name in TODAY:
         return TODAY[name]
+    if re.search("-ram|Deterministic", name):
+        newest = f"{name}-v{5 if name.startswith('ALE/') else 4}"
+        return newest if _register_atari(newest) else None
     candidates = [known for known in gym.registry if _split(known)[0] == name and not _is_retired(known)]
-    if candidates:
-        return max(candidates, key=lambda known: _split(known)[1] or 0)
-    return env_id if _register_atari(env_id) else None
+    return max(candidates, key=lambda known: _split(known)[1] or 0, default=None)
 
 
 def _split(env_id: str) -> tuple[str, int | None]:
@@ -139,7 +142,14 @@ def _import(module: str, wanted_by: str, install: str | None = None) -> None:
     gym.register_envs(imported)
 
 
+def _register_own() -> None:
+    for env_id, entry_point in OWN.items():
+        if env_id not in gym.registry:
+            gym.register(env_id, entry_point=entry_point)
+
+
 def _import_installed() -> None:
+    _register_own()
     for family in FAMILIES:
         if importlib.util.find_spec(family.module) is not None:
             _import(family.module, family.module)

@@ -1,0 +1,108 @@
+"""From ids to registered environments, and what a wrong id is told."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import gymnasium as gym
+import pytest
+
+from rlzoo.core.errors import UserError
+from rlzoo.envs.registration import ensure_registered, known_env_ids, today_id
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    ["CartPole-v1", "PongNoFrameskip-v4", "ALE/Breakout-v5", "Breakout-v4", "HopperBulletEnv-v0", "Catch-v0"],
+)
+def test_known_ids_are_registered(env_id: str) -> None:
+    if "Bullet" in env_id:
+        pytest.importorskip("pybullet_envs_gymnasium")
+    ensure_registered(env_id)
+    assert env_id in gym.registry
+
+
+@pytest.mark.parametrize(
+    ("env_id", "setting", "value"),
+    [
+        ("Breakout-ram-v4", "obs_type", "ram"),
+        ("Breakout-ramNoFrameskip-v4", "frameskip", 1),
+        ("ALE/Breakout-ram-v5", "repeat_action_probability", 0.25),
+        ("BreakoutDeterministic-v4", "frameskip", 4),
+        ("SpaceInvadersDeterministic-v4", "frameskip", 3),
+    ],
+)
+def test_atari_ids_that_ale_py_left_out(env_id: str, setting: str, value: object) -> None:
+    ensure_registered(env_id)
+    assert gym.spec(env_id).kwargs[setting] == value
+
+
+def test_ram_games_are_vectors() -> None:
+    ensure_registered("Pong-ram-v4")
+    env = gym.make("Pong-ram-v4")
+    assert env.observation_space.shape == (128,)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "told"),
+    [
+        ("CartPol-v1", "'CartPole-v1'"),
+        ("HalfChetah-v5", "'HalfCheetah-v5'"),
+        ("cartpole-v1", "'CartPole-v1'"),
+        ("LunarLander-v2", "'LunarLander-v3'"),
+        ("HalfCheetah-v3", "'HalfCheetah-v5'"),
+        ("Pendulum-v0", "'Pendulum-v1'"),
+        ("CartPole", "'CartPole-v1'"),
+        ("Foo-ram-v0", "did you mean"),
+        ("nopackage:Name-v0", "'nopackage' is not installed"),
+    ],
+)
+def test_wrong_ids_are_told_the_right_one(env_id: str, told: str) -> None:
+    with pytest.raises(UserError, match=told) as caught:
+        ensure_registered(env_id)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_package_names_the_extra_and_todays_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("panda_gym") is not None:
+        pytest.skip("panda_gym is installed")
+    with pytest.raises(UserError, match=r"PandaReach-v3.*pip install 'rlzoo\[robotics\]'"):
+        ensure_registered("PandaReach-v1")
+
+
+def test_gym_packages_are_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    package = f"{tmp_path}/my_envs_for_test.py"
+    with open(package, "w") as file:
+        file.write("import gymnasium\ngymnasium.register('MineForTest-v0', entry_point='x:Y')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        ensure_registered("MineForTest-v0", gym_packages=["my_envs_for_test"])
+    finally:
+        gym.registry.pop("MineForTest-v0", None)
+    with pytest.raises(UserError, match="'no_such_package'"):
+        ensure_registered("CartPole-v1", gym_packages=["no_such_package"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LunarLander-v2", "LunarLander-v3"),
+        ("HalfCheetah-v3", "HalfCheetah-v5"),
+        ("HalfCheetah-v4", "HalfCheetah-v5"),
+        ("FetchReach-v1", "FetchReach-v4"),
+        ("CarRacing-v0", "CarRacing-v3"),
+        ("ALE/Pong-v5", "ALE/Pong-v5"),
+        ("Pong-ram-v0", "Pong-ram-v4"),
+        ("Nonsense-v3", None),
+    ],
+)
+def test_today_id(old: str, new: str | None) -> None:
+    assert today_id(old) == new
+
+
+def test_known_env_ids_can_all_be_made() -> None:
+    known = known_env_ids()
+    assert {"CartPole-v1", "PongNoFrameskip-v4", "HalfCheetah-v5", "Catch-v0"} <= set(known)
+    assert "HalfCheetah-v3" not in known
+    assert known == sorted(known)
