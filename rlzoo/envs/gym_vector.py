@@ -18,8 +18,8 @@ class GymVectorEnv(VecEnv):
     """Adapts any `gymnasium.vector.VectorEnv`, however it resets.
 
     One that resets in the same step is used as it is. Of one that resets in the next step, or not at all, the
-    environments whose episode ended are reset at once with `reset(options={"reset_mask": ...})`: no step is spent
-    on a reset.
+    environments whose episode ended are reset at once, with `reset(options={"reset_mask": ...})`, so that no
+    step is spent on a reset.
 
     :param env: the vector environment
     """

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlzoo.core.errors import UserError
+from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.gym_vector import GymVectorEnv
+from rlzoo.envs.make import as_vec_env, make_vec_env
+from rlzoo.envs.monitor import Monitor, load_results
+from rlzoo.envs.native import NativeCartPole
+from rlzoo.envs.subproc import SubprocVecEnv
+from rlzoo.envs.toy import FakeImageEnv
+from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
+from rlzoo.envs.vec_monitor import VecMonitor
+from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_transpose import VecTransposeImage
+
+
+def first_episode(venv: VecEnv) -> dict[str, Any]:
+    venv.reset()
+    for _ in range(600):
+        step = venv.step_arrays(np.array([venv.action_space.sample() for _ in range(venv.num_envs)]))
+        if len(step.ended):
+            return step.infos[int(step.ended[0])]["episode"]  # type: ignore[no-any-return]
+    raise AssertionError("no episode ended")
+
+
+class Halved(gym.RewardWrapper):  # type: ignore[type-arg]
+    def __init__(self, env: Any, factor: float = 0.5) -> None:
+        super().__init__(env)
+        self.factor = factor
+
+    def reward(self, reward: Any) -> Any:
+        return reward * self.factor
+
+
+def test_the_fastest_backend_with_the_same_environment_is_chosen() -> None:
+    assert isinstance(make_vec_env("CartPole-v1", 2).unwrapped, NativeCartPole)
+    assert isinstance(
+        make_vec_env("CartPole-v1", monitor_kwargs={"override_existing": False}).unwrapped, NativeCartPole
+    )
+    for kwargs in (
+        {"backend": "dummy"},
+        {"wrapper_class": Halved},
+        {"env_kwargs": {"sutton_barto_reward": True}},
+        {"monitor_kwargs": {"allow_early_resets": True}},
+        {"vec_env_cls": DummyVecEnv},
+    ):
+        assert type(make_vec_env("CartPole-v1", **kwargs).unwrapped) is DummyVecEnv  # type: ignore[arg-type]
+    assert type(make_vec_env("Pendulum-v1").unwrapped) is DummyVecEnv
+    assert make_vec_env("CartPole-v1", env_kwargs={"sutton_barto_reward": True}).get_attr(
+        "_sutton_barto_reward"
+    ) == [True]
+
+
+@pytest.mark.parametrize("backend", ["auto", "dummy", "subproc"])
+def test_every_backend_has_statistics_files_and_the_same_seeds(backend: str, tmp_path: Path) -> None:
+    venv = make_vec_env("CartPole-v1", 2, seed=4, monitor_dir=tmp_path / "new", backend=backend)
+    reference = DummyVecEnv([lambda: gym.make("CartPole-v1")] * 2)
+    reference.seed(4)
+    np.testing.assert_array_equal(venv.reset(), reference.reset())
+    episode = first_episode(venv)
+    assert episode["r"] == episode["l"] > 5
+    venv.close()
+    venv.close()
+    assert len(load_results(tmp_path / "new")) >= 1
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["0.monitor.csv", "1.monitor.csv"]
+
+
+def test_statistics_are_those_below_a_wrapper_and_never_taken_twice(tmp_path: Path) -> None:
+    venv = make_vec_env(
+        "CartPole-v1",
+        2,
+        seed=0,
+        start_index=5,
+        monitor_dir=str(tmp_path),
+        wrapper_class=Halved,
+        wrapper_kwargs={"factor": 0.25},
+    )
+    assert venv.env_is_wrapped(Monitor) == [True, True]
+    assert not is_vecenv_wrapped(venv, VecMonitor)
+    venv.reset()
+    assert venv.step(np.zeros(2, dtype=int))[1].tolist() == [0.25, 0.25]
+    episode = first_episode(venv)
+    assert episode["r"] == episode["l"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["5.monitor.csv", "6.monitor.csv"]
+    monitored = make_vec_env(lambda: Monitor(gym.make("CartPole-v1")), 2)
+    assert not is_vecenv_wrapped(monitored, VecMonitor)
+
+
+def test_start_index_moves_the_seeds() -> None:
+    one = make_vec_env("CartPole-v1", 3, seed=10).reset()
+    other = make_vec_env("CartPole-v1", 1, seed=10, start_index=2).reset()
+    np.testing.assert_array_equal(one[2:], other)
+    assert (make_vec_env("CartPole-v1", 1).reset() != make_vec_env("CartPole-v1", 1).reset()).any()
+
+
+def test_functions_and_classes_of_environments() -> None:
+    def make(length: int = 20) -> gym.Env[Any, Any]:
+        return gym.make("CartPole-v1", max_episode_steps=length)
+
+    venv = make_vec_env(make, 2, env_kwargs={"length": 3})
+    assert first_episode(venv)["l"] == 3
+    image = make_vec_env(
+        FakeImageEnv,
+        env_kwargs={"screen_height": 40, "screen_width": 40},
+        vec_env_cls=SubprocVecEnv,
+        vec_env_kwargs={"start_method": "fork"},
+    )
+    assert isinstance(image.unwrapped, SubprocVecEnv)
+    image.close()
+
+
+def test_an_environment_that_only_this_process_registered_reaches_the_workers() -> None:
+    gym.register(
+        "OnlyHere-v0",
+        entry_point=lambda **kwargs: gym.make("CartPole-v1", **kwargs).unwrapped,
+        max_episode_steps=4,
+    )
+    try:
+        venv = make_vec_env("OnlyHere-v0", 2, backend="subproc")
+        assert first_episode(venv)["l"] == 4
+        venv.close()
+    finally:
+        del gym.registry["OnlyHere-v0"]
+
+
+def test_environments_can_draw_unless_told_otherwise() -> None:
+    assert make_vec_env("Pendulum-v1").render_mode == "rgb_array"
+    assert make_vec_env("Pendulum-v1", env_kwargs={"render_mode": None}).render_mode is None
+    venv = make_vec_env("Pendulum-v1")
+    venv.reset()
+    picture = venv.render()
+    assert picture is not None
+    assert picture.ndim == 3
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"env_id": "CartPol-v1"}, "did you mean 'CartPole-v1'"),
+        ({"backend": "natve"}, "did you mean 'native'"),
+        ({"env_id": "Pendulum-v1", "backend": "native"}, "no native backend for Pendulum-v1"),
+        ({"backend": "native", "wrapper_class": Halved}, "no native backend"),
+        ({"backend": "subproc", "vec_env_cls": DummyVecEnv}, "not both"),
+        ({"backend": "envpool", "wrapper_class": Halved}, "no Python wrapper"),
+        ({"wrapper_kwargs": {"factor": 1}}, "without a wrapper_class"),
+        ({"n_envs": 0}, "at least 1"),
+    ],
+)
+def test_mistakes_are_named(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_vec_env(**{"env_id": "CartPole-v1", **kwargs})
+
+
+def test_a_missing_envpool_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    with pytest.raises(UserError, match=r"pip install 'rlzoo\[envpool\]'"):
+        make_vec_env("CartPole-v1", backend="envpool")
+
+
+def test_envpool_steps_the_same_episodes() -> None:
+    pytest.importorskip("envpool")
+    venv = make_vec_env("CartPole-v1", 3, seed=1, backend="envpool")
+    first = venv.reset().copy()
+    episode = first_episode(venv)
+    assert episode["r"] == episode["l"] > 5
+    again = make_vec_env("CartPole-v1", 3, seed=1, backend="envpool")
+    np.testing.assert_array_equal(again.reset(), first)
+
+
+def test_algorithms_take_any_kind_of_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert isinstance(as_vec_env("CartPole-v1").unwrapped, NativeCartPole)
+    env = gym.make("CartPole-v1")
+    venv = as_vec_env(env, verbose=1)
+    assert isinstance(venv, VecMonitor)
+    assert venv.unwrapped.envs == [env]  # type: ignore[attr-defined]
+    assert "DummyVecEnv with episode statistics" in capsys.readouterr().out
+    assert not is_vecenv_wrapped(as_vec_env(Monitor(gym.make("CartPole-v1"))), VecMonitor)
+    given = VecNormalize(NativeCartPole("CartPole-v1"))
+    assert as_vec_env(given, verbose=1) is given
+    assert capsys.readouterr().out == ""
+    vector = as_vec_env(gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2))
+    assert isinstance(vector.unwrapped, GymVectorEnv)
+    assert first_episode(vector)["l"] > 5
+    with pytest.raises(UserError, match=r"not builtins\.int"):
+        as_vec_env(3)
+
+
+def test_images_get_their_channels_first() -> None:
+    venv = as_vec_env(FakeImageEnv(screen_height=40, screen_width=50, n_channels=3))
+    assert isinstance(venv, VecTransposeImage)
+    assert venv.observation_space.shape == (3, 40, 50)
+    assert as_vec_env(venv) is venv
