@@ -197,8 +197,10 @@ def run(args: argparse.Namespace) -> int:
     del values["resume"]
     runs = [RunConfig(env_id=env_id, **values) for env_id in env_ids]
 
-    from rlzoo.experiment.train import train
+    from rlzoo.experiment.train import check, train
 
+    for config in runs[1:]:  # a mistake in the last must not wait until the first are trained
+        check(config)
     command = shlex.join(["rlzoo", *sys.argv[1:]])
     for config in runs:
         if train(config, command).interrupted:

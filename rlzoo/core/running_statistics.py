@@ -28,7 +28,7 @@ class RunningMeanStd:
         return new
 
     def update(self, arr: np.ndarray) -> None:
-        """Take in a batch of samples [n, *shape]."""
+        """Take in a batch of samples [n, *shape]; a sample with NaN or infinity in it is left out."""
         n = len(arr)
         deviation = arr - self.mean  # float64: the mean is
         if n == 1:
@@ -37,6 +37,12 @@ class RunningMeanStd:
         else:
             total = np.add.reduce(deviation)
             squares = np.add.reduce(deviation * deviation)
+        if not squares.sum() < np.inf:  # one such sample would make all statistics useless, for good
+            finite = arr[np.isfinite(arr).reshape(n, -1).all(axis=1)]
+            if len(finite) < n:
+                if len(finite):
+                    self.update(finite)
+                return
         # These are sums about the old mean. With N samples before, the sum of squares about the new mean is
         # var * N + squares - total^2 / (N + n).
         count = self.count + n

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from rlzoo.config.aliases import alias
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.networks.keywords import policy_keywords
+from rlzoo.networks.registry import get_policy_class
 
 OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
@@ -65,7 +68,7 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
     checked = build_config(algorithm.Config, hyperparams, known)
     if "policy" not in values:
         raise UserError(f"the hyperparameters of {algo} lack a policy, such as MlpPolicy")
-    return Blueprint(
+    blueprint = Blueprint(
         algo=algo,
         algorithm=algorithm,
         values=dict(values),
@@ -86,6 +89,10 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         vec_env_wrappers=_classes("vec_env_wrapper", values.get("vec_env_wrapper"), trusted),
         callbacks=_classes("callback", values.get("callback"), trusted),
     )
+    _check_policy(blueprint)
+    if problem := algorithm.setup_problem(checked, blueprint.n_envs):
+        raise UserError(problem)
+    return blueprint
 
 
 def import_packages(modules: Iterable[str]) -> None:
@@ -116,17 +123,30 @@ def load_class(path: str, what: str, trusted: bool = True) -> Any:
         if full not in rlzoo.__all__:
             raise unknown(f"{what}", path, rlzoo.__all__)
         return getattr(rlzoo, full)
+    foreign = UserError(f"{what} {path!r} names code that is not a class of rlzoo; it is not run")
     if not trusted and not full.startswith(OURS):
-        raise UserError(f"{what} {path!r} names code that does not belong to rlzoo; it is not run")
+        raise foreign
     module, _, name = full.rpartition(".")
     if trusted:
         _search_working_directory()
     try:
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         raise UserError(f"{what} {path!r}: {error}") from None
     except AttributeError:
         raise unknown(f"{what} in {module}", name, dir(sys.modules[module])) from None
+    if not trusted and not (isinstance(found, type) and found.__module__.startswith(OURS)):
+        raise foreign
+    return found
+
+
+def _check_policy(blueprint: Blueprint) -> None:
+    """The policy is known and has its keywords; the notices about old ones come when it is made."""
+    algorithm: Any = blueprint.algorithm
+    policy_class = get_policy_class(algorithm.policy_family, blueprint.policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy_keywords(policy_class, blueprint.policy_kwargs)
 
 
 def _search_working_directory() -> None:
@@ -217,7 +237,7 @@ def _mapping(values: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _count(values: Mapping[str, Any], key: str, default: int) -> int:
     value = values.get(key, default)
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
     if not whole or (key in values and value < 1):
         raise UserError(f"{key} must be a whole number of at least 1, not {value!r}")
     return int(value)

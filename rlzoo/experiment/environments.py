@@ -102,7 +102,7 @@ def _base(
     elif blueprint.env_wrappers:
         wrapper = WrapperChain(blueprint.env_wrappers)
     try:
-        return make_vec_env(
+        venv = make_vec_env(
             env_id,
             n_envs=n_envs,
             seed=seed,
@@ -117,6 +117,9 @@ def _base(
         if "argument" not in str(error):
             raise
         raise UserError(f"cannot make {env_id}: {error}") from error
+    # Whoever saves an agent asks for it; worker processes need not be there to answer.
+    venv.spec = gym.spec(env_id)
+    return venv
 
 
 def _wrapped(blueprint: Blueprint, venv: VecEnv, normalize: dict[str, Any] | None) -> VecEnv:

@@ -16,6 +16,7 @@ import torch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.logger import Logger, make_logger, make_output_format
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import run_folder, tracking
 from rlzoo.experiment.blueprint import Blueprint, import_packages
@@ -73,6 +74,21 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
         return learn(session, stop)
 
 
+def check(run: RunConfig) -> Blueprint:
+    """Check everything that can be checked without an environment; nothing is made or claimed.
+
+    :raises UserError: the configuration is wrong
+    """
+    import_packages(run.gym_packages)
+    blueprint = make_blueprint(run)
+    ensure_registered(run.env_id)
+    if run.track:
+        tracking.require_wandb()
+    if run.trained_agent and not Path(run.trained_agent).is_file():
+        raise UserError(f"there is no agent {run.trained_agent}")
+    return blueprint
+
+
 def resume(folder: str | Path, **changes: Any) -> TrainResult:
     """Continue a run in place, from the newest of its checkpoints that can be loaded, to its number of steps.
 
@@ -90,12 +106,7 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
 
 def start(run: RunConfig, command: str = "") -> Session:
     """Check everything, claim a folder, and build what learns in it."""
-    import_packages(run.gym_packages)
-    blueprint = make_blueprint(run)
-    if run.track:
-        tracking.require_wandb()
-    if run.trained_agent and not Path(run.trained_agent).is_file():
-        raise UserError(f"there is no agent {run.trained_agent}")
+    blueprint = check(run)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -85,5 +86,5 @@ def test_the_second_signal_ends_the_process_and_its_workers_at_once():
         except ProcessLookupError:
             return
         time.sleep(0.1)
-    status = open(f"/proc/{worker}/stat").read().split()[2]
+    status = Path(f"/proc/{worker}/stat").read_text().split()[2]
     assert status == "Z"  # dead, and only not yet collected by whoever adopted it

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import gymnasium as gym
+import pytest
+import torch
+from torch import nn
+
+import rlzoo
+from rlzoo.config.literals import interpret
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.blueprint import check_hyperparams, import_packages, load_class
+
+PPO = {"policy": "MlpPolicy", "n_timesteps": 1e5}
+
+
+def test_keys_are_sorted_by_who_reads_them():
+    blueprint = check_hyperparams(
+        "ppo", {**PPO, "n_envs": 8, "n_steps": 32.0, "frame_stack": 4, "gamma": 0.98}
+    )
+    assert blueprint.hyperparams == {"n_steps": 32, "gamma": 0.98}
+    assert (blueprint.n_envs, blueprint.frame_stack, blueprint.n_timesteps) == (8, 4, 100_000)
+    assert blueprint.policy == "MlpPolicy"
+    assert blueprint.normalize is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"n_step": 5}, "n_steps"),
+        ({"n_env": 5}, "n_envs"),
+        ({"learning_rat": 1}, "learning_rate"),
+        ({"n_steps": "many"}, "n_steps must be a whole number"),
+        ({"n_envs": 0}, "n_envs must be"),
+        ({"n_envs": "x"}, "n_envs must be"),
+        ({"n_timesteps": True}, "n_timesteps must be"),
+        ({"n_timesteps": float("inf")}, "n_timesteps must be"),
+        ({"learning_rate": "line_3"}, "lin"),
+        ({"normalize": 3}, "normalize must be"),
+        ({"normalize": {"clip_ob": 3}}, "clip_obs"),
+        ({"normalize": "dict(norm_rewards=False)"}, "norm_reward"),
+        ({"policy": 3}, "policy must be"),
+        ({"policy_kwargs": [1]}, "policy_kwargs must be"),
+        ({"env_wrapper": 3}, "env_wrapper must be"),
+        ({"env_wrapper": "no_such_module.Wrapper"}, "no_such_module"),
+        ({"env_wrapper": "rlzoo.AtariWraper"}, "AtariWrapper"),
+        ({"env_wrapper": "rlzoo.envs.atari.AtariWraper"}, "AtariWrapper"),
+        ({"env_wrapper": {"rlzoo.AtariWrapper": {"frame_skipp": 2}}}, "frame_skip"),
+        ({"callback": {"rlzoo.EvalCallback": [1]}}, "callback must be"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(values, message):
+    with pytest.raises(UserError) as caught:
+        check_hyperparams("ppo", {**PPO, **values})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_policy_is_required():
+    with pytest.raises(UserError, match="policy"):
+        check_hyperparams("ppo", {"n_timesteps": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (False, None),
+        (True, {"gamma": 0.9}),
+        ({"norm_obs": True, "norm_reward": False}, {"norm_obs": True, "norm_reward": False, "gamma": 0.9}),
+        ("dict(norm_obs=True, norm_reward=False)", {"norm_obs": True, "norm_reward": False, "gamma": 0.9}),
+        ({"gamma": 0.5}, {"gamma": 0.5}),
+    ],
+)
+def test_normalize_in_all_its_forms(value, expected):
+    values = {**PPO, "normalize": value, "gamma": 0.9}
+    assert check_hyperparams("ppo", values).normalize == expected
+    assert values["normalize"] == value  # the caller's dictionary stays as it was
+
+
+def test_names_become_classes():
+    values = interpret({"policy_kwargs": "dict(activation_fn=nn.ReLU, net_arch=[8, 8])"})
+    blueprint = check_hyperparams("ppo", {**PPO, **values})
+    assert blueprint.policy_kwargs == {"activation_fn": nn.ReLU, "net_arch": [8, 8]}
+
+
+def test_wrappers_may_be_a_path_a_mapping_or_a_list():
+    wrappers = [
+        "stable_baselines3.common.atari_wrappers.AtariWrapper",
+        {"rlzoo.TimeFeatureWrapper": {"max_steps": 3}},
+    ]
+    blueprint = check_hyperparams("ppo", {**PPO, "env_wrapper": wrappers})
+    assert blueprint.env_wrappers == (
+        (rlzoo.AtariWrapper, {}),
+        (rlzoo.TimeFeatureWrapper, {"max_steps": 3}),
+    )
+
+
+def test_a_config_from_elsewhere_names_only_our_classes():
+    ours = {**PPO, "env_wrapper": "rl_zoo3.wrappers.TimeFeatureWrapper"}
+    assert check_hyperparams("ppo", ours, trusted=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
+    for path in ("os.system", "rlzoo.experiment.signals.end_at_once", "rlzoo.core.atomic.Path"):
+        with pytest.raises(UserError, match="it is not run"):
+            check_hyperparams("ppo", {**PPO, "env_wrapper": path}, trusted=False)
+
+
+def test_the_users_own_disk_may_name_any_class(tmp_path, monkeypatch):
+    (tmp_path / "my_own_wrappers.py").write_text("import gymnasium\nclass Mine(gymnasium.Wrapper): pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    mine = check_hyperparams("ppo", {**PPO, "env_wrapper": "my_own_wrappers.Mine"}).env_wrappers[0][0]
+    assert issubclass(mine, gym.Wrapper)
+
+
+def test_gym_packages_are_imported_and_a_missing_one_is_named():
+    import_packages(["json"])
+    with pytest.raises(UserError, match="no_such_package_at_all"):
+        import_packages(["no_such_package_at_all"])
+
+
+def test_a_class_by_its_public_name():
+    assert load_class("TimeFeatureWrapper", "env_wrapper") is rlzoo.TimeFeatureWrapper
+    assert load_class("torch.optim.Adam", "name", trusted=False) is torch.optim.Adam

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import Name
+from rlzoo.config.run import PlayConfig, RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.experiment import run_folder
+from rlzoo.training.checkpoint import Checkpoint, metadata, write_checkpoint
+
+
+def save_agent(path: Path, steps: int) -> None:
+    state = {"state": {"clock": {"num_timesteps": steps}}}
+    write_checkpoint(path, Checkpoint(metadata("PPO", None), {}, {}, state=state))
+
+
+def test_numbers_go_up_and_fill_no_gap(tmp_path):
+    (tmp_path / "ppo" / "CartPole-v1_4").mkdir(parents=True)
+    (tmp_path / "ppo" / "CartPole-v1_99_other").mkdir()
+    assert run_folder.claim(tmp_path, "ppo", "CartPole-v1").name == "CartPole-v1_5"
+    assert run_folder.claim(tmp_path, "ppo", "ALE/Pong-v5").name == "ALE-Pong-v5_1"
+
+
+def test_runs_that_start_together_get_different_folders(tmp_path):
+    with ThreadPoolExecutor(16) as pool:
+        folders = list(pool.map(lambda _: run_folder.claim(tmp_path, "ppo", "CartPole-v1"), range(64)))
+    assert len(set(folders)) == 64
+    assert all(folder.is_dir() for folder in folders)
+
+
+def test_a_run_with_a_unique_id_counts_too(tmp_path):
+    first = run_folder.claim(tmp_path, "ppo", "CartPole-v1", unique=True)
+    assert len(first.name) == len("CartPole-v1_1_") + 36
+    assert run_folder.claim(tmp_path, "ppo", "CartPole-v1").name == "CartPole-v1_2"
+
+
+def test_a_log_folder_that_is_a_file_is_the_users_mistake(tmp_path):
+    (tmp_path / "logs").write_text("")
+    with pytest.raises(UserError, match="cannot keep runs"):
+        run_folder.claim(tmp_path / "logs", "ppo", "CartPole-v1")
+
+
+def test_discard_removes_what_was_made_and_nothing_else(tmp_path):
+    folder = run_folder.claim(tmp_path / "logs", "ppo", "CartPole-v1")
+    run_folder.discard(folder)
+    assert not (tmp_path / "logs").exists()
+    other = run_folder.claim(tmp_path / "logs", "ppo", "CartPole-v1")
+    folder = run_folder.claim(tmp_path / "logs", "ppo", "CartPole-v1")
+    run_folder.discard(folder)
+    assert other.is_dir()
+    assert not folder.exists()
+
+
+def test_a_described_run_is_read_back(tmp_path):
+    run = RunConfig(
+        algo="ppo",
+        env_id="ALE/Pong-v5",
+        seed=3,
+        gym_packages=("a", "b"),
+        env_kwargs={"x": [1, 2]},
+        hyperparams={"policy_kwargs": {"activation_fn": Name("torch.nn.ReLU")}},
+    )
+    values = {
+        "policy": "MlpPolicy",
+        "learning_rate": 1e-5,
+        "policy_kwargs": {"activation_fn": Name("torch.nn.ReLU")},
+    }
+    run_folder.describe(tmp_path, run, values, "rlzoo train --algo ppo")
+    assert (tmp_path / "command.txt").read_text() == "rlzoo train --algo ppo\n"
+    read = run_folder.read_run(tmp_path)
+    assert dataclasses.replace(read, hyperparams={}) == dataclasses.replace(run, hyperparams={})
+    config = run_folder.config_path(tmp_path, run.env_id)
+    assert config == tmp_path / "ALE-Pong-v5" / "config.yml"
+    assert lookup("ppo", run.env_id, config).values == values
+    assert "!!" not in config.read_text() + (config.parent / "args.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "not the folder of a run"), ("[1]", "describe"), ("algo: ppo\nenv_id: x\nsed: 3", "'seed'")],
+)
+def test_a_folder_that_is_no_run(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x" / "args.yml").write_text(content)
+    with pytest.raises(UserError, match=message):
+        run_folder.read_run(tmp_path)
+
+
+def test_the_newest_checkpoint_is_the_one_with_the_most_steps(tmp_path, capsys):
+    for name, steps in [
+        ("E-v0.zip", 900),
+        ("rl_model_800_steps.zip", 800),
+        ("rl_model_1000_steps.zip", 1000),
+    ]:
+        save_agent(tmp_path / name, steps)
+    save_agent(tmp_path / "best_model.zip", 2000)  # the best is not the newest
+    (tmp_path / "rl_model_1100_steps.zip").write_bytes(b"half a file")
+    assert run_folder.newest_checkpoint(tmp_path, "E-v0").name == "rl_model_1000_steps.zip"
+    assert "rl_model_1100_steps.zip" in capsys.readouterr().err
+    assert [path.name for path in run_folder.checkpoints(tmp_path, "E-v0")] == [
+        "rl_model_1000_steps.zip",
+        "E-v0.zip",
+        "rl_model_800_steps.zip",
+    ]
+
+
+def test_a_run_without_agents_cannot_continue(tmp_path):
+    with pytest.raises(UserError, match="no agent"):
+        run_folder.newest_checkpoint(tmp_path, "E-v0")
+
+
+def test_what_a_killed_process_was_writing_is_removed(tmp_path):
+    (tmp_path / ".rlzoo-0123.tmp").write_text("")
+    (tmp_path / "E-v0.zip").write_text("")
+    run_folder.remove_unfinished_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["E-v0.zip"]
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Runs 1 and 2 of an environment, and an empty third one."""
+    for number in (1, 2, 3):
+        folder = run_folder.claim(tmp_path, "ppo", "E-v0")
+        run_folder.describe(
+            folder, RunConfig(algo="ppo", env_id="E-v0"), {"policy": "MlpPolicy", "gamma": number / 10}, ""
+        )
+    for number, names in {
+        1: ["E-v0", "best_model"],
+        2: ["E-v0", "rl_model_10_steps", "rl_model_9_steps"],
+    }.items():
+        for name in names:
+            save_agent(tmp_path / "ppo" / f"E-v0_{number}" / f"{name}.zip", 1)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({}, "E-v0_2/E-v0.zip"),  # the newest that holds an agent, not the empty third
+        ({"exp_id": 1}, "E-v0_1/E-v0.zip"),
+        ({"exp_id": 1, "load_best": True}, "E-v0_1/best_model.zip"),
+        ({"load_checkpoint": 9}, "E-v0_2/rl_model_9_steps.zip"),
+        ({"load_last_checkpoint": True}, "E-v0_2/rl_model_10_steps.zip"),
+    ],
+)
+def test_the_agent_that_was_asked_for(logs, choice, expected):
+    agent = run_folder.find_agent(PlayConfig(algo="ppo", env_id="E-v0", folder=str(logs), **choice))
+    assert agent.path == logs / "ppo" / expected
+    assert agent.hyperparams["gamma"] == (0.1 if "_1/" in expected else 0.2)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"exp_id": 7}, "no run 7.*there: 1, 2, 3"),
+        ({"load_best": True}, "--eval-freq"),
+        ({"load_checkpoint": 11}, "checkpoints: 9, 10"),
+        ({"exp_id": 1, "load_last_checkpoint": True}, "--save-freq"),
+        ({"env_id": "Other-v0"}, "train one: rlzoo train --algo ppo --env Other-v0"),
+        ({"exp_id": -1}, "no agent"),
+    ],
+)
+def test_an_agent_that_is_not_there(logs, choice, message):
+    config = {"algo": "ppo", "env_id": "E-v0", "folder": str(logs), **choice}
+    with pytest.raises(UserError, match=message):
+        run_folder.find_agent(PlayConfig(**config))

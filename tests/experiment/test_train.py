@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import shutil
+import sys
+import types
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import rlzoo
+from rlzoo import PPO, BaseCallback, VecNormalize
+from rlzoo.config.run import RunConfig
+from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.experiment import run_folder
+from rlzoo.experiment.train import reopen, resume, start, train
+
+
+def parameters(path):
+    return PPO.load(path, device="cpu").policy.state_dict()
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def rows(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+class Stop(BaseCallback):
+    """Ends the training after some steps."""
+
+    def __init__(self, after: int = 200) -> None:
+        super().__init__()
+        self.after = after
+
+    def _on_step(self) -> bool:
+        return self.num_timesteps < self.after
+
+
+@pytest.fixture(autouse=True)
+def this_module_is_importable(monkeypatch):
+    module = types.ModuleType("callbacks_of_a_user")
+    module.Stop = Stop
+    monkeypatch.setitem(sys.modules, "callbacks_of_a_user", module)
+
+
+def test_a_run_leaves_what_the_design_says(run):
+    result = train(run(eval_freq=100, save_freq=100, eval_episodes=2), command="rlzoo train ...")
+    assert result.num_timesteps == 400
+    assert result.folder.name == "CartPole-v1_1"
+    files = {
+        path.relative_to(result.folder).as_posix() for path in result.folder.rglob("*") if path.is_file()
+    }
+    assert files == {
+        *(
+            "CartPole-v1.zip",
+            "best_model.zip",
+            "evaluations.npz",
+            "progress.csv",
+            "command.txt",
+            "system.json",
+        ),
+        *("0.monitor.csv", "1.monitor.csv", "CartPole-v1/config.yml", "CartPole-v1/args.yml"),
+        *(f"rl_model_{steps}_steps.zip" for steps in (100, 200, 300, 400)),
+    }
+    assert PPO.load(result.model_path, device="cpu").num_timesteps == 400
+    assert (result.folder / "command.txt").read_text() == "rlzoo train ...\n"
+    assert json.loads((result.folder / "system.json").read_text())["versions"]["rlzoo"] == rlzoo.__version__
+    assert np.load(result.folder / "evaluations.npz")["timesteps"].tolist() == [100, 200, 300, 400]
+    assert [int(row["time/total_timesteps"]) for row in rows(result.folder / "progress.csv")][-1] == 400
+
+
+def test_its_config_makes_the_same_agent_again(run):
+    first = train(
+        run(hyperparams={"learning_rate": "lin_1e-3", "policy_kwargs": {"net_arch": [5]}}, n_timesteps=200)
+    )
+    config = run_folder.config_path(first.folder, "CartPole-v1")
+    second = train(run(conf_file=str(config)))
+    assert second.folder != first.folder
+    assert equal(parameters(first.model_path), parameters(second.model_path))
+    other = train(run(conf_file=str(config), seed=1))
+    assert not equal(parameters(first.model_path), parameters(other.model_path))
+
+
+def test_a_random_seed_is_written_down(run):
+    result = train(run(seed=-1, n_timesteps=40))
+    seed = run_folder.read_run(result.folder).seed
+    assert seed >= 0
+    again = train(run(seed=seed, n_timesteps=40))
+    assert equal(parameters(result.model_path), parameters(again.model_path))
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_a_resumed_run_continues_in_place(run, env_id):
+    stopped = train(
+        run(env_id=env_id, hyperparams={"callback": {"callbacks_of_a_user.Stop": {"after": 200}}})
+    )
+    assert stopped.num_timesteps == 200
+    monitor = stopped.folder / "0.monitor.csv"
+    before = monitor.read_text()
+    config = run_folder.config_path(stopped.folder, env_id)
+    values = read_yaml(config)
+    del values["callback"]
+    config.write_text(dump_yaml(values))
+    result = resume(stopped.folder)
+    assert result.folder == stopped.folder
+    assert result.num_timesteps == 400
+    assert monitor.read_text().startswith(before)
+    assert monitor.read_text().count("#") == 1
+    steps = [int(row["time/total_timesteps"]) for row in rows(result.folder / "progress.csv")]
+    assert steps == sorted(steps)
+    assert steps[0] < 200 < steps[-1] == 400
+
+
+def test_resuming_takes_up_clock_schedules_optimiser_and_statistics(run):
+    stopped = train(run(env_id="Pendulum-v1", n_timesteps=200))
+    session = reopen(stopped.folder, {"n_timesteps": 800})
+    with session.resources:
+        model, saved = session.model, PPO.load(stopped.model_path, device="cpu")
+        assert model.num_timesteps == 200
+        assert equal(model.policy.state_dict(), saved.policy.state_dict())
+        expected = saved.policy.optimizer.state_dict()["state"]
+        for index, entry in model.policy.optimizer.state_dict()["state"].items():
+            assert all(torch.equal(entry[key], expected[index][key]) for key in entry)
+        statistics = model.get_vec_normalize_env()
+        assert statistics.obs_rms.count > 190
+        seen = []
+
+        def look(locals_, globals_):
+            seen.append(model.clock.progress_remaining)
+
+        model.learn(600, callback=look, reset_num_timesteps=False)
+    assert seen[0] == pytest.approx(1 - 202 / 800)
+    assert seen[-1] == 0
+
+
+def test_resuming_twice_gives_the_same_agent(run, tmp_path):
+    stopped = train(run(env_id="Pendulum-v1", n_timesteps=200))
+    copy = shutil.copytree(stopped.folder, tmp_path / "copy" / stopped.folder.name)
+    one, two = resume(stopped.folder, n_timesteps=400), resume(copy, n_timesteps=400)
+    assert equal(parameters(one.model_path), parameters(two.model_path))
+
+
+def test_a_finished_run_has_nothing_left_to_do(run, capsys):
+    result = train(run(n_timesteps=40))
+    assert resume(result.folder).num_timesteps == 40
+    assert "larger -n" in capsys.readouterr().out
+
+
+def test_resume_passes_over_a_damaged_checkpoint(run, capsys):
+    result = train(run(save_freq=100))
+    result.model_path.write_bytes(result.model_path.read_bytes()[:1000])
+    (result.folder / "rl_model_400_steps.zip").write_bytes(b"")
+    session = reopen(result.folder, {})
+    session.resources.close()
+    assert session.model.num_timesteps == 300
+    assert "CartPole-v1.zip" in capsys.readouterr().err
+
+
+def test_a_new_run_from_an_agent(run):
+    first = train(run(env_id="Pendulum-v1", n_timesteps=200))
+    session = start(run(env_id="Pendulum-v1", trained_agent=str(first.model_path), seed=7))
+    with session.resources:
+        assert session.folder.name == "Pendulum-v1_2"
+        assert equal(session.model.policy.state_dict(), parameters(first.model_path))
+        assert session.model.get_vec_normalize_env().obs_rms.count > 190
+        assert session.model.seed == 7
+    one = train(run(env_id="Pendulum-v1", trained_agent=str(first.model_path), seed=7, n_timesteps=80))
+    two = train(run(env_id="Pendulum-v1", trained_agent=str(first.model_path), seed=8, n_timesteps=80))
+    assert one.num_timesteps == 80  # its clock starts at zero
+    assert not equal(parameters(one.model_path), parameters(two.model_path))
+
+
+def test_an_agent_of_another_algorithm_or_environment_is_refused(run, logs):
+    agent = train(run(n_timesteps=40)).model_path
+    with pytest.raises(CheckpointError, match="PPO"):
+        start(run(algo="a2c", hyperparams={}, conf_file=None, trained_agent=str(agent)))
+    with pytest.raises(UserError, match="space"):
+        start(run(env_id="Pendulum-v1", trained_agent=str(agent)))
+    assert sorted(path.name for path in logs.rglob("*_[0-9]")) == ["CartPole-v1_1"]
+
+
+def test_the_evaluation_environment_is_made_as_the_training_one(run):
+    values = {"env_kwargs": {"g": 5.0}, "env_wrapper": "rlzoo.TimeFeatureWrapper", "frame_stack": 2}
+    session = start(
+        run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100, eval_env_kwargs={"render_mode": None})
+    )
+    with session.resources:
+        (evaluation,) = session.callbacks
+        venv, eval_env = session.venv, evaluation.eval_env
+        assert eval_env.observation_space == venv.observation_space
+        assert venv.observation_space.shape == (8,)
+        assert set(venv.get_attr("g")) == set(eval_env.get_attr("g")) == {5.0}
+        normalize = rlzoo.unwrap_vec_normalize(eval_env)
+        assert isinstance(normalize, VecNormalize)
+        assert not normalize.training
+        assert not normalize.norm_reward
+
+
+def test_evaluation_seeds_are_apart_from_training_seeds(run):
+    session = start(run(eval_freq=100, hyperparams={"n_envs": 4}))
+    with session.resources:
+        (evaluation,) = session.callbacks
+        training, other = session.venv.reset(), evaluation.eval_env.reset()
+        assert not any(np.array_equal(row, other[0]) for row in np.array(training))
+
+
+def test_callbacks_of_the_hyperparameters_run(run):
+    result = train(run(hyperparams={"callback": ["callbacks_of_a_user.Stop"]}))
+    assert result.num_timesteps == 200
+
+
+def test_frequencies_are_in_environment_steps(run):
+    result = train(run(hyperparams={"n_envs": 4}, save_freq=80))
+    steps = sorted(int(path.name.split("_")[2]) for path in result.folder.glob("rl_model_*"))
+    assert steps == [80, 160, 240, 320, 400]
+
+
+@pytest.mark.parametrize(("threads", "policy", "expected"), [(-1, "MlpPolicy", 1), (2, "MlpPolicy", 2)])
+def test_small_networks_use_one_thread(run, threads, policy, expected):
+    before = torch.get_num_threads()
+    try:
+        start(run(num_threads=threads)).resources.close()
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_start_that_fails_leaves_no_folder(run, logs):
+    with pytest.raises(UserError, match="env_wrapper"):
+        train(run(hyperparams={"env_wrapper": "rlzoo.Nothing"}))
+    with pytest.raises(UserError, match="CartPol"):
+        train(run(env_id="CartPol-v1"))
+    with pytest.raises(UserError, match="after"):
+        train(run(hyperparams={"callback": {"callbacks_of_a_user.Stop": {"aftr": 3}}}))
+    assert not logs.exists()
+
+
+def test_the_configuration_is_not_changed(run):
+    config = run(hyperparams={"normalize": {"norm_obs": True}}, env_id="Pendulum-v1", n_timesteps=40)
+    copy = dataclasses.replace(config, hyperparams={"normalize": {"norm_obs": True}})
+    train(config)
+    assert config == copy
+
+
+def test_tensorboard_files_are_sorted_by_environment(run, tmp_path):
+    train(run(tensorboard_log=str(tmp_path / "tb"), n_timesteps=80))
+    (event_file,) = (tmp_path / "tb").rglob("events.*")
+    assert event_file.parent.relative_to(tmp_path / "tb").as_posix() == "CartPole-v1/PPO_1"
+
+
+def test_tracking_needs_the_extra_and_uses_it(run, monkeypatch, tmp_path, logs):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"rlzoo\[wandb\]"):
+        train(run(track=True))
+    assert not logs.exists()
+    calls = {}
+
+    class Tracked:
+        def finish(self):
+            calls["finished"] = True
+
+    def init(**arguments):
+        calls.update(arguments)
+        return Tracked()
+
+    module = types.ModuleType("wandb")
+    module.__spec__ = types.SimpleNamespace()
+    module.init = init
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    train(run(track=True, wandb_tags=("a",), n_timesteps=40))
+    assert calls["project"] == "rlzoo"
+    assert calls["tags"] == ["a"]
+    assert calls["config"]["hyperparams"]["n_steps"] == 20
+    assert calls["finished"]
+
+
+def test_a_user_defined_network_travels_with_its_run(run, monkeypatch):
+    class Extractor(rlzoo.FlattenExtractor):
+        pass
+
+    Extractor.__module__, Extractor.__qualname__ = "networks_of_a_user", "Extractor"
+    module = types.ModuleType("networks_of_a_user")
+    module.Extractor = Extractor
+    monkeypatch.setitem(sys.modules, "networks_of_a_user", module)
+    values = {
+        "policy_kwargs": {
+            "features_extractor_class": rlzoo.config.literals.Name("networks_of_a_user.Extractor")
+        }
+    }
+    result = train(run(hyperparams=values, n_timesteps=40))
+    with pytest.raises(CheckpointError, match="networks_of_a_user"):
+        PPO.load(result.model_path)
+    assert resume(result.folder, n_timesteps=80).num_timesteps == 80
+
+
+def test_atari_starts_with_its_wrapper_and_frames(run, logs):
+    pytest.importorskip("ale_py")
+    values = {
+        "policy": "CnnPolicy",
+        "env_wrapper": ["rlzoo.AtariWrapper"],
+        "frame_stack": 4,
+        "policy_kwargs": {},
+    }
+    session = start(run(env_id="PongNoFrameskip-v4", hyperparams=values, eval_freq=100))
+    with session.resources:
+        assert session.venv.observation_space == gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+        assert session.callbacks[0].eval_env.observation_space == session.venv.observation_space
+
+
+def test_run_config_fields_are_the_flags_of_the_command_line():
+    from rlzoo.cli.main import build, load_command
+
+    parsed = vars(build("train", load_command("train")).parse_args([]))
+    fields = {field.name for field in dataclasses.fields(RunConfig)}
+    assert set(parsed) - {"env", "resume"} == fields - {"env_id"}
