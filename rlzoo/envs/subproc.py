@@ -72,7 +72,7 @@ class SubprocVecEnv(VecEnv):
 
     def _start_workers(self, context: Any, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
         if context.get_start_method() == "forkserver":
-            context.set_forkserver_preload(["rlzoo.envs.subproc"])
+            context.set_forkserver_preload(["__main__", "rlzoo.envs.subproc"])
         threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
         for indices in self.ranges:
             mine, theirs = context.Pipe()
