@@ -90,6 +90,7 @@ def test_statistics_are_those_below_a_wrapper_and_never_taken_twice(tmp_path: Pa
     episode = first_episode(venv)
     assert episode["r"] == episode["l"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["5.monitor.csv", "6.monitor.csv"]
+    venv.close()
     monitored = make_vec_env(lambda: Monitor(gym.make("CartPole-v1")), 2)
     assert not is_vecenv_wrapped(monitored, VecMonitor)
 

@@ -65,6 +65,7 @@ def test_a_folder_gets_one_file_per_environment(tmp_path: Path) -> None:
     more = VecMonitor(NativeCartPole("CartPole-v1", 2), tmp_path, override_existing=False, start_index=3)
     more.reset()
     added = play(more, 40)
+    more.close()
     assert len(load_results(tmp_path)) == len(episodes) + len(added)
 
 
@@ -72,6 +73,7 @@ def test_a_file_name_is_one_file_for_all(tmp_path: Path) -> None:
     venv = VecMonitor(NativeCartPole("CartPole-v1", 2), tmp_path / "all")
     venv.reset()
     episodes = play(venv, 40)
+    venv.close()
     assert [path.name for path in tmp_path.iterdir()] == ["all.monitor.csv"]
     assert len(load_results(tmp_path)) == len(episodes)
 
@@ -86,6 +88,7 @@ def test_chosen_infos_are_recorded(tmp_path: Path) -> None:
     venv = VecMonitor(DummyVecEnv(make), tmp_path, info_keywords=("tag",))
     venv.reset()
     episodes = play(venv, 40)
+    venv.close()
     assert episodes[0][1]["tag"] == 7
     assert load_results(tmp_path)["tag"].tolist() == [7] * len(episodes)
     missing = VecMonitor(DummyVecEnv(make), info_keywords=("colour",))
