@@ -1,11 +1,13 @@
 """Advantage actor-critic, the synchronous form of A3C (Mnih et al. 2016, https://arxiv.org/abs/1602.01783).
 
-One gradient step per rollout on the policy gradient with an entropy bonus (section 4 of the paper) and the value loss:
+One gradient step per rollout on the policy gradient with an entropy bonus (section 4 of the paper) and
+the value loss:
 
     L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
 
-Departures from the paper: copies of the environment step together instead of asynchronous workers; the advantage is
-the generalised one (`gae_lambda` 1 gives the paper's n-step return); gradients are clipped by their norm.
+Departures from the paper: copies of the environment step together instead of asynchronous workers; the
+advantage is the generalised one (`gae_lambda` 1 gives the paper's n-step return); gradients are clipped
+by their norm.
 """
 
 from __future__ import annotations
@@ -85,7 +87,11 @@ class A2C(Algorithm):
         arguments = super().policy_arguments()
         if self.config.use_rms_prop and "optimizer_class" not in arguments:
             arguments["optimizer_class"] = torch.optim.RMSprop
-            arguments["optimizer_kwargs"] = {"alpha": 0.99, "eps": self.config.rms_prop_eps, "weight_decay": 0}
+            arguments["optimizer_kwargs"] = {
+                "alpha": 0.99,
+                "eps": self.config.rms_prop_eps,
+                "weight_decay": 0,
+            }
         return arguments
 
     def begin_rollout(self) -> None:
@@ -93,7 +99,11 @@ class A2C(Algorithm):
             self.policy.reset_noise(self.n_envs)
 
     def act(self, inputs: Inputs) -> Step:
-        if self.config.use_sde and 0 < self.config.sde_sample_freq and inputs.step % self.config.sde_sample_freq == 0:
+        if (
+            self.config.use_sde
+            and self.config.sde_sample_freq > 0
+            and inputs.step % self.config.sde_sample_freq == 0
+        ):
             self.policy.reset_noise(self.n_envs)
         actions = self.policy.act(inputs.obs)
         return Step(actions, self.to_env_action(actions))
@@ -106,13 +116,22 @@ class A2C(Algorithm):
         obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
         values, log_probs, entropy = policy.evaluate_actions(obs, actions)
         values = values.flatten()
-        # The policy has not changed since it acted, so the values that are learned are also those to compare with.
+        # The policy has not changed since it acted, so the values that are learned are also those to
+        # compare with.
         baseline = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
         following = next_values(policy, rollout, baseline, self.device)
         advantages, returns = gae(
-            rollout.rewards, baseline, following, rollout.terminated, rollout.truncated, config.gamma, config.gae_lambda
+            rollout.rewards,
+            baseline,
+            following,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
         )
-        advantages_, returns_ = (torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns))
+        advantages_, returns_ = (
+            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
+        )
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()

@@ -1,7 +1,8 @@
 """The contract of an algorithm, and the public face that every algorithm shares.
 
-An algorithm says how to act (`act`), how to learn from one batch of experience (`update`) and what must survive a
-restart (`state`). It never steps an environment and never owns the clock: its `loop` does (see `rlzoo.training`).
+An algorithm says how to act (`act`), how to learn from one batch of experience (`update`) and what must
+survive a restart (`state`). It never steps an environment and never owns the clock: its `loop` does (see
+`rlzoo.training`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Algorithm:
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     policy_family: ClassVar[str] = "actor_critic"
-    action_spaces: ClassVar[tuple[type[spaces.Space], ...]] = (
+    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
         spaces.Discrete,
         spaces.MultiDiscrete,
@@ -88,7 +89,9 @@ class Algorithm:
         parameters = [inspect.Parameter("policy", kind), inspect.Parameter("env", kind)]
         defaults = inspect.signature(cls.Config).parameters
         parameters += [inspect.Parameter(name, kind, default=defaults[name].default) for name in defaults]
-        parameters += [inspect.Parameter(name, kind, default=value) for name, value in COMMON_ARGUMENTS.items()]
+        parameters += [
+            inspect.Parameter(name, kind, default=value) for name, value in COMMON_ARGUMENTS.items()
+        ]
         cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -141,7 +144,7 @@ class Algorithm:
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """Everything that a checkpoint must hold: modules, optimisers, tensors, anything with `state_dict`."""
+        """What a checkpoint must hold: modules, optimisers, tensors, anything with `state_dict`."""
         return {"policy": self.policy, "policy.optimizer": self.policy.optimizer}
 
     def begin_rollout(self) -> None:
@@ -157,11 +160,12 @@ class Algorithm:
 
     # ------------------------------------------------------------------ construction
 
-    def _set_spaces(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         if not isinstance(action_space, self.action_spaces):
             supported = ", ".join(space.__name__ for space in self.action_spaces)
             raise UserError(
-                f"{type(self).__name__} does not support {space_name(action_space)} actions; it supports {supported}"
+                f"{type(self).__name__} does not support {space_name(action_space)} actions; "
+                f"it supports {supported}"
             )
         self.observation_space, self.action_space = observation_space, action_space
 
@@ -188,7 +192,7 @@ class Algorithm:
         self.policy.optimizer = self.flat.optimizer(
             self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
         )
-        extractor = getattr(self.policy, "features_extractor", None)
+        extractor: Any = getattr(self.policy, "features_extractor", None)
         shared = extractor is not None and getattr(self.policy, "share_features_extractor", False)
         self.shares_convolutions = shared and any(isinstance(part, nn.Conv2d) for part in extractor.modules())
 
@@ -229,7 +233,8 @@ class Algorithm:
         return learning_rate
 
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
-        """Stored actions [n_envs, ...] as the environments execute them: a Box's are clipped or unscaled to it."""
+        """Stored actions [n_envs, ...] as the environments execute them: a Box's are clipped or unscaled to
+        it."""
         array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
         return array
 
@@ -243,7 +248,8 @@ class Algorithm:
             for name, value in metrics.items():
                 names.setdefault(name, []).append(value)
         means = {
-            name: values[0] if len(values) == 1 else torch.stack(values).mean() for name, values in names.items()
+            name: values[0] if len(values) == 1 else torch.stack(values).mean()
+            for name, values in names.items()
         }
         size = torch.linalg.vector_norm(self.flat.vector.detach())
         if not math.isfinite(float(means["loss"] + size)):
@@ -254,9 +260,15 @@ class Algorithm:
         bad = [name for name, value in means.items() if "loss" in name and not math.isfinite(float(value))]
         what = f"the {bad[-1].replace('_', ' ')}" if bad else "a parameter"
         suspects = ", ".join(
-            f"{key} ({getattr(self.config, key)!r})" for key in self.divergence_suspects if hasattr(self.config, key)
+            f"{key} ({getattr(self.config, key)!r})"
+            for key in self.divergence_suspects
+            if hasattr(self.config, key)
         )
-        hint = "" if self.get_vec_normalize_env() is not None else "; unnormalised observations or rewards can do this too"
+        hint = (
+            ""
+            if self.get_vec_normalize_env() is not None
+            else "; unnormalised observations or rewards can do this too"
+        )
         raise TrainingDiverged(
             f"{what} became NaN or infinite in update {clock.n_updates} (step {clock.num_timesteps}); "
             f"most likely at fault: {suspects}{hint}"
@@ -275,7 +287,8 @@ class Algorithm:
     ) -> Self:
         """Train for `total_timesteps` environment steps, counted over all environments.
 
-        :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends the training
+        :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends
+            the training
         :param log_interval: iterations between two dumps of metrics
         :param reset_num_timesteps: False goes on counting, so that logs and schedules continue
         :raises UserError: when there is no environment
@@ -310,7 +323,8 @@ class Algorithm:
         return hooks
 
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
-        """Start new episodes; when a saved training goes on, with the generators and seeds that its file recorded."""
+        """Start new episodes; when a saved training goes on, with the generators and seeds that its file
+        recorded."""
         if resume and self._resume:
             saving.continue_randomness(self, env)
         self._resume = {}
@@ -332,12 +346,14 @@ class Algorithm:
         deterministic: bool = False,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Any]:
-        """Actions for one observation or a batch of them, and the next state of a recurrent policy (else None).
+        """Actions for one observation or a batch of them, and the next state of a recurrent policy (else
+        None).
 
         :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
         """
         starts = mask if episode_start is None else episode_start
-        return self.policy.predict(observation, state, starts, deterministic)
+        predicted: tuple[np.ndarray, Any] = self.policy.predict(observation, state, starts, deterministic)
+        return predicted
 
     def action_probability(
         self,
@@ -349,8 +365,9 @@ class Algorithm:
     ) -> Any:
         """The action distribution, or the (log-)probability of given actions.
 
-        :return: without `actions` the probabilities of the choices [batch, n] (a list of them for MultiDiscrete), or
-            (mean, standard deviation) of a Box; with `actions` their probability mass or density [batch]
+        :return: without `actions` the probabilities of the choices [batch, n] (a list of them for
+            MultiDiscrete), or (mean, standard deviation) of a Box; with `actions` their probability mass
+            or density [batch]
         """
         obs, _ = self.policy.obs_to_tensor(observation)
         with torch.no_grad():
@@ -369,7 +386,10 @@ class Algorithm:
 
     def _require_env(self) -> VecEnv:
         if self.env is None:
-            raise UserError(f"{type(self).__name__} has no environment; give it one with set_env(env) or load(path, env=env)")
+            raise UserError(
+                f"{type(self).__name__} has no environment; "
+                "give it one with set_env(env) or load(path, env=env)"
+            )
         return self.env
 
     def _require_callables(self) -> None:
@@ -483,14 +503,16 @@ class Algorithm:
         """Read an agent; nothing in the file is executed.
 
         :param env: the environment to go on training with; None is enough for `predict`
-        :param custom_objects: values for hyperparameters, or classes for dotted names, that the file only mentions
+        :param custom_objects: values for hyperparameters, or classes for dotted names, that the file only
+            mentions
         :param trusted_modules: modules from which classes named in the file may be imported
         :param overrides: hyperparameters or arguments that replace the file's
         :raises CheckpointError: the file is damaged, foreign, of another algorithm, or names an unknown class
         """
-        return saving.load(
+        model: Self = saving.load(
             cls, path, env, device, custom_objects, print_system_info, force_reset, trusted_modules, overrides
         )
+        return model
 
 
 def _depends_on_mode(module: nn.Module) -> bool:
@@ -508,5 +530,3 @@ def _hyperparameter_property(name: str) -> property:
         self._replace_config(**{name: value})
 
     return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")
-
-

@@ -1,7 +1,8 @@
 """Checks of hyperparameters against the `Config` dataclass of an algorithm.
 
 A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and a comment.
-The annotation of a field is what its values are checked against, so a wrong type is found before anything runs.
+The annotation of a field is what its values are checked against, so a wrong type is found before anything
+runs.
 """
 
 from __future__ import annotations
@@ -101,7 +102,11 @@ def check_value(name: str, value: Any, annotation: str) -> Any:
 
 
 def check_range(
-    config: Any, names: Iterable[str], low: float = float("-inf"), high: float = float("inf"), above: bool = False
+    config: Any,
+    names: Iterable[str],
+    low: float = float("-inf"),
+    high: float = float("inf"),
+    above: bool = False,
 ) -> None:
     """Ask that fields lie in [low, high] (with `above`: in (low, high]); schedules and None are let through.
 
@@ -113,5 +118,7 @@ def check_range(
             continue
         if (low < value if above else low <= value) and value <= high:
             continue
-        bounds = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high != float("inf") else "")
+        bounds = f"{'above' if above else 'at least'} {low:g}" + (
+            f" and at most {high:g}" if high != float("inf") else ""
+        )
         raise UserError(f"{name} must be {bounds}, not {value!r}")

@@ -1,12 +1,14 @@
 """Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347).
 
-Maximises the clipped surrogate of eq. 7 on several passes over each rollout, with a fitted value function and an
-entropy bonus (eq. 9):
+Maximises the clipped surrogate of eq. 7 on several passes over each rollout, with a fitted value function
+and an entropy bonus (eq. 9):
 
-    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) ] - vf_coef (V - R)^2 + ent_coef H,   r = pi(a|s) / pi_old(a|s)
+    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) ] - vf_coef (V - R)^2 + ent_coef H,   r = pi(a|s)
+    / pi_old(a|s)
 
-Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm, the value
-function may be clipped as well (off by default), and an update may stop early at a given KL divergence.
+Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm,
+the value function may be clipped as well (off by default), and an update may stop early at a given KL
+divergence.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class PPOConfig:
     gamma: float = 0.99  # discount
     gae_lambda: float = 0.95  # bias against variance of the advantages (eq. 11)
     clip_range: ScheduleLike = 0.2  # eps of eq. 7
-    clip_range_vf: ScheduleLike | None = None  # the same for the value function, in units of the return; None is off
+    clip_range_vf: ScheduleLike | None = (
+        None  # the same for the value function, in units of the return; None is off
+    )
     normalize_advantage: bool = True
     ent_coef: float = 0.0
     vf_coef: float = 0.5
@@ -50,7 +54,9 @@ class PPOConfig:
         check_range(self, ("clip_range", "clip_range_vf", "target_kl", "max_grad_norm"), low=0, above=True)
         check_range(self, ("learning_rate", "vf_coef"), low=0)
         if self.batch_size == 1 and self.normalize_advantage:
-            raise UserError("batch_size must be at least 2 when advantages are normalised (normalize_advantage)")
+            raise UserError(
+                "batch_size must be at least 2 when advantages are normalised (normalize_advantage)"
+            )
 
 
 def ppo_loss(
@@ -58,8 +64,8 @@ def ppo_loss(
 ) -> tuple[torch.Tensor, Metrics]:
     """The negated objective of eq. 9 on one minibatch.
 
-    :param batch: `obs` [batch, ...], `actions` [batch, ...], and per row `advantages, returns, values, log_probs`,
-        the last two under the policy that collected them
+    :param batch: `obs` [batch, ...], `actions` [batch, ...], and per row `advantages, returns, values,
+        log_probs`, the last two under the policy that collected them
     :return: the scalar loss, and metrics as detached tensors
     """
     values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"])
@@ -88,7 +94,9 @@ def ppo_loss(
             "policy_gradient_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy_loss": entropy_loss.detach(),
-            "approx_kl": (ratio - 1 - log_ratio).mean(),  # http://joschu.net/blog/kl-approx.html, estimator k3
+            "approx_kl": (
+                ratio - 1 - log_ratio
+            ).mean(),  # http://joschu.net/blog/kl-approx.html, estimator k3
             "clip_fraction": (ratio != clipped_ratio).float().mean(),
         }
     return loss, metrics
@@ -102,14 +110,17 @@ class PPO(Algorithm):
     loop = on_policy
     default_log_interval = 1
 
-    def setup_problem(self, n_envs: int) -> str | None:
-        rows, batch_size = self.config.n_steps * n_envs, self.config.batch_size
+    @classmethod
+    def setup_problem(cls, config: PPOConfig, n_envs: int) -> str | None:
+        rows, batch_size = config.n_steps * n_envs, config.batch_size
         if rows <= batch_size or rows % batch_size == 0:
             return None  # a smaller rollout is one minibatch
-        fitting = min((size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size))
+        fitting = min(
+            (size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size)
+        )
         return (
-            f"batch_size {batch_size} does not divide n_steps * n_envs = {self.config.n_steps} * {n_envs} = {rows}, "
-            f"so the last minibatch would be smaller; the nearest that does is {fitting}"
+            f"batch_size {batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} = "
+            f"{rows}, so the last minibatch would be smaller; the nearest that does is {fitting}"
         )
 
     def begin_rollout(self) -> None:
@@ -117,7 +128,11 @@ class PPO(Algorithm):
             self.policy.reset_noise(self.n_envs)
 
     def act(self, inputs: Inputs) -> Step:
-        if self.config.use_sde and 0 < self.config.sde_sample_freq and inputs.step % self.config.sde_sample_freq == 0:
+        if (
+            self.config.use_sde
+            and self.config.sde_sample_freq > 0
+            and inputs.step % self.config.sde_sample_freq == 0
+        ):
             self.policy.reset_noise(self.n_envs)
         if self.shares_convolutions:  # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs)
@@ -133,7 +148,13 @@ class PPO(Algorithm):
 
         obs, actions, log_probs, values, next_values = rollout_values(policy, rollout, self.device)
         advantages, returns = gae(
-            rollout.rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.gae_lambda
+            rollout.rewards,
+            values,
+            next_values,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
         )
         batch = {"obs": obs, "actions": actions, "log_probs": log_probs}
         for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
@@ -159,7 +180,9 @@ class PPO(Algorithm):
 
         metrics = self.summarise(history, clock)
         metrics.update(
-            explained_variance=explained_variance(values, returns), learning_rate=learning_rate, clip_range=clip_range
+            explained_variance=explained_variance(values, returns),
+            learning_rate=learning_rate,
+            clip_range=clip_range,
         )
         if clip_range_vf is not None:
             metrics["clip_range_vf"] = clip_range_vf

@@ -15,9 +15,9 @@ from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.core.errors import CheckpointError, UserError, unknown
 from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
+from rlzoo.core.system_info import get_system_info
 from rlzoo.envs.vec_env import VecEnv, env_state
 from rlzoo.networks.registry import policy_name
-from rlzoo.core.system_info import get_system_info
 from rlzoo.training.checkpoint import (
     Checkpoint,
     load_module,
@@ -42,7 +42,7 @@ def save(model: Any, path: Any, exclude: Any = None, include: Any = None) -> Non
 
 
 def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset()) -> Checkpoint:
-    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, callbacks."""
+    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, hooks."""
     weights: dict[str, torch.Tensor] = {}
     optimizers: dict[str, Any] = {}
     others: dict[str, Any] = {}
@@ -65,7 +65,9 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
         "others": others,
     }
     state_tree, state_tensors = pack(state, "state")
-    normalize_tree, normalize_tensors = pack(env_state(model.env) if model.env is not None else model.normalize_state)
+    normalize_tree, normalize_tensors = pack(
+        env_state(model.env) if model.env is not None else model.normalize_state
+    )
     arguments = {name: getattr(model, name) for name in ARGUMENTS if name not in left_out}
     hyperparameters = {
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
@@ -151,12 +153,18 @@ def from_config(
         policy = overrides.pop("policy", None) or custom_objects.get("policy_class")
         if policy is None:
             policy = decode_value(config["policy"], custom_objects, trusted_modules)
-        observation_space = custom_objects.get("observation_space", space_from_json(config["observation_space"]))
+        observation_space = custom_objects.get(
+            "observation_space", space_from_json(config["observation_space"])
+        )
         action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
         n_envs = int(config["n_envs"])
     except (KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"config.json of the model file is damaged: {error!r}") from None
-    replaced = {name: value for name, value in custom_objects.items() if name in known or name in field_names(cls.Config)}
+    replaced = {
+        name: value
+        for name, value in custom_objects.items()
+        if name in known or name in field_names(cls.Config)
+    }
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
         model = cls(policy, None, **arguments)
@@ -217,7 +225,9 @@ def continue_randomness(model: Any, env: VecEnv) -> None:
 def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
     """State dicts of the modules and optimisers of a model, by name."""
     parts = model.state().items()
-    return {name: part.state_dict() for name, part in parts if isinstance(part, nn.Module | torch.optim.Optimizer)}
+    return {
+        name: part.state_dict() for name, part in parts if isinstance(part, nn.Module | torch.optim.Optimizer)
+    }
 
 
 def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
@@ -229,7 +239,11 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
             part, _, key = name.partition("/")
             source.setdefault(part, {})[key] = value
         source.update(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
-    parts = {name: part for name, part in model.state().items() if isinstance(part, nn.Module | torch.optim.Optimizer)}
+    parts = {
+        name: part
+        for name, part in model.state().items()
+        if isinstance(part, nn.Module | torch.optim.Optimizer)
+    }
     if source and not any(isinstance(value, dict) for value in source.values()):
         source = _nested(source, parts)
         optional = {name for name, part in parts.items() if isinstance(part, torch.optim.Optimizer)}
@@ -239,17 +253,19 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
         if name not in parts:
             raise unknown("part of the model", name, parts)
     if exact_match and (missing := parts.keys() - source.keys() - optional):
-        raise UserError(f"parameters of {sorted(missing)[0]!r} are missing; with exact_match=False the rest is set")
+        raise UserError(
+            f"parameters of {sorted(missing)[0]!r} are missing; with exact_match=False the rest is set"
+        )
     for name, values in source.items():
-        part = parts[name]
-        if isinstance(part, torch.optim.Optimizer):
-            load_optimizer(part, values, name)
+        target = parts[name]
+        if isinstance(target, torch.optim.Optimizer):
+            load_optimizer(target, values, name)
         else:
-            _set_module(part, name, values, exact_match)
+            _set_module(target, name, values, exact_match)
 
 
 def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Sort flat parameter names (with or without the name of their module before a dot) into their modules."""
+    """Sort flat parameter names (with or without the name of their module in front) into modules."""
     modules = {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
     nested: dict[str, dict[str, Any]] = {}
     known = {name: part.state_dict().keys() for name, part in modules.items()}
@@ -270,10 +286,14 @@ def _set_module(module: nn.Module, name: str, values: dict[str, Any], exact_matc
         if key not in current:
             raise unknown(f"parameter of {name}", key, current)
     if exact_match and (missing := current.keys() - values.keys()):
-        raise UserError(f"parameter {sorted(missing)[0]!r} of {name} is missing; with exact_match=False the rest is set")
+        raise UserError(
+            f"parameter {sorted(missing)[0]!r} of {name} is missing; with exact_match=False the rest is set"
+        )
     for key, value in values.items():
         tensor = torch.as_tensor(np.asarray(value) if not isinstance(value, torch.Tensor) else value)
         if tensor.shape != current[key].shape:
-            raise UserError(f"parameter {key!r} of {name} is {tuple(current[key].shape)}, not {tuple(tensor.shape)}")
+            raise UserError(
+                f"parameter {key!r} of {name} is {tuple(current[key].shape)}, not {tuple(tensor.shape)}"
+            )
         with torch.no_grad():
             current[key].copy_(tensor)

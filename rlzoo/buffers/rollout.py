@@ -31,19 +31,25 @@ def _stored_dtype(dtype: Any) -> Any:
 class RolloutBuffer:
     """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
 
-    A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with the column.
-    The columns given by `Step.extra` are allocated when they first appear.
+    A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
+    the column. The columns given by `Step.extra` are allocated when they first appear.
     """
 
-    def __init__(self, n_steps: int, n_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+    def __init__(
+        self, n_steps: int, n_envs: int, observation_space: spaces.Space, action_space: spaces.Space
+    ) -> None:
         self.n_steps, self.n_envs = n_steps, n_envs
         if isinstance(observation_space, spaces.Dict):
-            self.observations: Obs = {key: self._obs_column(space) for key, space in observation_space.spaces.items()}
+            self.observations: Obs = {
+                key: self._obs_column(space) for key, space in observation_space.spaces.items()
+            }
         else:
             self.observations = self._obs_column(observation_space)
         shared = map_obs(torch.from_numpy, self.observations)
         self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
-        self._obs_writers = [map_obs(lambda column, t=t: column[t], self.observations) for t in range(n_steps + 1)]
+        self._obs_writers = [
+            map_obs(lambda column, t=t: column[t], self.observations) for t in range(n_steps + 1)
+        ]
         action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
         self.actions = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
         self.rewards = np.zeros((n_steps, n_envs), np.float32)
@@ -80,24 +86,34 @@ class RolloutBuffer:
         self._write_obs(t + 1, result.obs)
         for name, value in step.extra.items():
             if name not in self.extra:
-                self.extra[name] = torch.zeros((self.n_steps, *value.shape), dtype=value.dtype, device=value.device)
+                self.extra[name] = torch.zeros(
+                    (self.n_steps, *value.shape), dtype=value.dtype, device=value.device
+                )
             self.extra[name][t] = value
         if len(result.ended):
             for row, env in enumerate(result.ended):
                 if result.truncated[env] and not result.terminated[env]:
-                    self._finals.append((t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs)))
+                    self._finals.append(
+                        (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
+                    )
 
     def finals(self) -> tuple[Obs, tuple[np.ndarray, np.ndarray]] | None:
-        """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None without any."""
+        """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
+        without any."""
         if not self._finals:
             return None
         steps, envs, rows = zip(*self._finals, strict=True)
-        stacked = map_obs(lambda *parts: np.stack(parts).astype(_stored_dtype(parts[0].dtype), copy=False), *rows)
+        stacked = map_obs(
+            lambda *parts: np.stack(parts).astype(_stored_dtype(parts[0].dtype), copy=False), *rows
+        )
         return stacked, (np.array(steps), np.array(envs))
 
     def flat_obs(self, device: torch.device) -> Obs:
         """Observations that were acted on, [n_steps * n_envs, ...]."""
-        return map_obs(lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device), self.observations)
+        return map_obs(
+            lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device),
+            self.observations,
+        )
 
     def flat_actions(self, device: torch.device) -> torch.Tensor:
         """Actions that were taken, [n_steps * n_envs, ...]."""
@@ -113,7 +129,9 @@ class RolloutBuffer:
         :param steps_before: steps that each environment had taken before this rollout
         """
         columns = {"reward": self.rewards}
-        named = self.observations if isinstance(self.observations, dict) else {"observation": self.observations}
+        named = (
+            self.observations if isinstance(self.observations, dict) else {"observation": self.observations}
+        )
         columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
         for name, column in columns.items():
             with np.errstate(invalid="ignore"):  # inf - inf
@@ -125,7 +143,9 @@ class RolloutBuffer:
                 # row t + 1 of the observations came out of step t, as did row t of the rewards
                 step = steps_before + t + (name == "reward")
                 value = column.reshape(len(column), self.n_envs, -1)[t, env, entry]
-                raise EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
+                raise EnvironmentFailed(
+                    f"environment {env} returned {value} in its {name} at step {step}", env, step
+                )
 
 
 def minibatches(
@@ -133,7 +153,8 @@ def minibatches(
 ) -> Iterator[dict[str, Obs]]:
     """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
 
-    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its terms.
+    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its
+    terms.
     """
     if batch_size >= n_rows:
         yield columns
@@ -141,4 +162,6 @@ def minibatches(
     order = torch.randperm(n_rows, device=device)
     for start in range(0, n_rows, batch_size):
         rows = order[start : start + batch_size]
-        yield {name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()}
+        yield {
+            name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()
+        }

@@ -17,7 +17,8 @@ def get_device(device: torch.device | str = "auto") -> torch.device:
     try:
         resolved = torch.device(device)
     except RuntimeError:
-        raise UserError(f"unknown device {str(device)!r}; use 'auto', 'cpu', 'cuda' or 'cuda:<index>'") from None
+        known = "'auto', 'cpu', 'cuda' or 'cuda:<index>'"
+        raise UserError(f"unknown device {str(device)!r}; use {known}") from None
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device {str(device)!r} is not available on this machine; use 'auto' or 'cpu'")
     return resolved

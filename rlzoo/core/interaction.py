@@ -48,7 +48,8 @@ class Step:
 
     :param action: tensor [n_envs, ...], as it is stored and learned from
     :param env_action: array [n_envs, ...], as the environments execute it (clipped or unscaled to a Box)
-    :param extra: further columns for the rollout (values, log-probabilities, LSTM states), tensors [n_envs, ...]
+    :param extra: further columns for the rollout (values, log-probabilities, LSTM states), tensors
+        [n_envs, ...]
     """
 
     action: Any

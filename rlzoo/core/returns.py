@@ -14,7 +14,10 @@ Bools = NDArray[np.bool_]
 
 
 def following_values(
-    values: Floats, last_values: Floats, final_values: Floats | None = None, final_index: tuple[NDArray, NDArray] | None = None
+    values: Floats,
+    last_values: Floats,
+    final_values: Floats | None = None,
+    final_index: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
 ) -> Floats:
     """The value of the state that each step led to.
 
@@ -41,8 +44,9 @@ def gae(
 ) -> tuple[Floats, Floats]:
     """Generalised advantage estimation (Schulman et al. 2016, eq. 16), all arrays [n_steps, n_envs].
 
-    With `delta_t = r_t + gamma V(s_{t+1}) - V(s_t)` the advantage is `sum_l (gamma lambda)^l delta_{t+l}` up to the
-    end of the episode. `V(s_{t+1})` counts as zero after termination, and as given in `next_values` after truncation.
+    With `delta_t = r_t + gamma V(s_{t+1}) - V(s_t)` the advantage is `sum_l (gamma lambda)^l delta_{t+l}`
+    up to the end of the episode. `V(s_{t+1})` counts as zero after termination, and as given in
+    `next_values` after truncation.
 
     :return: advantages, and the lambda-returns `advantages + values` that the value function is fitted to
     """
@@ -56,7 +60,8 @@ def gae(
 
 
 def explained_variance(predictions: Floats, targets: Floats) -> float:
-    """`1 - Var[targets - predictions] / Var[targets]`: 1 is perfect, 0 no better than a constant; NaN for constant targets."""
+    """`1 - Var[targets - predictions] / Var[targets]`: 1 is perfect, 0 no better than a constant; NaN for
+    constant targets."""
     variance = _variance(targets)
     return float("nan") if variance <= 0 else 1 - _variance(targets - predictions) / variance
 

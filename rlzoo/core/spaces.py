@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from gymnasium import spaces
 
 
-def is_image_space(space: spaces.Space, check_channels: bool = False, normalized_image: bool = False) -> bool:
+def is_image_space(
+    space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False
+) -> bool:
     """Whether observations are images: a Box of three axes, uint8 with bounds [0, 255].
 
     :param check_channels: also ask for 1, 3 or 4 channels on the first or the last axis
@@ -14,7 +18,9 @@ def is_image_space(space: spaces.Space, check_channels: bool = False, normalized
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return False
-    if not normalized_image and (space.dtype != np.uint8 or (space.low != 0).any() or (space.high != 255).any()):
+    if not normalized_image and (
+        space.dtype != np.uint8 or (space.low != 0).any() or (space.high != 255).any()
+    ):
         return False
     if not check_channels:
         return True
@@ -30,7 +36,7 @@ def is_channels_first(space: spaces.Box) -> bool:
     return int(np.argmin(space.shape)) == 0 and space.shape[0] < space.shape[-1]
 
 
-def action_size(space: spaces.Space) -> int:
+def action_size(space: spaces.Space[Any]) -> int:
     """Numbers in one stored action: the flattened size of a Box, one per choice of the discrete spaces."""
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
@@ -43,6 +49,6 @@ def action_size(space: spaces.Space) -> int:
     raise NotImplementedError(f"{type(space).__name__} is not an action space of any algorithm")
 
 
-def space_name(space: spaces.Space) -> str:
+def space_name(space: spaces.Space[Any]) -> str:
     """The class name of a space, for messages."""
     return type(space).__name__

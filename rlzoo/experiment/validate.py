@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from rlzoo.algorithms.hyperparameters import build_config
@@ -72,7 +71,7 @@ def check_entry(algo: str, values: Mapping[str, Any]) -> None:
             policy_keywords(policy_class, blueprint.policy_kwargs)
         except UserError as error:
             raise UserError(f"policy_kwargs: {error}") from None
-    problem = algorithm.setup_problem(SimpleNamespace(config=config), blueprint.n_envs)
+    problem = algorithm.setup_problem(config, blueprint.n_envs)
     if problem:
         raise UserError(problem)
 

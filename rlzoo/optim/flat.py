@@ -1,7 +1,8 @@
 """All parameters of a module in one vector, and all gradients in another.
 
-A small network spends more time on the bookkeeping of a dozen small tensors than on arithmetic. When the parameters are
-views into one vector, an optimiser step, a gradient norm or a target average is one operation on it.
+A small network spends more time on the bookkeeping of a dozen small tensors than on arithmetic. When the
+parameters are views into one vector, an optimiser step, a gradient norm or a target average is one
+operation on it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ ELEMENTWISE = (
 class FlatParameters:
     """Lays the trainable parameters of a module out in one vector; the module goes on working unchanged.
 
-    :param parameters: of one dtype and device; moving the module to another device afterwards undoes the layout
+    :param parameters: of one dtype and device; moving the module to another device afterwards undoes the
+        layout
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-        self.vector = nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters]))
+        self.vector = nn.Parameter(
+            torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
+        )
         self.vector.grad = torch.zeros_like(self.vector)
         sizes = [parameter.numel() for parameter in self.parameters]
         values, gradients = self.vector.detach().split(sizes), self.vector.grad.split(sizes)
@@ -49,7 +53,9 @@ class FlatParameters:
         if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
             kwargs.setdefault("fused", True)
         flat = issubclass(optimizer_class, ELEMENTWISE)
-        made: torch.optim.Optimizer = optimizer_class([self.vector] if flat else self.parameters, lr=lr, **kwargs)
+        made: torch.optim.Optimizer = optimizer_class(
+            [self.vector] if flat else self.parameters, lr=lr, **kwargs
+        )
         return made
 
     def zero_grad(self) -> None:
@@ -58,7 +64,9 @@ class FlatParameters:
         :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
         """
         if self.parameters[0].data_ptr() != self.vector.data_ptr():
-            raise RuntimeError("the parameters no longer share one vector; move a module before its optimiser is made")
+            raise RuntimeError(
+                "the parameters no longer share one vector; move a module before its optimiser is made"
+            )
         assert self.vector.grad is not None
         self.vector.grad.zero_()
 

@@ -1,7 +1,7 @@
 """The on-policy loop: collect a rollout with the present policy, learn from it, forget it.
 
-It drives every algorithm that learns from the experience it has just made. The loop steps the environments and owns
-the clock; the algorithm acts, and learns from the whole rollout at once.
+It drives every algorithm that learns from the experience it has just made. The loop steps the
+environments and owns the clock; the algorithm acts, and learns from the whole rollout at once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     rollout = RolloutBuffer(algorithm.config.n_steps, env.num_envs, env.observation_space, env.action_space)
     algorithm.rollout_buffer = rollout
     locals_ = LoopLocals(algorithm, rollout)
-    callback.on_training_start(locals_, globals())
-    while clock.num_timesteps < clock.total_timesteps:
-        if not collect(algorithm, env, rollout, callback, locals_):
-            break
-        rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
-        metrics = algorithm.update(rollout, clock)
-        clock.iteration += 1
-        if clock.iteration % log_interval == 0:
-            log_iteration(algorithm, metrics)
-    callback.on_training_end()
+    try:
+        callback.on_training_start(locals_, globals())
+        while clock.num_timesteps < clock.total_timesteps:
+            if not collect(algorithm, env, rollout, callback, locals_):
+                break
+            rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
+            metrics = algorithm.update(rollout, clock)
+            clock.iteration += 1
+            if clock.iteration % log_interval == 0:
+                log_iteration(algorithm, metrics)
+    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+        callback.on_training_end()
 
 
 def collect(
@@ -68,7 +70,7 @@ def collect(
                 algorithm.end_episodes(result.ended)
                 record_episodes(algorithm, result.infos)
             algorithm._last_obs, algorithm._last_episode_starts = result.obs, episode_start
-            locals_.step, locals_.result = step, result
+            locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():
                 return False
     algorithm._last_obs = rollout.last_obs()
@@ -90,8 +92,8 @@ def rollout_values(
 ) -> tuple[Any, torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
     """Values and log-probabilities of a rollout under the policy that collected it, in one batched pass.
 
-    :return: `obs`, `actions` [n_steps * n_envs, ...] and `log_probs` [n_steps * n_envs] as tensors on the device;
-        `values` and `next_values` as arrays [n_steps, n_envs]
+    :return: `obs`, `actions` [n_steps * n_envs, ...] and `log_probs` [n_steps * n_envs] as tensors on the
+        device; `values` and `next_values` as arrays [n_steps, n_envs]
     """
     obs, actions = rollout.flat_obs(device), rollout.flat_actions(device)
     if "values" in rollout.extra:
@@ -104,7 +106,8 @@ def rollout_values(
 
 
 def next_values(policy: Any, rollout: RolloutBuffer, values: np.ndarray, device: torch.device) -> np.ndarray:
-    """The value of what each step led to, [n_steps, n_envs]: of the final observation where an episode was truncated."""
+    """The value of what each step led to, [n_steps, n_envs]: of the final observation where an episode was
+    truncated."""
 
     def evaluate(obs: Any) -> np.ndarray:
         tensors = map_obs(lambda array: torch.from_numpy(array).to(device), obs)
@@ -125,8 +128,12 @@ def log_iteration(algorithm: Any, metrics: dict[str, Any]) -> None:
     logger, clock = algorithm.logger, algorithm.clock
     elapsed = max(time.time() - algorithm.start_time, 1e-9)
     if algorithm.ep_info_buffer:
-        logger.record("rollout/ep_rew_mean", float(np.mean([episode["r"] for episode in algorithm.ep_info_buffer])))
-        logger.record("rollout/ep_len_mean", float(np.mean([episode["l"] for episode in algorithm.ep_info_buffer])))
+        logger.record(
+            "rollout/ep_rew_mean", float(np.mean([episode["r"] for episode in algorithm.ep_info_buffer]))
+        )
+        logger.record(
+            "rollout/ep_len_mean", float(np.mean([episode["l"] for episode in algorithm.ep_info_buffer]))
+        )
     if algorithm.ep_success_buffer:
         logger.record("rollout/success_rate", float(np.mean(algorithm.ep_success_buffer)))
     logger.record("time/fps", int((clock.num_timesteps - algorithm._start_timesteps) / elapsed))
@@ -144,6 +151,7 @@ class LoopLocals(Mapping[str, Any]):
 
     def __init__(self, algorithm: Any, rollout: RolloutBuffer) -> None:
         self.algorithm, self.rollout = algorithm, rollout
+        self.obs: Any = None  # what was acted on
         self.step: Any = None
         self.result: Any = None
         self._readers: dict[str, Callable[[], Any]] = {
@@ -165,9 +173,8 @@ class LoopLocals(Mapping[str, Any]):
     def _values(self) -> torch.Tensor:
         if "values" in self.step.extra:
             return self.step.extra["values"]  # type: ignore[no-any-return]
-        obs, _ = self.algorithm.policy.obs_to_tensor(self.result.obs)
         with torch.no_grad():
-            return self.algorithm.policy.predict_values(obs)  # type: ignore[no-any-return]
+            return self.algorithm.policy.predict_values(self.obs).flatten()  # type: ignore[no-any-return]
 
     def _present(self) -> dict[str, Callable[[], Any]]:
         return self._readers if self.result is None else {**self._readers, **self._step_readers}

@@ -24,7 +24,13 @@ OBSERVATIONS = {
     "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
     "MultiBinary": spaces.MultiBinary(4),
     "Image": spaces.Box(0, 255, (36, 36, 1), np.uint8),
-    "Dict": spaces.Dict({"v": spaces.Box(-1, 1, (2,)), "i": spaces.Box(0, 255, (1, 36, 36), np.uint8), "d": spaces.Discrete(3)}),
+    "Dict": spaces.Dict(
+        {
+            "v": spaces.Box(-1, 1, (2,)),
+            "i": spaces.Box(0, 255, (1, 36, 36), np.uint8),
+            "d": spaces.Discrete(3),
+        }
+    ),
 }
 ACTIONS = {
     "Box": spaces.Box(np.array([-1, 0], np.float32), np.array([2, 3], np.float32)),
@@ -50,7 +56,10 @@ class RandomEnv(gym.Env):
         return self._obs(), {}
 
     def _obs(self):
-        if isinstance(self.observation_space, spaces.Box) and not np.isfinite(self.observation_space.low).all():
+        if (
+            isinstance(self.observation_space, spaces.Box)
+            and not np.isfinite(self.observation_space.low).all()
+        ):
             return self.np_random.normal(size=self.observation_space.shape)
         return self.observation_space.sample()
 
@@ -89,7 +98,9 @@ def test_builds_and_learns_on_every_observation_space(algo, observation):
     assert model.num_timesteps >= 40 and model.n_updates > 0
 
 
-@pytest.mark.parametrize(("algo", "action"), [(algo, action) for algo in ALGORITHMS for action in supported(algo)])
+@pytest.mark.parametrize(
+    ("algo", "action"), [(algo, action) for algo in ALGORITHMS for action in supported(algo)]
+)
 def test_builds_and_learns_on_every_action_space(algo, action):
     model = make(algo, action=action)
     model.learn(40)  # RandomEnv checks each action that is executed
@@ -135,7 +146,7 @@ def test_unsupported_spaces_are_refused_in_one_line(algo):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_wrong_keywords_name_the_nearest_right_one(algo):
-    with pytest.raises(UnknownArgument, match="learning_rat'.*did you mean 'learning_rate'"):
+    with pytest.raises(UnknownArgument, match=r"learning_rat'.*did you mean 'learning_rate'"):
         make(algo, learning_rat=1e-3)
     with pytest.raises(TypeError, match="did you mean 'verbose'"):
         make(algo, verbos=1)
@@ -144,7 +155,14 @@ def test_wrong_keywords_name_the_nearest_right_one(algo):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("gamma", 1.5), ("gamma", "high"), ("n_steps", 0), ("n_steps", 2.5), ("learning_rate", "linear"), ("use_sde", 1)],
+    [
+        ("gamma", 1.5),
+        ("gamma", "high"),
+        ("n_steps", 0),
+        ("n_steps", 2.5),
+        ("learning_rate", "linear"),
+        ("use_sde", 1),
+    ],
 )
 def test_wrong_values_are_refused(algo, name, value):
     with pytest.raises(UserError, match=name if name != "learning_rate" else "linear|learning_rate"):

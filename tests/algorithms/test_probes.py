@@ -123,7 +123,9 @@ def test_the_value_depends_on_the_observation(algo):
 @pytest.mark.parametrize("algo", ON_POLICY)
 def test_a_later_reward_is_discounted(algo):
     model = train(algo, TwoSteps, 16_000, gamma=0.5)
-    assert value(model, 0.0) == pytest.approx(0.5, abs=0.08) and value(model, 1.0) == pytest.approx(1, abs=0.08)
+    assert value(model, 0.0) == pytest.approx(0.5, abs=0.08) and value(model, 1.0) == pytest.approx(
+        1, abs=0.08
+    )
 
 
 @pytest.mark.parametrize("algo", ON_POLICY)

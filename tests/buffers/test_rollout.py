@@ -78,7 +78,9 @@ def test_a_non_finite_observation_is_named_by_environment_and_step(bad):
     buffer = filled()
     buffer.check_finite(100)
     buffer.observations[2, 1, 0] = bad
-    with pytest.raises(EnvironmentFailed, match=r"environment 1 returned (nan|inf) in its observation at step 102") as error:
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 1 returned (nan|inf) in its observation at step 102"
+    ) as error:
         buffer.check_finite(100)
     assert (error.value.env_index, error.value.step) == (1, 102)
 
@@ -104,7 +106,7 @@ def test_minibatches_partition_the_rows():
         assert (batch["obs"]["x"] == 2 * batch["a"]).all()
         seen.append(batch["a"].tolist())
     assert [len(part) for part in seen] == [4, 4, 2]
-    assert sorted(sum(seen, [])) == list(range(10))
+    assert sorted(row for part in seen for row in part) == list(range(10))
 
 
 def test_minibatches_are_shuffled_by_the_torch_seed():
