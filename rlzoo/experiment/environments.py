@@ -118,7 +118,7 @@ def _base(
             raise
         raise UserError(f"cannot make {env_id}: {error}") from error
     # Whoever saves an agent asks for it; worker processes need not be there to answer.
-    venv.spec = gym.spec(env_id)
+    venv.spec = gym.spec(env_id)  # type: ignore[attr-defined]
     return venv
 
 

@@ -34,6 +34,7 @@ from rlzoo.networks.fused import (
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.optim.eager import eager
 
 
 class ActorCriticPolicy(BasePolicy):
@@ -125,8 +126,8 @@ class ActorCriticPolicy(BasePolicy):
         self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, 1)
         if self.ortho_init:
             self._init_orthogonally()
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
-        # type: ignore[call-arg]
+        make: Any = eager(self.optimizer_class)
+        self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def _build_features_extractors(self) -> None:
         """One extractor, or two; both names of each work, but a module is registered under one name only."""

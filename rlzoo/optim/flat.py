@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlzoo.optim.eager import eager
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 
 ELEMENTWISE = (
@@ -53,7 +54,7 @@ class FlatParameters:
         if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
             kwargs.setdefault("fused", True)
         flat = issubclass(optimizer_class, ELEMENTWISE)
-        made: torch.optim.Optimizer = optimizer_class(
+        made: torch.optim.Optimizer = eager(optimizer_class)(
             [self.vector] if flat else self.parameters, lr=lr, **kwargs
         )
         return made
