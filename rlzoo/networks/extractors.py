@@ -82,6 +82,10 @@ class NatureCNN(BaseFeaturesExtractor):
         self.linear = nn.Sequential(nn.Linear(n_flat, features_dim), nn.ReLU())
 
     def forward(self, observations: Tensor) -> Tensor:
+        if (
+            observations.device.type == "cpu"
+        ):  # convolutions there are 1.6 to 2 times as fast with channels innermost
+            observations = observations.contiguous(memory_format=torch.channels_last)
         return cast(Tensor, self.linear(self.cnn(observations)))
 
 

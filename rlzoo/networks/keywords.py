@@ -53,7 +53,8 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
                     raise UserError(
                         f"the policy keywords {name!r} (old) and {new_name!r} say the same: give one"
                     )
-                warnings.warn(f"policy keyword {name!r} is now {new_name!r}: {new_value!r}", stacklevel=3)
+                shown = getattr(new_value, "__name__", new_value)
+                warnings.warn(f"policy keyword {name!r} is now {new_name!r}: {shown}", stacklevel=3)
                 keywords[new_name] = new_value
         else:
             raise unknown("policy keyword", name, accepted)
