@@ -150,8 +150,9 @@ class SquashedDiagGaussian(DiagGaussian):
             gaussian_actions = inverse_tanh(actions, self.epsilon)
         return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
 
-    def log_prob_from_params(self, *params: Tensor, **named_params: Tensor) -> tuple[Tensor, Tensor]:
-        actions = self.actions_from_params(*params, **named_params)
+    def log_prob_from_params(self, *params: Any, **named_params: Any) -> tuple[Tensor, Tensor]:
+        self.proba_distribution(*params, **named_params)
+        actions = self.sample()
         return actions, self.log_prob(actions, self._pre_tanh)
 
     def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, None]:

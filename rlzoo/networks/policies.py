@@ -310,17 +310,10 @@ class ActorCriticCnnPolicy(ActorCriticPolicy):
         action_space: spaces.Space,
         lr_schedule: Callable[[float], float],
         *args: Any,
-        features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            *args,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        kwargs.setdefault("features_extractor_class", NatureCNN)
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
 
 class MultiInputActorCriticPolicy(ActorCriticPolicy):
@@ -332,17 +325,10 @@ class MultiInputActorCriticPolicy(ActorCriticPolicy):
         action_space: spaces.Space,
         lr_schedule: Callable[[float], float],
         *args: Any,
-        features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor,  # type: ignore[assignment]
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            *args,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        kwargs.setdefault("features_extractor_class", CombinedExtractor)
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
 
 class FeedForwardPolicy(ActorCriticPolicy):

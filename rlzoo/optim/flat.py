@@ -45,9 +45,11 @@ class FlatParameters:
         self.vector.grad = torch.zeros_like(self.vector)
         sizes = [parameter.numel() for parameter in self.parameters]
         values, gradients = self.vector.detach().split(sizes), self.vector.grad.split(sizes)
+        self.gradients: list[Tensor] = []
         for parameter, value, gradient in zip(self.parameters, values, gradients, strict=True):
             parameter.data = value.view(parameter.shape)
             parameter.grad = gradient.view(parameter.shape)
+            self.gradients.append(parameter.grad)
 
     def optimizer(self, optimizer_class: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
         """An optimiser of the vector; of the single parameters where it looks at their shapes."""
@@ -60,7 +62,7 @@ class FlatParameters:
         return made
 
     def zero_grad(self) -> None:
-        """Set every gradient to zero, in place.
+        """Set every gradient to zero, in place, and tie on again those that another optimiser set to None.
 
         :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
         """
@@ -68,6 +70,9 @@ class FlatParameters:
             raise RuntimeError(
                 "the parameters no longer share one vector; move a module before its optimiser is made"
             )
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
         assert self.vector.grad is not None
         self.vector.grad.zero_()
 
