@@ -124,7 +124,7 @@ def test_arrays_come_back_in_memory_of_their_own() -> None:
     "value",
     [object(), {1, 2}, b"bytes", np.array(["a"]), np.array([object()]), np.array([1j]), 1j, len, Path("x"),
      torch.zeros(1, dtype=torch.complex64), np.datetime64("2020-01-01"), np.longdouble(1)],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_cannot_be_saved_is_named_by_its_path(value: Any) -> None:
     with pytest.raises(UserError, match=r"callbacks/0 cannot be saved"):
@@ -305,7 +305,9 @@ def test_callables_inside_a_hyperparameter_are_not_called() -> None:
     assert tree["policy_kwargs"]["activation_fn"]["value"] is None
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", np.array(["a"]), torch.zeros(2)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, b"x", np.array(["a"]), torch.zeros(2)], ids=lambda value: type(value).__name__
+)
 def test_a_hyperparameter_that_cannot_be_written_is_an_error(value: Any) -> None:
     with pytest.raises(UserError, match="cannot be"):
         encode_value({"a": value})
