@@ -158,7 +158,7 @@ def test_file_objects(tmp_path: Path) -> None:
         assert equal(CHECKPOINT, read_checkpoint(file))
 
 
-@pytest.mark.parametrize("wrong", [3, None, object()], ids=str)
+@pytest.mark.parametrize("wrong", [3, None, object()], ids=["number", "none", "object"])
 def test_what_is_no_file_is_named(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError):
         write_checkpoint(wrong, CHECKPOINT)
