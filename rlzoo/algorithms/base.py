@@ -31,6 +31,7 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
@@ -198,7 +199,7 @@ class Algorithm:
 
     def policy_arguments(self) -> dict[str, Any]:
         """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
-        arguments = dict(self.policy_kwargs)
+        arguments = policy_keywords(self.policy_class, self.policy_kwargs)
         if "use_sde" in field_names(self.Config):
             arguments["use_sde"] = self.config.use_sde
         return arguments
