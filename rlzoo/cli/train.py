@@ -37,14 +37,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--algo",
         type=OneOf("algorithm", catalog.names()),
-        default="ppo",
         metavar="ALGO",
         help="algorithm (default: ppo; `rlzoo list algos`)",
     )
     what.add_argument(
         "--env",
         nargs="+",
-        default=["CartPole-v1"],
         metavar="ENV",
         help="environment id; several train one after the other (default: CartPole-v1)",
     )
@@ -193,7 +191,8 @@ def run(args: argparse.Namespace) -> int:
     }
     for key in ("gym_packages", "wandb_tags"):
         values[key] = tuple(values[key])
-    env_ids = values.pop("env")
+    env_ids = values.pop("env") or ["CartPole-v1"]
+    values["algo"] = args.algo or "ppo"
     del values["resume"]
     runs = [RunConfig(env_id=env_id, **values) for env_id in env_ids]
 

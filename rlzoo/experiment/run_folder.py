@@ -19,6 +19,7 @@ from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, UserError, unknown
 from rlzoo.core.system_info import git_commit, versions
 from rlzoo.training.checkpoint import read_checkpoint
@@ -75,12 +76,19 @@ def normalize_path(folder: Path, env_id: str) -> Path:
 
 def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command: str) -> None:
     """Write what the run is: its command, its arguments, its hyperparameters and the machine."""
-    config = config_path(folder, run.env_id)
-    config.parent.mkdir()
-    config.write_text(dump_yaml(plain(hyperparams)))
-    (config.parent / "args.yml").write_text(dump_yaml(plain(dataclasses.asdict(run))))
+    config_path(folder, run.env_id).parent.mkdir()
+    write_configuration(folder, run, hyperparams)
     (folder / "command.txt").write_text(command + "\n")
     (folder / "system.json").write_text(json.dumps(system_info(), indent=2) + "\n")
+
+
+def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:
+    """Write the arguments and the hyperparameters of a run, each file whole or not at all."""
+    config = config_path(folder, run.env_id)
+    contents = {config: hyperparams, config.with_name("args.yml"): dataclasses.asdict(run)}
+    for path, values in contents.items():
+        with atomic_write(path) as file:
+            file.write(dump_yaml(plain(values)).encode())
 
 
 def read_run(folder: Path) -> RunConfig:

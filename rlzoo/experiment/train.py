@@ -126,7 +126,10 @@ def reopen(folder: Path, changes: dict[str, Any]) -> Session:
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
     blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams={}))
-    return _build(run, blueprint, folder, run_folder.newest_checkpoint(folder, run.env_id), resumed=True)
+    session = _build(run, blueprint, folder, run_folder.newest_checkpoint(folder, run.env_id), resumed=True)
+    if "n_timesteps" in changes:  # the new goal holds for the next `--resume` too
+        run_folder.write_configuration(folder, run, blueprint.values)
+    return session
 
 
 def learn(session: Session, stop: StopSignals) -> TrainResult:

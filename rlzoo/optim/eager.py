@@ -49,6 +49,6 @@ def _reduce(self: Optimizer) -> Any:
     return _empty, (type(self).__mro__[1],), self.__getstate__()
 
 
-def _empty(optimizer_class: type[Optimizer]) -> Optimizer:
+def _empty(optimizer_class: Any) -> Any:
     subclass = eager(optimizer_class)
     return subclass.__new__(subclass)

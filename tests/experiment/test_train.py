@@ -149,6 +149,12 @@ def test_resuming_twice_gives_the_same_agent(run, tmp_path):
     assert equal(parameters(one.model_path), parameters(two.model_path))
 
 
+def test_a_new_goal_is_kept(run):
+    result = train(run(n_timesteps=40))
+    reopen(result.folder, {"n_timesteps": 120}).resources.close()
+    assert resume(result.folder).num_timesteps == 120
+
+
 def test_a_finished_run_has_nothing_left_to_do(run, capsys):
     result = train(run(n_timesteps=40))
     assert resume(result.folder).num_timesteps == 40
