@@ -146,7 +146,10 @@ def _check_policy(blueprint: Blueprint) -> None:
     policy_class = get_policy_class(algorithm.policy_family, blueprint.policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        policy_keywords(policy_class, blueprint.policy_kwargs)
+        try:
+            policy_keywords(policy_class, blueprint.policy_kwargs)
+        except UserError as error:
+            raise UserError(f"policy_kwargs: {error}") from None
 
 
 def _search_working_directory() -> None:

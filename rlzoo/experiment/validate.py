@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlzoo.algorithms.hyperparameters import build_config
 from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
 from rlzoo.config.hyperparams import load_file
@@ -18,8 +16,6 @@ from rlzoo.config.literals import WRAPPER_KEYS
 from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.networks.keywords import policy_keywords
-from rlzoo.networks.registry import get_policy_class
 
 OPTIONAL_PACKAGES = ("gymnasium_robotics", "highway_env", "minigrid", "panda_gym")
 
@@ -47,33 +43,13 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     for entry, values in file.entries.items():
         checkable = _without_missing_packages(values, missing)
         try:
-            check_entry(algo, checkable)
+            check_hyperparams(algo, checkable)
         except UserError as error:
             report.problems.append(f"{path}{_place(entry, values, str(error), lines)}: {error}")
     report.notes = [
         f"{path}: wrappers of {package} are not checked, it is not installed" for package in sorted(missing)
     ]
     return report
-
-
-def check_entry(algo: str, values: Mapping[str, Any]) -> None:
-    """Check keys, types, ranges, schedules, wrapper paths, policy, and that rollouts divide into minibatches.
-
-    :raises UserError: the first thing that is wrong
-    """
-    blueprint = check_hyperparams(algo, values)
-    algorithm: Any = blueprint.algorithm
-    config = build_config(algorithm.Config, blueprint.hyperparams)
-    policy_class = get_policy_class(algorithm.policy_family, blueprint.policy)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old keywords are no problem
-        try:
-            policy_keywords(policy_class, blueprint.policy_kwargs)
-        except UserError as error:
-            raise UserError(f"policy_kwargs: {error}") from None
-    problem = algorithm.setup_problem(config, blueprint.n_envs)
-    if problem:
-        raise UserError(problem)
 
 
 def _algorithm_of(path: str) -> str:
@@ -105,8 +81,9 @@ def _paths(wrappers: Any) -> str:
 
 def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:
     """`, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
-    named = [key for key in values if re.search(rf"\b{re.escape(key)}\b", message)]
+    found = {key: re.search(rf"\b{re.escape(key)}\b", message) for key in values}
+    named = sorted((match.start(), key) for key, match in found.items() if match)
     named.sort(key=len, reverse=True)
-    keys = [(entry, key) for key in named] + [(key,) for key in named] + [(entry,)]
+    keys = [(entry, key) for _, key in named] + [(key,) for _, key in named] + [(entry,)]
     line = next((lines[key] for key in keys if key in lines), None)
     return (f", line {line}" if line else "") + f", {entry}"
