@@ -159,6 +159,7 @@ def play(row: Row, seed: int, run: Path) -> Result:
 def report(results: dict[Row, list[Result]]) -> str:
     """The table as Markdown, and the commands that made it."""
     seeds = [result.seed for result in next(iter(results.values()))]
+    rows = " ".join(f"{row.algo}:{row.env}" for row in results)
     columns = ["algorithm", "environment", "steps", "training", "episodes"]
     columns += [*(f"seed {seed}" for seed in seeds), "median", "required", ""]
     lines = [
@@ -174,7 +175,7 @@ def report(results: dict[Row, list[Result]]) -> str:
         "",
         "Made by",
         "",
-        f"    python scripts/learning_runs.py --seeds {' '.join(map(str, seeds))}",
+        f"    python scripts/learning_runs.py --rows {rows} --seeds {' '.join(map(str, seeds))}",
         "",
         "which trains each agent with one thread by",
         "",
