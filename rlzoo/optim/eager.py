@@ -16,7 +16,9 @@ from torch.optim import Optimizer
 BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
-@functools.cache
+_MADE: dict[Any, Any] = {}
+
+
 def eager(optimizer_class: Any) -> Any:
     """The same optimiser as a subclass that never asks for the compiler.
 
@@ -24,6 +26,12 @@ def eager(optimizer_class: Any) -> Any:
     """
     if not isinstance(optimizer_class, type):
         return optimizer_class  # a function that makes one
+    if optimizer_class not in _MADE:
+        _MADE[optimizer_class] = _subclass(optimizer_class)
+    return _MADE[optimizer_class]
+
+
+def _subclass(optimizer_class: type) -> type:
     methods: dict[str, Any] = {"__reduce__": _reduce, "__module__": optimizer_class.__module__}
     for name in BOOKKEEPING:
         if getattr(optimizer_class, name) is getattr(Optimizer, name):

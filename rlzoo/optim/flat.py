@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rlzoo.optim.eager import eager
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
+from rlzoo.optim.vector import OF_ONE_VECTOR
 
 ELEMENTWISE = (
     torch.optim.Adam,
@@ -53,12 +54,14 @@ class FlatParameters:
 
     def optimizer(self, optimizer_class: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
         """An optimiser of the vector; of the single parameters where it looks at their shapes."""
-        if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
-            kwargs.setdefault("fused", True)
         flat = issubclass(optimizer_class, ELEMENTWISE)
-        made: torch.optim.Optimizer = eager(optimizer_class)(
-            [self.vector] if flat else self.parameters, lr=lr, **kwargs
-        )
+        made: torch.optim.Optimizer
+        if self.vector.device.type == "cpu" and optimizer_class in OF_ONE_VECTOR:
+            made = OF_ONE_VECTOR[optimizer_class]([self.vector], lr=lr, **kwargs)
+        else:
+            if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
+                kwargs.setdefault("fused", True)
+            made = eager(optimizer_class)([self.vector] if flat else self.parameters, lr=lr, **kwargs)
         return made
 
     def zero_grad(self) -> None:
@@ -80,5 +83,8 @@ class FlatParameters:
         """Scale the gradient so that its Euclidean norm is at most `max_norm`; returns the norm before."""
         assert self.vector.grad is not None
         norm = torch.linalg.vector_norm(self.vector.grad)
-        self.vector.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        if norm.device.type != "cpu":  # no waiting for the device
+            self.vector.grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        elif (scale := max_norm / (norm.item() + 1e-6)) < 1:
+            self.vector.grad.mul_(scale)
         return norm
