@@ -30,7 +30,10 @@ def test_gae_is_the_sum_of_its_definition(lam):
     expected = [
         [
             advantage_by_definition(
-                *(column[:, env] for column in (rewards, values, next_values, terminated, truncated)), 0.9, lam, t
+                *(column[:, env] for column in (rewards, values, next_values, terminated, truncated)),
+                0.9,
+                lam,
+                t,
             )
             for env in range(3)
         ]
