@@ -66,7 +66,9 @@ def a2c_loss(
     value_loss = F.mse_loss(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
-    loss = policy_loss + config.vf_coef * value_loss + config.ent_coef * entropy_loss
+    loss = policy_loss + config.vf_coef * value_loss
+    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+        loss = loss + config.ent_coef * entropy_loss
     return loss, {
         "loss": loss.detach(),
         "policy_loss": policy_loss.detach(),

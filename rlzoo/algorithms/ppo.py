@@ -86,7 +86,9 @@ def ppo_loss(
 
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
-    loss = policy_loss + config.vf_coef * value_loss + config.ent_coef * entropy_loss
+    loss = policy_loss + config.vf_coef * value_loss
+    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+        loss = loss + config.ent_coef * entropy_loss
 
     with torch.no_grad():
         metrics = {
@@ -94,9 +96,8 @@ def ppo_loss(
             "policy_gradient_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy_loss": entropy_loss.detach(),
-            "approx_kl": (
-                ratio - 1 - log_ratio
-            ).mean(),  # http://joschu.net/blog/kl-approx.html, estimator k3
+            # the estimator k3 of http://joschu.net/blog/kl-approx.html
+            "approx_kl": (ratio - 1 - log_ratio).mean(),
             "clip_fraction": (ratio != clipped_ratio).float().mean(),
         }
     return loss, metrics
