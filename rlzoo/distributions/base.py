@@ -24,9 +24,7 @@ class Distribution:
     __slots__ = ()
 
     def proba_distribution_net(self, latent_dim: int, *args: Any, **kwargs: Any) -> Any:
-        """The module (and log-std parameter, where there is one) that maps latents [B, latent_dim] to
-        parameters.
-        """
+        """The module from latents [B, latent_dim] to parameters, and the log-std where there is one."""
         raise NotImplementedError
 
     def proba_distribution(self, *params: Any, **named_params: Any) -> Any:
@@ -48,12 +46,6 @@ class Distribution:
     def entropy(self) -> Tensor | None:
         """Entropy in nats, [B]; None where it has no closed form."""
         raise NotImplementedError
-
-    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """`log_prob` and `entropy` at once, for losses; may have no second derivative where that is
-        faster.
-        """
-        return self.log_prob(actions), self.entropy()
 
     def kl(self, other: Any) -> Tensor:
         """KL(self || other) in nats, [B]; `other` is a distribution of the same class."""

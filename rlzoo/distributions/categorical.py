@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
 
@@ -33,10 +31,13 @@ class Categorical(Distribution):
 
     @property
     def log_probs(self) -> Tensor:
-        """Normalised log-probabilities, [B, action_dim]."""
-        if self._log_probs is None:
-            self._log_probs = self.logits.log_softmax(dim=-1)
-        return self._log_probs
+        """Normalised log-probabilities, [B, action_dim]; computed once for log_prob, entropy and kl."""
+        cached = self._log_probs
+        # those first read under no_grad are of no use to a loss
+        lacks_graph = cached is not None and self.logits.requires_grad and not cached.requires_grad
+        if cached is None or (lacks_graph and torch.is_grad_enabled()):
+            cached = self._log_probs = self.logits.log_softmax(dim=-1)
+        return cached
 
     @property
     def probs(self) -> Tensor:
@@ -53,16 +54,14 @@ class Categorical(Distribution):
         return self.log_probs.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        return -plogp(self.log_probs).sum(dim=-1)
-
-    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, Tensor]:
-        return _CategoricalTerms.apply(self.logits, actions.long())  # type: ignore[no-any-return]
+        # 0 log 0 is 0: an impossible choice has log-probability -inf, and 0 * inf would be nan
+        finite = self.log_probs.clamp(min=torch.finfo(self.log_probs.dtype).min)
+        return -(self.probs * finite).sum(dim=-1)
 
     def kl(self, other: Categorical) -> Tensor:
         probs = self.probs
         # an impossible choice adds nothing, also where the other has it impossible too (inf - inf)
-        terms = torch.where(probs > 0, probs * (self.log_probs - other.log_probs), 0.0)
-        return terms.sum(dim=-1)
+        return torch.where(probs > 0, probs * (self.log_probs - other.log_probs), 0.0).sum(dim=-1)
 
 
 class MultiCategorical(Distribution):
@@ -93,50 +92,12 @@ class MultiCategorical(Distribution):
 
     def log_prob(self, actions: Tensor) -> Tensor:
         columns = actions.unbind(dim=-1)
-        return torch.stack(
-            [part.log_prob(column) for part, column in zip(self.parts, columns, strict=True)]
-        ).sum(dim=0)
+        terms = [part.log_prob(column) for part, column in zip(self.parts, columns, strict=True)]
+        return torch.stack(terms).sum(dim=0)
 
     def entropy(self) -> Tensor:
         return torch.stack([part.entropy() for part in self.parts]).sum(dim=0)
 
     def kl(self, other: MultiCategorical) -> Tensor:
-        return torch.stack(
-            [mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
-        ).sum(dim=0)
-
-
-class _CategoricalTerms(torch.autograd.Function):
-    """Log-probability and entropy as one node: logits [B, n], actions [B] -> [B], [B].
-
-    With p = softmax(logits), H the entropy and e_a the one-hot action,
-    d log p(a) / d logits = e_a - p   and   d H / d logits = -p (log p + H).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        log_probs = logits.log_softmax(dim=-1)
-        weighted = plogp(log_probs)
-        entropy = weighted.sum(dim=-1).neg_()
-        index = actions.unsqueeze(-1)
-        ctx.save_for_backward(log_probs, weighted, entropy, index)
-        ctx.set_materialize_grads(False)
-        return log_probs.gather(-1, index).squeeze(-1), entropy
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_log_prob: Tensor | None, grad_entropy: Tensor | None) -> tuple[Tensor, None]:
-        log_probs, weighted, entropy, index = ctx.saved_tensors
-        probs = log_probs.exp()
-        grad = torch.zeros_like(probs)
-        if grad_entropy is not None:
-            grad.add_(weighted).addcmul_(probs, entropy.unsqueeze(-1)).mul_(grad_entropy.unsqueeze(-1)).neg_()
-        if grad_log_prob is not None:
-            column = grad_log_prob.unsqueeze(-1)
-            grad.addcmul_(probs, column, value=-1.0).scatter_add_(-1, index, column)
-        return grad, None
-
-
-def plogp(log_probs: Tensor) -> Tensor:
-    """p log p, elementwise, with 0 log 0 = 0 (a masked choice has log-probability -inf)."""
-    return log_probs.exp() * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
+        terms = [mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
+        return torch.stack(terms).sum(dim=0)

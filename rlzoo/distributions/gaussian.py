@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from rlzoo.distributions.base import Distribution, linear_head
@@ -16,8 +15,9 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Log-density of a diagonal Gaussian, summed over its last axis: [B, A] -> [B]; log_std is [A] or [B,
-    A].
+    """Log-density of a diagonal Gaussian, summed over its last axis: [B, A] -> [B].
+
+    :param log_std: [A] or [B, A]
     """
     z = (actions - mean) * torch.exp(-log_std)
     return -(0.5 * z.square() + log_std).sum(dim=-1) - actions.shape[-1] * LOG_SQRT_2PI
@@ -73,49 +73,10 @@ class DiagGaussian(Distribution):
     def entropy(self) -> Tensor | None:
         return (self.log_std + (0.5 + LOG_SQRT_2PI)).expand_as(self.mean).sum(dim=-1)
 
-    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, Tensor | None]:
-        if self.log_std.dim() != 1:
-            return self.log_prob(actions), self.entropy()
-        return _GaussianTerms.apply(self.mean, self.log_std, actions)  # type: ignore[no-any-return]
-
     def kl(self, other: DiagGaussian) -> Tensor:
         gap = other.log_std - self.log_std
         moved = ((self.mean - other.mean) * torch.exp(-other.log_std)).square()
         return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)
-
-
-class _GaussianTerms(torch.autograd.Function):
-    """Log-density and entropy as one node: mean [B, A], log_std [A], actions [B, A] -> [B], [B].
-
-    With z = (a - mean) / std,
-    d log p(a) / d mean = z / std,   d log p(a) / d log_std = z^2 - 1   and   d H / d log_std = 1.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, mean: Tensor, log_std: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        precision = torch.exp(-log_std)
-        z = (actions - mean).mul_(precision)
-        log_scale = log_std.sum()
-        n_actions = mean.shape[-1]
-        ctx.save_for_backward(z, precision)
-        ctx.set_materialize_grads(False)
-        log_prob = z.square().sum(dim=-1).mul_(-0.5).sub_(log_scale + n_actions * LOG_SQRT_2PI)
-        return log_prob, (log_scale + n_actions * (0.5 + LOG_SQRT_2PI)).repeat(len(mean))
-
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, grad_log_prob: Tensor | None, grad_entropy: Tensor | None
-    ) -> tuple[Tensor | None, Tensor, None]:
-        z, precision = ctx.saved_tensors
-        grad_mean, grad_log_std = None, torch.zeros_like(precision)
-        if grad_log_prob is not None:
-            weighted = z * grad_log_prob.unsqueeze(-1)
-            grad_log_std = (weighted * z).sum(dim=0) - grad_log_prob.sum()
-            grad_mean = weighted.mul_(precision)
-        if grad_entropy is not None:
-            grad_log_std += grad_entropy.sum()
-        return grad_mean, grad_log_std, None
 
 
 class SquashedDiagGaussian(DiagGaussian):
@@ -154,9 +115,6 @@ class SquashedDiagGaussian(DiagGaussian):
         self.proba_distribution(*params, **named_params)
         actions = self.sample()
         return actions, self.log_prob(actions, self._pre_tanh)
-
-    def log_prob_and_entropy(self, actions: Tensor) -> tuple[Tensor, None]:
-        return self.log_prob(actions), None
 
     def entropy(self) -> None:
         """The entropy of a squashed Gaussian has no closed form: estimate it by -log_prob."""

@@ -18,8 +18,7 @@ from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 def make_proba_distribution(
     action_space: spaces.Space, use_sde: bool = False, dist_kwargs: dict[str, Any] | None = None
 ) -> Distribution:
-    """The distribution over `action_space`: Gaussian (or gSDE) for Box, categorical or Bernoulli for
-    discrete ones.
+    """The distribution over `action_space`: Gaussian or gSDE for Box, categorical or Bernoulli otherwise.
 
     :raises UserError: for another kind of space, or `use_sde` with discrete actions
     """

@@ -1,5 +1,6 @@
-"""Generalized state-dependent exploration: noise that is a smooth function of the state (Raffin et al.,
-2021).
+"""Generalized state-dependent exploration: noise that is a smooth function of the state.
+
+Raffin et al. (2021), "Smooth Exploration for Robotic Reinforcement Learning".
 """
 
 from __future__ import annotations

@@ -11,13 +11,7 @@ from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
-from rlzoo.networks.fused import is_hooked
-from rlzoo.networks.preprocessing import (
-    TensorObs,
-    is_vectorized_observation,
-    maybe_transpose,
-    preprocess_obs,
-)
+from rlzoo.networks.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
 
 
 class BasePolicy(nn.Module):
@@ -48,10 +42,6 @@ class BasePolicy(nn.Module):
         self.optimizer_class = optimizer_class
         self.optimizer_kwargs = dict(optimizer_kwargs or {})
         self.squash_output = squash_output
-        # most policies see float vectors: for those preprocessing is nothing at all
-        self._plain_floats = (
-            isinstance(observation_space, spaces.Box) and observation_space.dtype == np.float32
-        )
 
     @property
     def device(self) -> torch.device:
@@ -66,15 +56,7 @@ class BasePolicy(nn.Module):
 
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
         """Preprocess raw observations [B, ...] and run the extractor on them."""
-        inputs = self._preprocess(obs)
-        if type(features_extractor) is FlattenExtractor and not is_hooked(features_extractor):
-            return inputs.flatten(1)
-        return features_extractor(inputs)
-
-    def _preprocess(self, obs: TensorObs) -> Any:
-        if self._plain_floats and obs.dtype is torch.float32:  # type: ignore[union-attr]
-            return obs
-        return preprocess_obs(obs, self.observation_space, self.normalize_images)
+        return features_extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
 
     def set_training_mode(self, mode: bool) -> None:
         """Training or evaluation mode of dropout and normalisation layers."""
@@ -94,9 +76,7 @@ class BasePolicy(nn.Module):
         """
         space = self.observation_space
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
-            raise UserError(
-                "predict() was given the pair that env.reset() returns: pass its first element only"
-            )
+            raise UserError("predict() was given the pair that env.reset() returns: pass its first element")
         if isinstance(space, spaces.Dict):
             if not isinstance(observation, dict) or not space.spaces.keys() <= observation.keys():
                 raise UserError(f"the observation must be a dict with the keys {', '.join(space.spaces)}")
@@ -168,9 +148,7 @@ class BasePolicy(nn.Module):
 
     @staticmethod
     def init_weights(module: nn.Module, gain: float = 1.0) -> None:
-        """Orthogonal weights of this gain and zero biases for linear and convolutional layers (Saxe et
-        al., 2014).
-        """
+        """Orthogonal weights (Saxe et al., 2014) and zero biases, for linear and convolutional layers."""
         if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(module.weight, gain=gain)
             if module.bias is not None:

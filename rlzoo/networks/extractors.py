@@ -61,8 +61,7 @@ class NatureCNN(BaseFeaturesExtractor):
             raise UserError(
                 f"NatureCNN needs images (a uint8 Box of three axes, 0 to 255), not {observation_space}; "
                 "use MlpPolicy for vectors, MultiInputPolicy for a Dict, and for float images "
-                "normalize_images=False with "
-                "features_extractor_kwargs=dict(normalized_image=True)"
+                "normalize_images=False with features_extractor_kwargs=dict(normalized_image=True)"
             )
         super().__init__(observation_space, features_dim)
         channels, height, width = observation_space.shape
@@ -82,16 +81,14 @@ class NatureCNN(BaseFeaturesExtractor):
         self.linear = nn.Sequential(nn.Linear(n_flat, features_dim), nn.ReLU())
 
     def forward(self, observations: Tensor) -> Tensor:
-        if (
-            observations.device.type == "cpu"
-        ):  # convolutions there are 1.6 to 2 times as fast with channels innermost
+        if observations.device.type == "cpu":
+            # convolutions there are 1.6 to 2 times as fast with channels innermost
             observations = observations.contiguous(memory_format=torch.channels_last)
         return cast(Tensor, self.linear(self.cnn(observations)))
 
 
 class CombinedExtractor(BaseFeaturesExtractor):
-    """For Dict observations: a NatureCNN per image, all else flattened, side by side in the order of the
-    space.
+    """For Dict observations: a NatureCNN per image, all else flattened, in the order of the space.
 
     :param cnn_output_dim: features per image
     :param normalized_image: see NatureCNN

@@ -17,9 +17,7 @@ FEATURE_EXTRACTIONS = {"mlp": FlattenExtractor, "cnn": NatureCNN}
 
 
 def accepted_keywords(policy_class: type) -> set[str]:
-    """The keywords of the constructor; where it passes `**kwargs` on, also those of the classes it derives
-    from.
-    """
+    """The constructor's keywords; where it passes `**kwargs` on, also those of its base classes."""
     accepted: set[str] = set()
     for cls in policy_class.__mro__:
         if cls is nn.Module:
@@ -62,16 +60,15 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
 
 
 def _activation(value: Any) -> Any:
-    """An activation class; also from its name in lower case, or from the function of that name
-    (`torch.tanh`).
-    """
+    """An activation class; also from its name (`"tanh"`), or from the function so called (`torch.tanh`)."""
     if isinstance(value, type):
         return value
     by_name = {name.lower(): getattr(nn, name) for name in nn.modules.activation.__all__}
     name = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
-    if name.lower().replace("_", "") not in by_name:
+    plain_name = name.lower().replace("_", "")
+    if plain_name not in by_name:
         raise unknown("activation", name, by_name)
-    return by_name[name.lower().replace("_", "")]
+    return by_name[plain_name]
 
 
 def _layers(value: Any) -> dict[str, Any]:

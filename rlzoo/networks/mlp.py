@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.networks.chain import forward_chain
 
 
 def create_mlp(
@@ -40,9 +41,7 @@ def create_mlp(
 
 @dataclass(frozen=True)
 class NetArch:
-    """Widths of the hidden layers: `shared` by both, then those of the actor (`pi`) and of the critic
-    (`vf`).
-    """
+    """Widths of the hidden layers: `shared` by both, then the actor's (`pi`) and the critic's (`vf`)."""
 
     shared: tuple[int, ...] = ()
     pi: tuple[int, ...] = ()
@@ -110,14 +109,16 @@ class MlpExtractor(nn.Module):
         self.to(get_device(device))
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        if self.has_shared_net:
-            features = self.shared_net(features)
-        return self.policy_net(features), self.value_net(features)
+        shared = self._shared(features)
+        return forward_chain(self.policy_net, shared), forward_chain(self.value_net, shared)
 
     def forward_actor(self, features: Tensor) -> Tensor:
         """The actor's latent alone."""
-        return cast(Tensor, self.policy_net(self.shared_net(features) if self.has_shared_net else features))
+        return forward_chain(self.policy_net, self._shared(features))
 
     def forward_critic(self, features: Tensor) -> Tensor:
         """The critic's latent alone."""
-        return cast(Tensor, self.value_net(self.shared_net(features) if self.has_shared_net else features))
+        return forward_chain(self.value_net, self._shared(features))
+
+    def _shared(self, features: Tensor) -> Tensor:
+        return forward_chain(self.shared_net, features) if self.has_shared_net else features

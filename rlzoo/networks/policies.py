@@ -20,17 +20,9 @@ from rlzoo.distributions import (
     StateDependentNoise,
     make_proba_distribution,
 )
-from rlzoo.distributions.base import gumbel_argmax
 from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.networks.chain import forward_chain
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.fused import (
-    Chain,
-    adds_gradients,
-    forward_chain,
-    forward_chains,
-    is_hooked,
-    linear_chain,
-)
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
@@ -40,18 +32,18 @@ from rlzoo.optim.eager import eager
 class ActorCriticPolicy(BasePolicy):
     """Actor and critic for PPO, A2C and their relatives.
 
-    features extractor(s) -> mlp_extractor -> action_net (parameters of the action distribution) and
-    value_net.
+        raw observations -> features_extractor -> mlp_extractor -> the actor's latent and the critic's
+        the actor's latent -> action_net -> parameters of the action distribution
+        the critic's latent -> value_net -> value
 
-    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at
-        lr_schedule(1)
-    :param net_arch: hidden layers, see `NetArch.parse`; two layers of 64 each by default, none after a
-        NatureCNN
+    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at its
+        value for 1
+    :param net_arch: hidden layers, see `NetArch.parse`; by default two of 64 for each, none after a NatureCNN
     :param activation_fn: activation of the hidden layers
-    :param ortho_init: orthogonal initial weights: gain sqrt(2) for hidden layers, 0.01 for actions, 1 for
+    :param ortho_init: orthogonal initial weights, of gain sqrt(2) in hidden layers, 0.01 for actions, 1 for
         values
-    :param use_sde: explore with gSDE (Box actions only), see StateDependentNoise for
-        `full_std`, `use_expln` and `squash_output`
+    :param use_sde: explore with gSDE (Box actions only); see StateDependentNoise for `full_std`,
+        `use_expln` and `squash_output`
     :param log_std_init: initial log standard deviation of Gaussian actions
     :param share_features_extractor: actor and critic see the same features
     :param normalize_images: divide images by 255
@@ -100,14 +92,8 @@ class ActorCriticPolicy(BasePolicy):
         self.log_std_init = log_std_init
         self.use_sde = use_sde
         self.share_features_extractor = share_features_extractor
-        noise = {
-            "full_std": full_std,
-            "use_expln": use_expln,
-            "squash_output": squash_output,
-            "learn_features": False,
-        }
+        noise = {"full_std": full_std, "use_expln": use_expln, "squash_output": squash_output}
         self.dist_kwargs: dict[str, Any] | None = noise if use_sde else None
-        self._exact_graph = False
         self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
         self._build(lr_schedule)
 
@@ -143,8 +129,9 @@ class ActorCriticPolicy(BasePolicy):
         self.features_dim = self.features_extractor.features_dim
 
     def _build_mlp_extractor(self) -> None:
-        """Hook for custom networks: set `self.mlp_extractor`, a module as `MlpExtractor` (its two
-        latent_dim_ attributes, forward, forward_actor, forward_critic)."""
+        """Hook for custom networks: set `self.mlp_extractor`, a module with what `MlpExtractor` has:
+        latent_dim_pi, latent_dim_vf, forward, forward_actor and forward_critic.
+        """
         self.mlp_extractor = MlpExtractor(
             self.features_dim, self.net_arch, self.activation_fn, device=self.device
         )
@@ -176,23 +163,12 @@ class ActorCriticPolicy(BasePolicy):
 
         :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
         """
-        features = self.extract_features(obs, self.pi_features_extractor)
-        actor = self._actor_chain()
-        if actor is not None and features.dim() == 2 and not torch.is_grad_enabled():
-            params = latent_pi = forward_chain(features, actor)
-        else:
-            latent_pi = self.mlp_extractor.forward_actor(features)
-            params = self.action_net(latent_pi)
-        if (
-            type(self.action_dist) is Categorical
-        ):  # sampled without a distribution object: no normalisation needed
-            return params.argmax(dim=-1) if deterministic else gumbel_argmax(params)
-        return self._shaped(self._distribution(params, latent_pi).get_actions(deterministic))
+        latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
+        return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
-        params, values, latent_pi = self._networks(obs)
-        distribution = self._distribution(params, latent_pi)
+        distribution, values = self._distribution_and_values(obs)
         actions = distribution.get_actions(deterministic)
         return self._shaped(actions), values, distribution.log_prob(actions)
 
@@ -207,36 +183,22 @@ class ActorCriticPolicy(BasePolicy):
     # ---------------------------------------------------------------- learning
 
     def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (None where there is no
-        closed form).
-        """
-        params, values, latent_pi = self._networks(obs)
-        distribution = self._distribution(params, latent_pi)
-        actions = self._flat(actions)
-        if self._exact_graph:
-            return values, distribution.log_prob(actions), distribution.entropy()
-        return values, *distribution.log_prob_and_entropy(actions)
+        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B], with gradients.
 
-    def exact_graph(self, exact: bool) -> None:
-        """Whether `evaluate_actions` makes the ordinary graph, layer by layer.
-
-        The default is a faster one for `loss.backward()` alone. Ask for the exact one before
-        `torch.autograd.grad(loss, policy.parameters())` and for second derivatives (Hessian-vector products).
+        The entropies are None where the distribution has no closed form for them.
         """
-        self._exact_graph = exact
+        distribution, values = self._distribution_and_values(obs)
+        return values, distribution.log_prob(self._flat(actions)), distribution.entropy()
 
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Values of raw observations, [B, 1]."""
-        features = self.extract_features(obs, self.vf_features_extractor)
-        critic = self._critic_chain()
-        if critic is not None and features.dim() == 2 and not torch.is_grad_enabled():
-            return forward_chain(features, critic)
-        return cast(Tensor, self.value_net(self.mlp_extractor.forward_critic(features)))
+        latent_vf = self.mlp_extractor.forward_critic(self.extract_features(obs, self.vf_features_extractor))
+        return forward_chain(self.value_net, latent_vf)
 
     def get_distribution(self, obs: TensorObs) -> Distribution:
         """The action distribution of raw observations; later calls do not change it."""
         latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
-        return copy.copy(self._distribution(self.action_net(latent_pi), latent_pi))
+        return copy.copy(self._distribution(latent_pi))
 
     # ---------------------------------------------------------------- parts
 
@@ -251,40 +213,20 @@ class ActorCriticPolicy(BasePolicy):
             for extractor in (self.pi_features_extractor, self.vf_features_extractor)
         )
 
-    def _networks(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
-        """Parameters of the action distribution, values [B, 1], and the actor's latent [B, latent_dim_pi]."""
+    def _distribution_and_values(self, obs: TensorObs) -> tuple[Distribution, Tensor]:
+        """The action distribution and the values [B, 1]; what actor and critic share is computed once."""
         features = self.extract_features(obs)
-        pi_features, vf_features = (features, features) if self.share_features_extractor else features
-        actor, critic = self._actor_chain(), self._critic_chain()
-        if actor is not None and critic is not None and pi_features.dim() == vf_features.dim() == 2:
-            if not torch.is_grad_enabled():
-                params = forward_chain(pi_features, actor)
-                return params, forward_chain(vf_features, critic), params
-            constant = not (pi_features.requires_grad or vf_features.requires_grad)
-            if constant and not self._exact_graph and adds_gradients(actor, critic):
-                params, values = forward_chains((pi_features, vf_features), (actor, critic))
-                return params, values, params
         if self.share_features_extractor:
             latent_pi, latent_vf = self.mlp_extractor(features)
         else:
+            pi_features, vf_features = features
             latent_pi = self.mlp_extractor.forward_actor(pi_features)
             latent_vf = self.mlp_extractor.forward_critic(vf_features)
-        return self.action_net(latent_pi), self.value_net(latent_vf), latent_pi
+        return self._distribution(latent_pi), forward_chain(self.value_net, latent_vf)
 
-    def _actor_chain(self) -> Chain | None:
-        """The actor behind the features as plain layers, where it is no more than that (see fused.py)."""
-        mlp = self.mlp_extractor
-        if type(mlp) is not MlpExtractor or mlp.has_shared_net or is_hooked(mlp) or self.use_sde:
-            return None  # gSDE needs the latent between the two
-        return linear_chain(mlp.policy_net, self.action_net)
-
-    def _critic_chain(self) -> Chain | None:
-        mlp = self.mlp_extractor
-        if type(mlp) is not MlpExtractor or mlp.has_shared_net or is_hooked(mlp):
-            return None
-        return linear_chain(mlp.value_net, self.value_net)
-
-    def _distribution(self, params: Tensor, latent_pi: Tensor) -> Distribution:
+    def _distribution(self, latent_pi: Tensor) -> Distribution:
+        """The action distribution for the actor's latent [B, latent_dim_pi]."""
+        params = forward_chain(self.action_net, latent_pi)
         if isinstance(self.action_dist, DiagGaussian):
             return self.action_dist.proba_distribution(params, self.log_std)
         if isinstance(self.action_dist, StateDependentNoise):
@@ -292,13 +234,15 @@ class ActorCriticPolicy(BasePolicy):
         return cast(Distribution, self.action_dist.proba_distribution(params))
 
     def _shaped(self, actions: Tensor) -> Tensor:
-        return actions.reshape((-1, *(self.action_space.shape or ())))
+        """Actions of the distribution, [B] or [B, A], in the shape of the space."""
+        shape = self.action_space.shape or ()
+        return actions if actions.dim() == 1 + len(shape) else actions.reshape(-1, *shape)
 
     def _flat(self, actions: Tensor) -> Tensor:
         """Stored actions as the distribution takes them: [B] for Discrete, [B, A] for all others."""
-        return (
-            actions.reshape(len(actions)) if isinstance(self.action_dist, Categorical) else actions.flatten(1)
-        )
+        if isinstance(self.action_dist, Categorical):
+            return actions.reshape(len(actions))
+        return actions.flatten(1)
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):
@@ -332,9 +276,7 @@ class MultiInputActorCriticPolicy(ActorCriticPolicy):
 
 
 class FeedForwardPolicy(ActorCriticPolicy):
-    """ActorCriticPolicy that takes the keywords of Stable Baselines 2 as well, to derive a policy of one's
-    own from.
-    """
+    """ActorCriticPolicy to derive one's own from, which takes the keywords of Stable Baselines 2 as well."""
 
     def __init__(
         self,

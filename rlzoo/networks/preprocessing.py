@@ -61,13 +61,11 @@ def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True)
     if isinstance(space, spaces.Discrete):
         return F.one_hot(obs.long().reshape(len(obs)) - int(space.start), int(space.n)).float()
     if isinstance(space, spaces.MultiDiscrete):
-        columns = (
-            (obs.long() - torch.as_tensor(space.start, device=obs.device)).reshape(len(obs), -1).unbind(dim=1)
-        )
+        choices = obs.long() - torch.as_tensor(space.start, device=obs.device)
+        columns = choices.reshape(len(obs), -1).unbind(dim=1)
         sizes = space.nvec.ravel().tolist()
-        return torch.cat(
-            [F.one_hot(column, n) for column, n in zip(columns, sizes, strict=True)], dim=1
-        ).float()
+        one_hot = [F.one_hot(column, n) for column, n in zip(columns, sizes, strict=True)]
+        return torch.cat(one_hot, dim=1).float()
     if isinstance(space, spaces.MultiBinary):
         return obs.float()
     raise unsupported_observations(space)
