@@ -78,7 +78,7 @@ class RolloutBuffer:
 
     def add(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
-        self.actions[t] = step.action
+        self.actions[t] = step.action.cpu()
         self.rewards[t] = result.rewards
         self.terminated[t] = result.terminated
         self.truncated[t] = result.truncated
