@@ -18,7 +18,7 @@ from rlzoo.core.interaction import Inputs
 from rlzoo.core.returns import following_values
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.callbacks import BaseCallback
+from rlzoo.training.base_callback import BaseCallback
 
 
 def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
