@@ -12,7 +12,7 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,7 +21,14 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.algorithms import saving
-from rlzoo.algorithms.hyperparameters import build_config, field_names, schedule_names
+from rlzoo.algorithms.action_probability import action_probability
+from rlzoo.algorithms.hyperparameters import (
+    build_config,
+    check_range,
+    check_value,
+    field_names,
+    schedule_names,
+)
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -52,6 +59,9 @@ COMMON_ARGUMENTS: dict[str, Any] = {
     "_init_setup_model": True,
 }
 """What every constructor takes besides the hyperparameters of its Config."""
+
+OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""What observations may be made of, alone or as the parts of a Dict."""
 
 
 class Algorithm:
@@ -104,15 +114,20 @@ class Algorithm:
             raise TypeError(f"{type(self).__name__} got several values for {sorted(twice)[0]!r}")
         arguments = {**positional, **kwargs}
         common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
-        self.config = build_config(self.Config, arguments, also_known=COMMON_ARGUMENTS)
+        public = [name for name in COMMON_ARGUMENTS if not name.startswith("_")]
+        self.config = build_config(self.Config, arguments, also_known=public)
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
+        if not isinstance(common["policy_kwargs"] or {}, Mapping):
+            raise UserError(f"policy_kwargs must be a dictionary, not {common['policy_kwargs']!r}")
         self.policy_kwargs: dict[str, Any] = dict(common["policy_kwargs"] or {})
         self.tensorboard_log: str | None = common["tensorboard_log"]
         self.verbose: int = common["verbose"]
-        self.seed: int | None = common["seed"]
+        self.seed: int | None = check_value("seed", common["seed"], "int | None")
         self.device = get_device(common["device"])
-        self.stats_window_size: int = common["stats_window_size"]
+        self.stats_window_size: int = check_value("stats_window_size", common["stats_window_size"], "int")
+        check_range(self, ("seed",), low=0)
+        check_range(self, ("stats_window_size",), low=1)
         self.ep_info_buffer: deque[dict[str, Any]] = deque(maxlen=self.stats_window_size)
         self.ep_success_buffer: deque[bool] = deque(maxlen=self.stats_window_size)
         self.clock = Clock()
@@ -168,6 +183,16 @@ class Algorithm:
                 f"{type(self).__name__} does not support {space_name(action_space)} actions; "
                 f"it supports {supported}"
             )
+        parts: list[spaces.Space[Any]] = [observation_space]
+        if is_dict := isinstance(observation_space, spaces.Dict):
+            parts = list(observation_space.spaces.values())
+        for part in parts:
+            if not isinstance(part, OBSERVATION_SPACES):
+                supported = ", ".join(space.__name__ for space in OBSERVATION_SPACES)
+                raise UserError(
+                    f"{type(self).__name__} does not support {space_name(part)} observations"
+                    f"{' inside a Dict' if is_dict else ''}; it supports {supported} and a Dict of those"
+                )
         self.observation_space, self.action_space = observation_space, action_space
 
     def _use_env(self, env: VecEnv) -> None:
@@ -334,7 +359,7 @@ class Algorithm:
 
     def restart_seed(self) -> int:
         """The seed that environments get when training is taken up again from this moment."""
-        entropy = [torch.initial_seed() if self.seed is None else abs(self.seed), self.clock.num_timesteps]
+        entropy = [torch.initial_seed() if self.seed is None else self.seed, self.clock.num_timesteps]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
     # ------------------------------------------------------------------ using the agent
@@ -366,22 +391,14 @@ class Algorithm:
     ) -> Any:
         """The action distribution, or the (log-)probability of given actions.
 
+        :param actions: as many as there are observations, as `predict` returns them
+        :param logp: give logarithms of the probabilities of `actions`
         :return: without `actions` the probabilities of the choices [batch, n] (a list of them for
             MultiDiscrete), or (mean, standard deviation) of a Box; with `actions` their probability mass
-            or density [batch]
+            or density [batch]; without the batch axis when `observation` has none
+        :raises UserError: another number of actions than of observations
         """
-        obs, _ = self.policy.obs_to_tensor(observation)
-        with torch.no_grad():
-            distribution = self.policy.get_distribution(obs)
-            if actions is not None:
-                taken = torch.as_tensor(np.asarray(actions), device=self.device)
-                log_prob = distribution.log_prob(taken)
-                return (log_prob if logp else log_prob.exp()).cpu().numpy()
-            if isinstance(self.action_space, spaces.Box):
-                return distribution.mode().cpu().numpy(), distribution.stddev.cpu().numpy()
-            if isinstance(self.action_space, spaces.MultiDiscrete):
-                return [part.probs.cpu().numpy() for part in distribution.parts]
-            return distribution.probs.cpu().numpy()
+        return action_probability(self.policy, self.action_space, observation, actions, logp)
 
     # ------------------------------------------------------------------ environment, logger, seeds
 
@@ -412,6 +429,11 @@ class Algorithm:
             mine, other = getattr(self, name), getattr(vec_env, name)
             if mine != other:
                 raise UserError(f"the environment's {name} is {other}, but the agent was made for {mine}")
+        if not force_reset and self._last_obs is not None and vec_env.num_envs != self.n_envs:
+            raise UserError(
+                f"force_reset=False goes on with the episodes of {self.n_envs} environments, "
+                f"but the new vector has {vec_env.num_envs}"
+            )
         last_obs = self._last_obs
         self._use_env(vec_env)
         if not force_reset:
@@ -475,6 +497,7 @@ class Algorithm:
         """Take parameters from a file or a dict: nested as `get_parameters` gives, or flat `{name: array}`.
 
         :param exact_match: every parameter must be there; otherwise what is given is set
+        :param device: of no effect, for scripts that give one: values go to the device of the agent
         :raises UserError: a missing or unknown name, or a wrong shape
         """
         saving.set_parameters(self, load_path_or_dict, exact_match)

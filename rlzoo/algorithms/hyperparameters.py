@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any, TypeAlias
 
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
@@ -18,14 +19,19 @@ ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
 """A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
 
 
+def _is_number(value: Any) -> bool:
+    """Whether this is a number of Python or NumPy; NaN, as the name says, is none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and value == value
+
+
 def _as_int(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if not _is_number(value) or not float(value).is_integer():
         raise TypeError
     return int(value)
 
 
 def _as_float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not _is_number(value):
         raise TypeError
     return float(value)
 
@@ -37,7 +43,9 @@ def _as_bool(value: Any) -> bool:
 
 
 def _as_schedule(value: Any) -> Any:
-    if isinstance(value, bool) or not (isinstance(value, int | float | str) or callable(value)):
+    if isinstance(value, Real):
+        value = _as_float(value)
+    elif not (isinstance(value, str) or callable(value)):
         raise TypeError
     make_schedule(value)  # a misspelt name is an error here, not at the first update
     return value

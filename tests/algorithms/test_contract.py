@@ -198,6 +198,55 @@ def test_positional_hyperparameters_follow_the_signature(algo):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ({"policy_kwargs": 5}, "policy_kwargs must be a dictionary, not 5"),
+        ({"stats_window_size": "a"}, "stats_window_size must be a whole number, not 'a'"),
+        ({"stats_window_size": 0}, "stats_window_size must be at least 1, not 0"),
+        ({"seed": -3}, "seed must be at least 0, not -3"),
+        ({"seed": 1.5}, "seed must be a whole number or null, not 1.5"),
+        ({"ent_coef": float("nan")}, "ent_coef must be a number, not nan"),
+        ({"n_steps": float("nan")}, "n_steps must be a whole number, not nan"),
+    ],
+)
+def test_wrong_arguments_are_named(algo, argument, text):
+    with pytest.raises(UserError, match=text):
+        make(algo, **argument)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_numbers_of_numpy_are_numbers(algo):
+    model = make(algo, n_steps=np.int64(16), gamma=np.float32(0.5), learning_rate=np.float32(0.25))
+    assert (model.n_steps, model.gamma, model.learning_rate) == (16, 0.5, 0.25)
+    assert type(model.n_steps) is int and type(model.learning_rate) is float
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "does not support Tuple observations; it supports Box"),
+        (
+            spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2))),
+            "does not support Dict observations inside a Dict",
+        ),
+    ],
+)
+def test_observations_that_cannot_be_stored_are_refused(algo, space, text):
+    from rlzoo import VecEnv
+
+    class Shown(VecEnv):
+        def reset(self):
+            raise AssertionError("refused before anything runs")
+
+        step_async = reset
+
+    with pytest.raises(UserError, match=text):
+        catalog.load(algo)("MlpPolicy", Shown(1, space, spaces.Discrete(2)))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_divergence_stops_with_the_update_and_the_suspects(algo):
     model = make(algo, learning_rate=1e30)
     with pytest.raises(TrainingDiverged, match=r"NaN or infinite in update \d+.*learning_rate \(1e\+30\)"):
@@ -215,6 +264,9 @@ def test_set_env_wants_the_same_spaces_and_takes_any_number_of_copies(algo):
     model.set_env(DummyVecEnv(copies))
     model.learn(48)
     assert model.n_envs == 3 and model.num_timesteps % 3 == 0
+    with pytest.raises(UserError, match="episodes of 3 environments, but the new vector has 1"):
+        model.set_env(DummyVecEnv(copies[:1]), force_reset=False)
+    assert model.n_envs == 3
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

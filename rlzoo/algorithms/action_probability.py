@@ -1,0 +1,51 @@
+"""How likely actions are, in the units of the environment that `predict` answers in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.core.errors import UserError
+
+
+def action_probability(
+    policy: Any, space: spaces.Space[Any], observation: Any, actions: Any = None, logp: bool = False
+) -> Any:
+    """See `Algorithm.action_probability`; `space` is the action space."""
+    obs, vectorized = policy.obs_to_tensor(observation)
+
+    def read(tensor: torch.Tensor) -> np.ndarray:
+        array = tensor.cpu().numpy()
+        return array if vectorized else array.squeeze(axis=0)
+
+    with torch.no_grad():
+        if actions is not None:
+            log_prob = _log_probability(policy, space, obs, actions)
+            return read(log_prob if logp else log_prob.exp())
+        distribution = policy.get_distribution(obs)
+        if isinstance(space, spaces.Box):
+            return read(distribution.mode()), read(distribution.stddev)
+        if isinstance(space, spaces.MultiDiscrete):
+            return [read(part.probs) for part in distribution.parts]
+        return read(distribution.probs)
+
+
+def _log_probability(policy: Any, space: spaces.Space[Any], obs: Any, actions: Any) -> torch.Tensor:
+    """Log-probabilities [batch] of actions [batch, ...] that an environment executed."""
+    taken = np.asarray(actions).reshape(-1, *(space.shape or ()))
+    n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+    if len(taken) != n_obs:
+        raise UserError(f"{len(taken)} actions were given for {n_obs} observations")
+    stretch = 0.0  # log of the volume that the policy's unit of action has in the environment
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        taken = taken - space.start
+    elif isinstance(space, spaces.Box):
+        taken = taken.astype(np.float32)
+        if getattr(policy, "squash_output", False):
+            taken = policy.scale_action(taken)
+            stretch = float(np.log((space.high - space.low) / 2).sum())
+    _, log_prob, _ = policy.evaluate_actions(obs, torch.as_tensor(taken, device=policy.device))
+    return log_prob - stretch  # type: ignore[no-any-return]
