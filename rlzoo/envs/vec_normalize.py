@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -175,14 +175,18 @@ class VecNormalize(VecEnvWrapper):
 
     def normalize_obs(self, obs: Obs) -> Obs:
         """Observations (one or a batch) as the current statistics scale them, float32; learns nothing."""
+        return self._with_statistics(self._normalized, obs)
+
+    def _with_statistics(self, function: Callable[[np.ndarray, RunningMeanStd], np.ndarray], obs: Obs) -> Obs:
+        """`function` of each array of `obs` that is normalised, and of its statistics."""
         if not self.norm_obs:
             return obs
         if isinstance(self.obs_rms, dict):
             return {
-                key: self._normalized(value, self.obs_rms[key]) if key in self.obs_rms else value
+                key: function(value, self.obs_rms[key]) if key in self.obs_rms else value
                 for key, value in obs.items()
             }
-        return self._normalized(obs, self.obs_rms)
+        return function(obs, self.obs_rms)
 
     def _normalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         scaled = obs - statistics.mean
@@ -201,14 +205,7 @@ class VecNormalize(VecEnvWrapper):
 
     def unnormalize_obs(self, obs: Obs) -> Obs:
         """What `normalize_obs` was given (as far as nothing was clipped), float32."""
-        if not self.norm_obs:
-            return obs
-        if isinstance(self.obs_rms, dict):
-            return {
-                key: self._unnormalized(value, self.obs_rms[key]) if key in self.obs_rms else value
-                for key, value in obs.items()
-            }
-        return self._unnormalized(obs, self.obs_rms)
+        return self._with_statistics(self._unnormalized, obs)
 
     def _unnormalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         raw: np.ndarray = obs * np.sqrt(statistics.var + self.epsilon) + statistics.mean

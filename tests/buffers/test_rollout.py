@@ -117,3 +117,22 @@ def test_minibatches_are_shuffled_by_the_torch_seed():
         return [batch["a"].tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
 
     assert orders(0) == orders(0) != orders(1)
+
+
+def test_actions_come_to_the_host():
+    """A tensor of an accelerator cannot be written into an array directly."""
+
+    class OnDevice:
+        def __init__(self, values):
+            self.values = values
+
+        def cpu(self):
+            return torch.tensor(self.values)
+
+        def __array__(self, *args, **kwargs):
+            raise TypeError("can't convert a device tensor to numpy")
+
+    buffer = RolloutBuffer(1, 2, BOX, spaces.Discrete(3))
+    buffer.start(np.zeros((2, 2)))
+    buffer.add(0, Step(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
+    assert buffer.actions.tolist() == [[2, 1]]
