@@ -1,0 +1,240 @@
+"""The objectives of PPO and A2C against their definitions, and one update against the gradient of them."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
+from rlzoo.algorithms.a2c import a2c_loss
+from rlzoo.algorithms.ppo import ppo_loss
+from rlzoo.buffers.rollout import RolloutBuffer
+from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.envs.vec_env import StepArrays
+
+N_STEPS, N_ENVS = 6, 3
+N = N_STEPS * N_ENVS
+RNG = np.random.default_rng(0)
+ROWS = {
+    name: RNG.normal(size=N)
+    for name in ("advantages", "returns", "values", "new_values", "log_ratio", "entropy")
+}
+ROWS["log_probs"] = RNG.normal(-1, 0.3, size=N)
+SPACES = {"Discrete": spaces.Discrete(3), "Box": spaces.Box(-1, 1, (2,), np.float32)}
+
+
+class Answers:
+    """Stands in for a policy: answers what it was told to."""
+
+    def __init__(self, entropy=True):
+        self.entropy = torch.tensor(ROWS["entropy"]) if entropy else None
+
+    def evaluate_actions(self, obs, actions):
+        new_log_probs = torch.tensor(ROWS["log_probs"] + ROWS["log_ratio"])
+        return torch.tensor(ROWS["new_values"])[:, None], new_log_probs, self.entropy
+
+
+@pytest.mark.parametrize("entropy", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("clip_range_vf", [None, 0.3])
+def test_ppo_objective_is_its_definition(clip_range_vf, normalize, entropy):
+    config = PPO.Config(normalize_advantage=normalize, ent_coef=0.7, vf_coef=0.4)
+    names = ("advantages", "returns", "values", "log_probs")
+    batch = {"obs": None, "actions": None, **{name: torch.tensor(ROWS[name]) for name in names}}
+    loss, metrics = ppo_loss(Answers(entropy), batch, 0.2, clip_range_vf, config)
+
+    a = ROWS["advantages"]
+    if normalize:
+        a = (a - a.mean()) / (a.std(ddof=1) + 1e-8)
+    terms = []
+    for ratio, advantage in zip(np.exp(ROWS["log_ratio"]), a, strict=True):
+        terms.append(min(ratio * advantage, float(np.clip(ratio, 0.8, 1.2)) * advantage))
+    moved = ROWS["new_values"] - ROWS["values"]
+    if clip_range_vf is not None:
+        moved = np.clip(moved, -clip_range_vf, clip_range_vf)
+    value_loss = ((ROWS["values"] + moved - ROWS["returns"]) ** 2).mean()
+    bonus = ROWS["entropy"].mean() if entropy else -(ROWS["log_probs"] + ROWS["log_ratio"]).mean()
+    assert float(loss) == pytest.approx(-np.mean(terms) + 0.4 * value_loss - 0.7 * bonus)
+    assert float(metrics["clip_fraction"]) == pytest.approx(
+        (np.abs(np.exp(ROWS["log_ratio"]) - 1) > 0.2).mean()
+    )
+    kl = np.exp(ROWS["log_ratio"]) - 1 - ROWS["log_ratio"]
+    assert float(metrics["approx_kl"]) == pytest.approx(kl.mean())
+
+
+@pytest.mark.parametrize("entropy", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a2c_objective_is_its_definition(normalize, entropy):
+    config = A2C.Config(normalize_advantage=normalize, ent_coef=0.7, vf_coef=0.4)
+    values, log_probs, entropies = Answers(entropy).evaluate_actions(None, None)
+    advantages, returns = torch.tensor(ROWS["advantages"]), torch.tensor(ROWS["returns"])
+    loss, _ = a2c_loss(values.flatten(), log_probs, entropies, advantages, returns, config)
+
+    a, log_prob = ROWS["advantages"], ROWS["log_probs"] + ROWS["log_ratio"]
+    if normalize:
+        a = (a - a.mean()) / (a.std(ddof=1) + 1e-8)
+    value_loss = ((ROWS["new_values"] - ROWS["returns"]) ** 2).mean()
+    bonus = ROWS["entropy"].mean() if entropy else -log_prob.mean()
+    assert float(loss) == pytest.approx(-(a * log_prob).mean() + 0.4 * value_loss - 0.7 * bonus)
+
+
+class Idle(gym.Env):
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+
+def agent(cls, space="Discrete", **kwargs):
+    env = DummyVecEnv([lambda: Idle(SPACES[space]) for _ in range(N_ENVS)])
+    kwargs["policy_kwargs"] = {"net_arch": [8], "ortho_init": False, **kwargs.get("policy_kwargs", {})}
+    if cls is PPO:
+        kwargs = {"batch_size": N, "n_epochs": 1, **kwargs}
+    return cls("MlpPolicy", env, n_steps=N_STEPS, seed=0, device="cpu", **kwargs)
+
+
+def rollout_of(model):
+    """Made-up experience: each step ends some episode, and the last one truncates and terminates some."""
+    rng = np.random.default_rng(1)
+    rollout = RolloutBuffer(N_STEPS, N_ENVS, Idle.observation_space, model.action_space)
+    rollout.start(rng.normal(size=(N_ENVS, 4)))
+    for t in range(N_STEPS):
+        terminated, truncated = np.zeros(N_ENVS, bool), np.zeros(N_ENVS, bool)
+        terminated[t % 3] = truncated[(t + 1) % 3] = True
+        truncated[t % 3] = t == 3  # both at once: the task ended
+        ended = np.flatnonzero(terminated | truncated)
+        final_obs = rng.normal(size=(len(ended), 4)).astype(np.float32)
+        rewards = rng.normal(size=N_ENVS).astype(np.float32)
+        obs = rng.normal(size=(N_ENVS, 4))
+        result = StepArrays(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
+        with torch.no_grad():
+            action = model.policy.act(rollout.obs_rows[t])
+        rollout.add(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+    return rollout
+
+
+def n_step_targets(model, rollout, gamma, gae_lambda):
+    """Advantages and returns [N] by recursion over each environment alone."""
+
+    def value(obs):
+        with torch.no_grad():
+            return float(model.policy.predict_values(torch.tensor(obs)[None]))
+
+    finals, (steps, envs) = rollout.finals()
+    final_of = {(int(t), int(e)): finals[row] for row, (t, e) in enumerate(zip(steps, envs, strict=True))}
+    advantages = np.zeros((N_STEPS, N_ENVS))
+    for e in range(N_ENVS):
+        following = 0.0
+        for t in reversed(range(N_STEPS)):
+            end = rollout.terminated[t, e] or rollout.truncated[t, e]
+            next_value = 0.0
+            if rollout.truncated[t, e] and not rollout.terminated[t, e]:
+                next_value = value(final_of[t, e])
+            elif not end:
+                next_value = value(rollout.observations[t + 1, e])
+            delta = rollout.rewards[t, e] + gamma * next_value - value(rollout.observations[t, e])
+            following = delta + (0.0 if end else gamma * gae_lambda * following)
+            advantages[t, e] = following
+    values = [value(obs) for obs in rollout.observations[:-1].reshape(N, 4)]
+    return torch.tensor(advantages.reshape(N)), torch.tensor(advantages.reshape(N) + values)
+
+
+def log_probs_and_entropy(model, obs, actions):
+    """From PyTorch's own distributions, through the modules of the policy."""
+    latent = model.policy.mlp_extractor.forward_actor(obs)
+    mean = model.policy.action_net(latent)
+    if isinstance(model.action_space, spaces.Discrete):
+        distribution = torch.distributions.Categorical(logits=mean)
+        return distribution.log_prob(actions), distribution.entropy()
+    distribution = torch.distributions.Normal(mean, model.policy.log_std.exp().expand_as(mean))
+    return distribution.log_prob(actions).sum(-1), distribution.entropy().sum(-1)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("cls", [PPO, A2C])
+def test_an_update_is_one_step_along_the_gradient(cls, space):
+    """The ratio of PPO is 1 on the first pass, where its gradient is that of log pi A."""
+    options = {"normalize_advantage": True, "ent_coef": 0.05, "vf_coef": 0.3, "gae_lambda": 0.9, "gamma": 0.8}
+    sgd = {"optimizer_class": torch.optim.SGD}
+    model = agent(cls, space, **options, learning_rate=0.5, max_grad_norm=1e9, policy_kwargs=sgd)
+    rollout = rollout_of(model)
+    advantages, returns = n_step_targets(model, rollout, 0.8, 0.9)
+    device = torch.device("cpu")
+    obs, actions = rollout.flat_obs(device), rollout.flat_actions(device)
+    log_probs, entropy = log_probs_and_entropy(model, obs, actions)
+    values = model.policy.value_net(model.policy.mlp_extractor.forward_critic(obs)).flatten()
+    advantages = (advantages - advantages.mean()) / advantages.std()
+    objective = (
+        (log_probs * advantages).mean() - 0.3 * ((values - returns) ** 2).mean() + 0.05 * entropy.mean()
+    )
+    before = [parameter.detach().clone() for parameter in model.policy.parameters()]
+    gradients = torch.autograd.grad(objective, list(model.policy.parameters()))
+
+    model.update(rollout, Clock(total_timesteps=100))
+    for parameter, old, gradient in zip(model.policy.parameters(), before, gradients, strict=True):
+        torch.testing.assert_close(parameter.detach(), old + 0.5 * gradient.float(), atol=1e-6, rtol=1e-5)
+
+
+def moved(model, clock=None):
+    """Length of the way that one update goes in parameter space."""
+    rollout = rollout_of(model)
+    before = model.flat.vector.detach().clone()
+    model.update(rollout, clock or Clock(total_timesteps=100))
+    return float((model.flat.vector.detach() - before).norm())
+
+
+@pytest.mark.parametrize("cls", [PPO, A2C])
+def test_gradients_are_clipped_by_their_norm(cls):
+    sgd = {"optimizer_class": torch.optim.SGD}
+    model = agent(cls, learning_rate=1.0, max_grad_norm=0.01, policy_kwargs=sgd)
+    assert moved(model) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("cls", [PPO, A2C])
+def test_the_learning_rate_follows_the_clock(cls):
+    sgd = {"optimizer_class": torch.optim.SGD}
+    model = agent(cls, learning_rate="lin_1.0", max_grad_norm=0.01, policy_kwargs=sgd)
+    assert moved(model, Clock(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.0025, rel=1e-3)
+
+
+def test_clip_ranges_follow_the_clock():
+    model = agent(PPO, clip_range="lin_0.4", clip_range_vf=lambda remaining: remaining)
+    metrics = model.update(rollout_of(model), Clock(num_timesteps=75, total_timesteps=100))
+    assert metrics["clip_range"] == pytest.approx(0.1) and metrics["clip_range_vf"] == pytest.approx(0.25)
+
+
+def test_an_update_stops_before_the_step_that_would_go_too_far():
+    clock = Clock(total_timesteps=100)
+    model = agent(PPO, n_epochs=20, learning_rate=0.05, target_kl=0.01)
+    metrics = model.update(rollout_of(model), clock)
+    assert 0 < clock.n_updates < 20
+    clock_without = Clock(total_timesteps=100)
+    free = agent(PPO, n_epochs=20, learning_rate=0.05)
+    free_metrics = free.update(rollout_of(free), clock_without)
+    assert clock_without.n_updates == 20 and metrics["approx_kl"] < free_metrics["approx_kl"]
+
+
+@pytest.mark.parametrize("cls", [PPO, A2C])
+@pytest.mark.parametrize(("every", "draws"), [(-1, 1), (2, 4), (4, 3)])
+def test_noise_is_drawn_anew_as_often_as_asked(cls, every, draws, monkeypatch):
+    """Once before a rollout of 6 steps, and at each step that `sde_sample_freq` divides, the first too."""
+    model = agent(cls, "Box", use_sde=True, sde_sample_freq=every)
+    drawn = []
+    monkeypatch.setattr(model.policy, "reset_noise", lambda n_envs: drawn.append(n_envs))
+    model.begin_rollout()
+    with torch.inference_mode():
+        for t in range(N_STEPS):
+            model.act(Inputs(torch.zeros(N_ENVS, 4), np.zeros(N_ENVS, bool), t, Clock()))
+    assert drawn == [N_ENVS] * draws
+
+
+def test_a2c_makes_the_optimiser_that_was_asked_for():
+    group = agent(A2C, rms_prop_eps=1e-3).policy.optimizer.param_groups[0]
+    assert (group["alpha"], group["eps"]) == (0.99, 1e-3)
+    assert isinstance(agent(A2C, use_rms_prop=False).policy.optimizer, torch.optim.Adam)
+    own = {"optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"eps": 0.5}}
+    optimizer = agent(A2C, policy_kwargs=own).policy.optimizer
+    assert isinstance(optimizer, RMSpropTFLike) and optimizer.param_groups[0]["eps"] == 0.5
