@@ -60,7 +60,7 @@ def a2c_loss(
 
     :return: the scalar loss, and metrics as detached tensors
     """
-    if config.normalize_advantage:
+    if config.normalize_advantage and len(advantages) > 1:
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     policy_loss = -(advantages * log_probs).mean()
     value_loss = F.mse_loss(values, returns)
@@ -88,12 +88,9 @@ class A2C(Algorithm):
     def policy_arguments(self) -> dict[str, Any]:
         arguments = super().policy_arguments()
         if self.config.use_rms_prop and "optimizer_class" not in arguments:
+            options = {"alpha": 0.99, "eps": self.config.rms_prop_eps}
             arguments["optimizer_class"] = torch.optim.RMSprop
-            arguments["optimizer_kwargs"] = {
-                "alpha": 0.99,
-                "eps": self.config.rms_prop_eps,
-                "weight_decay": 0,
-            }
+            arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
     def begin_rollout(self) -> None:

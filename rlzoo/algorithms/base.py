@@ -215,9 +215,10 @@ class Algorithm:
         ).to(self.device)
         self.has_modes = any(_depends_on_mode(module) for module in self.policy.modules())
         self.flat = FlatParameters(self.policy.parameters())
-        self.policy.optimizer = self.flat.optimizer(
-            self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
-        )
+        if len(self.policy.optimizer.param_groups) == 1:  # a policy with groups of its own keeps them
+            self.policy.optimizer = self.flat.optimizer(
+                self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
+            )
         extractor: Any = getattr(self.policy, "features_extractor", None)
         shared = extractor is not None and getattr(self.policy, "share_features_extractor", False)
         self.shares_convolutions = shared and any(isinstance(part, nn.Conv2d) for part in extractor.modules())
@@ -326,6 +327,7 @@ class Algorithm:
             self.clock = Clock(total_timesteps=total_timesteps)
             self.ep_info_buffer.clear()
             self.ep_success_buffer.clear()
+            self._callback_states = None  # they belong to the run that the file comes from
         else:
             self.clock.total_timesteps = self.clock.num_timesteps + total_timesteps
         if not self._custom_logger:

@@ -31,6 +31,11 @@ class Distribution:
         """Take over the parameters of a batch; returns self."""
         raise NotImplementedError
 
+    @property
+    def distribution(self) -> Any:
+        """What Stable-Baselines3 keeps under this name: the object with `probs`, or `mean` and `stddev`."""
+        return self
+
     def sample(self) -> Tensor:
         """Random actions, [B, A] (Categorical: [B])."""
         raise NotImplementedError

@@ -84,6 +84,11 @@ class MultiCategorical(Distribution):
         ]
         return self
 
+    @property
+    def distribution(self) -> list[Categorical]:
+        """One distribution per choice."""
+        return self.parts
+
     def sample(self) -> Tensor:
         return torch.stack([part.sample() for part in self.parts], dim=-1)
 

@@ -52,7 +52,10 @@ class BasePolicy(nn.Module):
 
     def make_features_extractor(self) -> BaseFeaturesExtractor:
         """A new extractor as configured."""
-        return self.features_extractor_class(self.observation_space, **self.features_extractor_kwargs)
+        extractor = self.features_extractor_class
+        if not (isinstance(extractor, type) and issubclass(extractor, nn.Module)):
+            raise UserError(f"features_extractor_class must be a torch.nn.Module class, not {extractor!r}")
+        return extractor(self.observation_space, **self.features_extractor_kwargs)
 
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
         """Preprocess raw observations [B, ...] and run the extractor on them."""

@@ -38,10 +38,12 @@ class FlattenExtractor(BaseFeaturesExtractor):
     """The observation as one vector, unchanged."""
 
     def __init__(self, observation_space: gym.Space) -> None:
+        if isinstance(observation_space, spaces.Dict):
+            raise UserError("MlpPolicy cannot read Dict observations; use MultiInputPolicy")
         super().__init__(observation_space, get_flattened_obs_dim(observation_space))
 
     def forward(self, observations: Tensor) -> Tensor:
-        return observations.flatten(1)
+        return observations.reshape(len(observations), -1)  # a scalar observation is a vector of one
 
 
 class NatureCNN(BaseFeaturesExtractor):
@@ -97,10 +99,12 @@ class CombinedExtractor(BaseFeaturesExtractor):
     def __init__(
         self, observation_space: spaces.Dict, cnn_output_dim: int = 256, normalized_image: bool = False
     ) -> None:
-        if not isinstance(observation_space, spaces.Dict):
+        if not isinstance(observation_space, spaces.Dict) or not observation_space.spaces:
             raise UserError(
-                f"CombinedExtractor (MultiInputPolicy) needs a Dict space, not {observation_space}"
+                f"CombinedExtractor (MultiInputPolicy) needs a Dict space with entries, not {observation_space}"
             )
+        if dotted := [key for key in observation_space.spaces if "." in key]:
+            raise UserError(f"the key {dotted[0]!r} of the Dict observations must not hold a dot")
         extractors: dict[str, nn.Module] = {}
         features_dim = 0
         for key, space in observation_space.spaces.items():

@@ -113,7 +113,10 @@ class ActorCriticPolicy(BasePolicy):
         if self.ortho_init:
             self._init_orthogonally()
         make: Any = eager(self.optimizer_class)
-        self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        try:
+            self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
 
     def _build_features_extractors(self) -> None:
         """One extractor, or two; both names of each work, but a module is registered under one name only."""
@@ -242,7 +245,7 @@ class ActorCriticPolicy(BasePolicy):
         """Stored actions as the distribution takes them: [B] for Discrete, [B, A] for all others."""
         if isinstance(self.action_dist, Categorical):
             return actions.reshape(len(actions))
-        return actions.flatten(1)
+        return actions.reshape(len(actions), -1)
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
 
@@ -33,6 +35,8 @@ def get_policy_class(family: str, policy: str | type) -> type:
     :raises UserError: for a name that the family does not have
     """
     if isinstance(policy, type):
+        if not issubclass(policy, nn.Module):
+            raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
         return policy
     policies = _POLICIES.get(family, {})
     if not isinstance(policy, str) or policy not in policies:
