@@ -100,9 +100,7 @@ class CombinedExtractor(BaseFeaturesExtractor):
         self, observation_space: spaces.Dict, cnn_output_dim: int = 256, normalized_image: bool = False
     ) -> None:
         if not isinstance(observation_space, spaces.Dict) or not observation_space.spaces:
-            raise UserError(
-                f"CombinedExtractor (MultiInputPolicy) needs a Dict space with entries, not {observation_space}"
-            )
+            raise UserError(f"MultiInputPolicy needs a Dict space with entries, not {observation_space}")
         if dotted := [key for key in observation_space.spaces if "." in key]:
             raise UserError(f"the key {dotted[0]!r} of the Dict observations must not hold a dot")
         extractors: dict[str, nn.Module] = {}
