@@ -125,6 +125,11 @@ def plain(value: Any) -> Any:
     return text if text is not None else getattr(value, "__qualname__", repr(value))
 
 
+def is_function(value: Any) -> bool:
+    """Whether this is a function of the user's, as a Python file may hold it and YAML cannot."""
+    return callable(value) and not isinstance(value, type | Name) and schedule_text(value) is None
+
+
 def _interpret(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return interpret(value)
@@ -179,8 +184,8 @@ def _value(node: ast.expr, words_are_names: bool) -> Any:
 
 def _key(node: ast.expr | None) -> Any:
     match node:
-        case ast.Name(id=word):
-            return word
+        case ast.Name() | ast.Attribute():
+            return _dotted(node)
         case ast.Constant(value=str() | int() as constant):
             return constant
     raise _NotAValue("a key must be a word, a text or a whole number")

@@ -16,6 +16,8 @@ import yaml
 
 from rlzoo.core.errors import UserError
 
+MAX_DEPTH = 100
+MAX_VALUES = 1_000_000
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBERS = {
     "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$"),
@@ -43,7 +45,9 @@ def load_yaml(text: str, where: str) -> Any:
     :raises UserError: one line that names `where` and the line
     """
     try:
-        return yaml.load(text, Loader)
+        value = yaml.load(text, Loader)
+        _extent(value, {})
+        return value
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         last = text.rstrip().count("\n")  # a document that stops too early is wrong on its last line
@@ -99,6 +103,23 @@ class _Dumper(yaml.SafeDumper):
     def represent_list(self, data: Any) -> Any:
         flat = not any(isinstance(item, dict | list) for item in data)
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
+
+
+def _extent(value: Any, known: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
+    """The number of values in a value, those behind an alias counted each time, and the levels of nesting.
+
+    :raises ValueError: more than a hyperparameter file can need; a value that holds itself is endless
+    """
+    if not isinstance(value, dict | list | tuple):
+        return 1, 0
+    if id(value) not in known and depth <= MAX_DEPTH:
+        items = value.values() if isinstance(value, dict) else value
+        parts = [_extent(item, known, depth + 1) for item in items]
+        known[id(value)] = (1 + sum(n for n, _ in parts), 1 + max((height for _, height in parts), default=0))
+    n_values, height = known.get(id(value), (0, 0))
+    if depth + height > MAX_DEPTH or n_values > MAX_VALUES:
+        raise ValueError("it holds too many values, is nested too deeply, or holds itself")
+    return n_values, height
 
 
 def _refuse_duplicates(node: yaml.MappingNode) -> None:

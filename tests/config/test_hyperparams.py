@@ -186,3 +186,10 @@ def test_an_algorithm_without_a_file_says_what_to_do(monkeypatch):
     monkeypatch.setitem(catalog._TARGETS, "mine", "a:B")
     with pytest.raises(UserError, match="--conf-file"):
         shipped_file("mine")
+
+
+def test_a_python_file_that_exits_is_an_error(tmp_path):
+    path = tmp_path / "conf.py"
+    path.write_text("raise SystemExit(0)")
+    with pytest.raises(UserError, match="SystemExit"):
+        load_file(path)

@@ -213,3 +213,7 @@ def test_the_table_of_names_is_right():
         owner, _, name = path.rpartition(".")
         if owner.startswith("torch."):
             assert isinstance(getattr(getattr(torch, owner.removeprefix("torch.")), name), type)
+
+
+def test_a_dotted_name_may_be_a_key():
+    assert parse_value("{my.Wrapper:{x:1}}") == {"my.Wrapper": {"x": 1}}

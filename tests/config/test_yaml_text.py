@@ -59,6 +59,25 @@ def test_malformed_yaml_is_one_line_with_file_and_line(text, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a {b: *a}",
+        "a: &a [*a]",
+        f"a: {'[' * 500}{']' * 500}",
+        "\n".join(["a0: &a0 [1]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9))]),
+    ],
+    ids=["mapping in itself", "list in itself", "too deep", "too many"],
+)
+def test_what_would_never_end_is_refused(text):
+    with pytest.raises(UserError, match=r"^f: not YAML: it holds too many values"):
+        load_yaml(text, "f")
+
+
+def test_an_alias_may_be_used_often():
+    assert len(load_yaml("a: &a {b: [1, 2]}\n" + "".join(f"c{i}: *a\n" for i in range(500)), "f")) == 501
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         read_yaml(tmp_path / "missing.yml")
