@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.parser import OneOf
+from rlzoo.cli.parser import OneOf, Whole
 from rlzoo.config import catalog
 
 HELP = "watch a trained agent play and report its scores"
@@ -39,7 +39,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument(
         "--exp-id",
-        type=int,
+        type=Whole(0, special=(-1,)),
         default=0,
         metavar="N",
         help="number of the run; 0: the newest, -1: the folder itself (default: 0)",
@@ -48,7 +48,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--load-best", action="store_true", help="play the best model of the evaluations")
     kind.add_argument(
         "--load-checkpoint",
-        type=int,
+        type=Whole(0),
         default=None,
         metavar="STEPS",
         help="play the checkpoint of this many steps",
@@ -59,18 +59,20 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "-n",
         "--n-timesteps",
-        type=int,
+        type=Whole(1),
         default=None,
         metavar="N",
         help="steps per environment (default: 1000, unless --n-episodes)",
     )
     how.add_argument(
-        "--n-episodes", type=int, default=None, metavar="N", help="play this many whole episodes instead"
+        "--n-episodes", type=Whole(1), default=None, metavar="N", help="play this many whole episodes instead"
     )
     how.add_argument(
-        "--n-envs", type=int, default=1, metavar="N", help="environments side by side (default: 1)"
+        "--n-envs", type=Whole(1), default=1, metavar="N", help="environments side by side (default: 1)"
     )
-    how.add_argument("--seed", type=int, default=0, help="seed of the environments (default: 0)")
+    how.add_argument(
+        "--seed", type=Whole(0, 2**32 - 1), default=0, help="seed of the environments (default: 0)"
+    )
     mode = how.add_mutually_exclusive_group()
     mode.add_argument(
         "--deterministic",
@@ -101,7 +103,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--device", default="auto", help="PyTorch device (default: auto)")
     how.add_argument(
         "--num-threads",
-        type=int,
+        type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
         help="PyTorch threads (default: 1, and all cores for images)",

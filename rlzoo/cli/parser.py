@@ -56,6 +56,38 @@ class OneOf:
         raise argparse.ArgumentTypeError(f"unknown {self.kind} {text!r}; {hint}")
 
 
+LARGEST = 2**63 - 1
+
+
+class Whole:
+    """Argparse `type` for a whole number; `1e6` is one.
+
+    :param least: the smallest
+    :param special: further numbers, with a meaning of their own
+
+    >>> Whole(1, special=(-1,))("1e6")
+    1000000
+    """
+
+    def __init__(self, least: int, most: int = LARGEST, special: tuple[int, ...] = ()) -> None:
+        self.least, self.most, self.special = least, most, special
+
+    def __call__(self, text: str) -> int:
+        try:
+            number = int(text) if text.lstrip("+-").isdecimal() else float(text)
+            if number % 1 == 0 and (self.least <= number <= self.most or number in self.special):
+                return int(number)
+        except (ValueError, OverflowError):
+            pass
+        limits = f"at least {self.least}" if self.most == LARGEST else f"from {self.least} to {self.most}"
+        wanted = " or ".join(map(str, (*self.special, limits)))
+        raise argparse.ArgumentTypeError(f"expected a whole number, {wanted}, not {text!r}")
+
+
+SEED = Whole(0, 2**32 - 1, special=(-1,))
+"""Seeds are those of NumPy; -1 draws one."""
+
+
 def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Every flag and positional argument of a parser, `--help` included."""
     return parser._actions

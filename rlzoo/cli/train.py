@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from rlzoo.cli.parser import OneOf, Parser
+from rlzoo.cli.parser import SEED, OneOf, Parser, Whole
 from rlzoo.config import catalog
 from rlzoo.core.errors import UserError
 
@@ -49,7 +49,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "-n",
         "--n-timesteps",
-        type=int,
+        type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
         help="number of environment steps (default: from the hyperparameters)",
@@ -61,7 +61,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         metavar="RUN_FOLDER",
         help="continue this run in place from its newest checkpoint",
     )
-    what.add_argument("--seed", type=int, default=-1, help="seed of the run (default: a random one)")
+    what.add_argument("--seed", type=SEED, default=-1, help="seed of the run (default: a random one)")
     what.add_argument(
         "--gym-packages",
         nargs="+",
@@ -108,7 +108,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--num-threads",
-        type=int,
+        type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
         help="PyTorch threads (default: 1, and all cores for images)",
@@ -137,10 +137,18 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="evaluate every N steps; 0 or less: never (default: 25000)",
     )
     keep.add_argument(
-        "--eval-episodes", type=int, default=5, metavar="N", help="episodes of one evaluation (default: 5)"
+        "--eval-episodes",
+        type=Whole(1),
+        default=5,
+        metavar="N",
+        help="episodes of one evaluation (default: 5)",
     )
     keep.add_argument(
-        "--n-eval-envs", type=int, default=1, metavar="N", help="environments to evaluate in (default: 1)"
+        "--n-eval-envs",
+        type=Whole(1),
+        default=1,
+        metavar="N",
+        help="environments to evaluate in (default: 1)",
     )
     keep.add_argument(
         "--save-freq",
@@ -164,7 +172,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     keep.add_argument(
         "--log-interval",
-        type=int,
+        type=Whole(1, special=(-2, -1)),
         default=-1,
         metavar="N",
         help="log every N iterations (default: the algorithm's; -2: never)",

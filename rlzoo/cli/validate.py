@@ -39,5 +39,6 @@ def run(args: argparse.Namespace) -> int:
         for line in (*report.problems, *report.notes):
             print(line, file=sys.stderr)
         count = f"{len(report.problems)} problem{'s' if len(report.problems) != 1 else ''}"
-        print(f"{path}: {report.n_entries} entries, {count if report.problems else 'no problems'}")
+        entries = f"{report.n_entries} entr{'ies' if report.n_entries != 1 else 'y'}"
+        print(f"{path}: {entries}, {count if report.problems else 'no problems'}")
     return 2 if n_problems else 0

@@ -35,8 +35,8 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     :param algo: the algorithm; None: the one that the file is named after
     :raises UserError: the file cannot be read, or no algorithm is called like it
     """
-    algo = _algorithm_of(path) if algo is None else catalog.canonical(algo)
     file = load_file(path)
+    algo = _algorithm_of(path) if algo is None else catalog.canonical(algo)
     report = Report(len(file.entries))
     lines = key_lines(read_text(Path(path))) if Path(path).suffix in (".yml", ".yaml") else {}
     missing: set[str] = set()

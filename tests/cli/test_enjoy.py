@@ -61,7 +61,12 @@ def test_other_choices(looks, flags):
         (["--deterministic", "--stochastic"], "not allowed with"),
         (["--algo", "poo"], "ppo"),
         (["--exp-di", "3"], "--exp-id"),
-        (["--env", "Nothing-v0"], "rlzoo train --algo ppo --env Nothing-v0"),
+        (["--env", "Pendulum-v1"], "rlzoo train --algo ppo --env Pendulum-v1"),
+        (["--env", "Pendulm-v1"], "did you mean 'Pendulum-v1'"),
+        (["--seed", "-1"], "--seed: expected a whole number, from 0"),
+        (["-n", "0"], "at least 1"),
+        (["--n-episodes", "0"], "at least 1"),
+        (["--n-envs", "0"], "at least 1"),
     ],
 )
 def test_a_mistake_is_one_line(flags, named, capsys, tmp_path, monkeypatch):

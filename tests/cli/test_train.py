@@ -123,3 +123,20 @@ def test_a_module_of_the_user_is_found_beside_her(runs, tmp_path, monkeypatch):
 
     import_packages(["environments_of_a_user"])
     assert isinstance(sys.modules["environments_of_a_user"], types.ModuleType)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["-n 0", "-n -5", "-n 1.5", "-n 1e400", "--eval-episodes 0", "--n-eval-envs 0", "--num-threads 0",
+     "--log-interval 0", f"--seed {2**32}", "--seed -2"],
+)  # fmt: skip
+def test_numbers_that_mean_nothing_are_refused(runs, capsys, flags):
+    assert main(["train", *flags.split()]) == 2
+    assert "expected a whole number" in capsys.readouterr().err
+    assert not runs
+
+
+def test_numbers_with_an_exponent_and_those_of_the_defaults(runs):
+    assert main(["train", "-n", "1e6", "--seed", "-1", "--num-threads", "-1", "--log-interval", "-2"]) == 0
+    assert runs[0].n_timesteps == 1_000_000
+    assert isinstance(runs[0].n_timesteps, int)

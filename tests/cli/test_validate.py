@@ -89,3 +89,8 @@ def test_a_wrapper_of_an_optional_package_is_noted(capsys, tmp_path, monkeypatch
     text = "A-v0: {policy: MlpPolicy, env_wrapper: [{minigrid.wrappers.FlatObsWrapper: {}}]}"
     assert validate(tmp_path, text) == 0
     assert "wrappers of minigrid are not checked" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(capsys):
+    assert main(["validate", "nothing.yml"]) == 2
+    assert "nothing.yml: No such file" in capsys.readouterr().err
