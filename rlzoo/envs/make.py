@@ -82,9 +82,14 @@ class EnvMaker:
         return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
 
 
+def _spec(env_id: str) -> EnvSpec:
+    """How an id is registered; the package it may name is imported by now, and not part of the name."""
+    return gym.spec(env_id.rpartition(":")[2])
+
+
 def _draws_images(env_id: str) -> bool:
     """Whether the environment renders images when asked to, so that videos can be recorded of it."""
-    entry_point = gym.spec(env_id).entry_point
+    entry_point = _spec(env_id).entry_point
     if entry_point is None:
         return False
     creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
@@ -139,7 +144,7 @@ def make_vec_env(
     monitor_kwargs = monitor_kwargs or {}
     maker = EnvMaker(env_id, env_kwargs or {}, wrapper_class, wrapper_kwargs or {}, seed)
     if isinstance(env_id, str):
-        maker.spec = gym.spec(env_id)
+        maker.spec = _spec(env_id)
 
     venv: VecEnv | None = None
     if backend == "envpool":

@@ -94,7 +94,9 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     if env_id not in gym.registry and not _register_atari(env_id):
         raise _unknown_env(env_id)
     if _is_retired(env_id):
-        raise UserError(f"environment {env_id!r} is retired; today's version is {today_id(env_id)!r}")
+        newest = today_id(env_id)
+        hint = f"today's version is {newest!r}" if newest else "nothing took its place"
+        raise UserError(f"environment {env_id!r} is retired; {hint}")
 
 
 def known_env_ids() -> list[str]:
@@ -135,10 +137,12 @@ def _import(module: str, wanted_by: str, install: str | None = None) -> None:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
-            raise  # the package is there, something it needs is not
+        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # something it needs
+            raise UserError(f"{wanted_by} cannot be imported: {error}") from error
         hint = f"needs the package {module!r}: pip install '{install}'" if install else "is not installed"
         raise UserError(f"{wanted_by} {hint}") from error
+    except Exception as error:
+        raise UserError(f"{wanted_by} cannot be imported: {type(error).__name__}: {error}") from error
     gym.register_envs(imported)
 
 
