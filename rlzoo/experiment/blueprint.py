@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlzoo.algorithms.hyperparameters import build_config, field_names
+from rlzoo.algorithms.hyperparameters import build_config, check_value, field_names
 from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
 
 OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
+PLAIN = {"bool", "int", "float", "str", "None"}  # annotations that values are checked against
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
 
 Class = tuple[Callable[..., Any], dict[str, Any]]
@@ -108,6 +109,8 @@ def import_packages(modules: Iterable[str]) -> None:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(f"--gym-packages {module}: {error}") from None
+        except Exception as error:
+            raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
 
 
 def load_class(path: str, what: str, trusted: bool = True) -> Any:
@@ -135,6 +138,8 @@ def load_class(path: str, what: str, trusted: bool = True) -> Any:
         raise UserError(f"{what} {path!r}: {error}") from None
     except AttributeError:
         raise unknown(f"{what} in {module}", name, dir(sys.modules[module])) from None
+    if not callable(found):
+        raise UserError(f"{what} {path!r} is a {type(found).__name__}, not a class")
     if not trusted and not (isinstance(found, type) and found.__module__.startswith(OURS)):
         raise foreign
     return found
@@ -147,9 +152,10 @@ def _check_policy(blueprint: Blueprint) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            policy_keywords(policy_class, blueprint.policy_kwargs)
+            keywords = policy_keywords(policy_class, blueprint.policy_kwargs)
         except UserError as error:
             raise UserError(f"policy_kwargs: {error}") from None
+    check_arguments("policy_kwargs", policy_class, keywords, also_known=keywords)
 
 
 def _search_working_directory() -> None:
@@ -192,21 +198,44 @@ def _classes(key: str, value: Any, trusted: bool) -> tuple[Class, ...]:
         if isinstance(path, str) and (kwargs is None or isinstance(kwargs, Mapping)):
             found = load_class(path, key, trusted)
             kwargs = _resolve(dict(kwargs or {}), trusted)
-            _check_arguments(f"{key} {path}", found, kwargs)
+            check_arguments(f"{key} {path}", found, kwargs)
             return ((found, kwargs),)
     raise UserError(
         f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"
     )
 
 
-def _check_arguments(where: str, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    names = [parameter.name for parameter in parameters]
-    for key in kwargs:
-        if key not in names:
-            raise unknown(f"argument of {where}", key, names)
+def check_arguments(
+    where: str, function: Callable[..., Any], kwargs: Mapping[str, Any], also_known: Iterable[str] = ()
+) -> None:
+    """Check that a function has these keywords, and that plain values are of the types it declares.
+
+    :param also_known: further keywords, which somebody else takes
+    :raises UserError: names the nearest keyword, or the value and its type
+    """
+    parameters = inspect.signature(function).parameters
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for key, value in kwargs.items():
+        if key in parameters:
+            annotation = str(parameters[key].annotation)
+            if set(annotation.split(" | ")) <= PLAIN:
+                check_value(f"{where}: {key}", value, annotation)
+        elif not open_ended and key not in also_known:
+            raise unknown(f"argument of {where}", key, {*parameters, *also_known})
+
+
+def construct(where: str, build: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a class that the hyperparameters name.
+
+    :raises UserError: it raised; its author is the reader
+    """
+    try:
+        return build(*args, **kwargs)
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        name = getattr(build, "__qualname__", repr(build))
+        raise UserError(f"{where} {name}: {type(error).__name__}: {error}") from error
 
 
 def _normalize(values: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -223,7 +252,7 @@ def _normalize(values: Mapping[str, Any]) -> dict[str, Any] | None:
     kwargs = {**(value if isinstance(value, Mapping) else {}), **_mapping(values, "normalize_kwargs")}
     if "gamma" in values:
         kwargs.setdefault("gamma", values["gamma"])
-    _check_arguments("normalize", VecNormalize, kwargs)
+    check_arguments("normalize", VecNormalize, kwargs)
     return kwargs
 
 

@@ -9,9 +9,11 @@ from typing import Any
 from rlzoo.config.hyperparams import is_atari, lookup, merge
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
+from rlzoo.core.space_json import space_from_json
 from rlzoo.envs.vec_env import VecEnv, load_env_state
-from rlzoo.experiment.blueprint import Blueprint, check_hyperparams
+from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, construct
 from rlzoo.training.callbacks import BaseCallback, CheckpointCallback, EvalCallback
+from rlzoo.training.checkpoint import read_checkpoint
 
 __all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
 
@@ -37,16 +39,21 @@ def make_blueprint(run: RunConfig) -> Blueprint:
 
 def build_model(blueprint: Blueprint, venv: VecEnv, seed: int, device: str, verbose: int) -> Any:
     """A new agent of a blueprint."""
-    return blueprint.algorithm(
-        blueprint.policy,
-        venv,
-        **blueprint.hyperparams,
-        policy_kwargs=blueprint.policy_kwargs,
-        stats_window_size=blueprint.stats_window_size,
-        seed=seed,
-        device=device,
-        verbose=verbose,
-    )
+    try:
+        return blueprint.algorithm(
+            blueprint.policy,
+            venv,
+            **blueprint.hyperparams,
+            policy_kwargs=blueprint.policy_kwargs,
+            stats_window_size=blueprint.stats_window_size,
+            seed=seed,
+            device=device,
+            verbose=verbose,
+        )
+    except TypeError as error:  # optimisers, extractors and the user's own policy take what they declare
+        if "argument" not in str(error):
+            raise
+        raise UserError(f"policy_kwargs: {error}") from error
 
 
 def load_model(
@@ -64,7 +71,10 @@ def load_model(
     :param new_run_seed: a new run starts from this agent, with this seed and the blueprint's hyperparameters;
         None: it goes on as it was
     """
-    overrides = {} if new_run_seed is None else {**blueprint.hyperparams, "seed": new_run_seed}
+    overrides: dict[str, Any] = {}
+    if new_run_seed is not None:
+        overrides = {**blueprint.hyperparams, "seed": new_run_seed}
+        _check_spaces(path, venv)
     algorithm: Any = blueprint.algorithm
     model = algorithm.load(
         path,
@@ -76,10 +86,18 @@ def load_model(
     )
     if model.normalize_state and model.get_vec_normalize_env() is not None:
         load_env_state(venv, model.normalize_state)
-    if new_run_seed is not None:  # the generators and callbacks of the old run stay with it
-        model._resume, model._callback_states = {}, None
+    if new_run_seed is not None:
         model.set_random_seed(new_run_seed)
     return model
+
+
+def _check_spaces(path: Path, venv: VecEnv) -> None:
+    """Before hyperparameters that suit the environment are given to an agent that does not."""
+    config = read_checkpoint(path).config
+    for name in ("observation_space", "action_space"):
+        theirs, ours = space_from_json(config.get(name)), getattr(venv, name)
+        if theirs != ours:
+            raise UserError(f"{path} is an agent for another environment: its {name} is {theirs}, not {ours}")
 
 
 def trusted_classes(blueprint: Blueprint) -> dict[str, Any]:
@@ -104,7 +122,7 @@ def build_callbacks(
 
     Frequencies are given in environment steps; a callback counts steps of the vector of environments.
     """
-    callbacks = [build(**kwargs) for build, kwargs in blueprint.callbacks]
+    callbacks = [construct("callback", build, **kwargs) for build, kwargs in blueprint.callbacks]
     if run.save_freq > 0:
         callbacks.append(
             CheckpointCallback(

@@ -10,14 +10,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
 
-from rlzoo.core.errors import UserError
+from rlzoo.config.env_ids import bare_id
+from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.make import as_vec_env, make_vec_env
+from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.envs.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.experiment.blueprint import Blueprint, Class
+from rlzoo.experiment.blueprint import Blueprint, Class, check_arguments, construct
 
 
 class WrapperChain:
@@ -68,6 +71,23 @@ def build_evaluation_env(
     return _wrapped(blueprint, venv, normalize)
 
 
+def check_env_arguments(blueprint: Blueprint, env_id: str) -> None:
+    """Check the names of `env_kwargs`, `eval_env_kwargs` and `monitor_kwargs`; no environment is made.
+
+    :raises UserError: names the nearest argument, or says why the environment's code cannot be found
+    """
+    check_arguments("monitor_kwargs", Monitor, blueprint.monitor_kwargs)
+    entry_point = gym.spec(bare_id(env_id)).entry_point
+    if entry_point is None:
+        return
+    try:
+        creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    except Exception as error:
+        raise UserError(f"cannot make {env_id}: {type(error).__name__}: {error}") from error
+    of_make = ("max_episode_steps", "render_mode")
+    check_arguments(env_id, creator, {**blueprint.env_kwargs, **blueprint.eval_env_kwargs}, of_make)
+
+
 def evaluation_seed(seed: int) -> int:
     """A seed for evaluation: a function of the run's seed, far from every `seed + i` of training."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]) % 2**31
@@ -113,19 +133,19 @@ def _base(
             monitor_kwargs=blueprint.monitor_kwargs or None,
             backend=backend,
         )
-    except TypeError as error:
-        if "argument" not in str(error):
-            raise
-        raise UserError(f"cannot make {env_id}: {error}") from error
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        raise RunFailed(f"cannot make {env_id}: {type(error).__name__}: {error}") from error
     # Whoever saves an agent asks for it; worker processes need not be there to answer.
-    venv.spec = gym.spec(env_id)  # type: ignore[attr-defined]
+    venv.spec = gym.spec(bare_id(env_id))  # type: ignore[attr-defined]
     return venv
 
 
 def _wrapped(blueprint: Blueprint, venv: VecEnv, normalize: dict[str, Any] | None) -> VecEnv:
     try:
         for wrapper, kwargs in blueprint.vec_env_wrappers:
-            venv = wrapper(venv, **kwargs)
+            venv = construct("vec_env_wrapper", wrapper, venv, **kwargs)
         if normalize is not None:
             venv = VecNormalize(venv, **normalize)
         if blueprint.frame_stack > 1:

@@ -16,11 +16,12 @@ import torch
 from rlzoo.config.hyperparams import is_atari, merge
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.seeding import set_random_seed
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
-from rlzoo.experiment.environments import build_evaluation_env, choose_threads
+from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments, choose_threads
 from rlzoo.training.progress_bar import ProgressBar
 
 DEFAULT_STEPS = 1000
@@ -58,6 +59,8 @@ def play(config: PlayConfig) -> Scores:
     import_packages(config.gym_packages)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
+    ensure_registered(config.env_id)
+    check_env_arguments(blueprint, config.env_id)
     print(f"playing {agent.path}")
     with ExitStack() as resources:
         venv = _build_env(config, blueprint)

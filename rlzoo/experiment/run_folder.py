@@ -8,21 +8,29 @@ import os
 import platform
 import sys
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import plain
+from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, UserError, unknown
 from rlzoo.core.system_info import git_commit, versions
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.training.checkpoint import read_checkpoint
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 SHIPPED = (
     Path(__file__).parents[2] / "trained_agents",
@@ -49,6 +57,31 @@ def claim(log_folder: str | Path, algo: str, env_id: str, unique: bool = False) 
                 return folder
     except OSError as error:
         raise UserError(f"cannot keep runs in {parent}: {error.strerror}") from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder until the block, or this process, ends.
+
+    The lock is the operating system's: after `kill -9` nothing has to be cleaned up.
+
+    :raises UserError: another process trains there, or the folder is not writable
+    """
+    try:
+        file = (folder / ".lock").open("a+")
+    except OSError as error:
+        raise UserError(f"cannot train in {folder}: {error.strerror}") from None
+    with file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise UserError(f"{folder} is being trained by process {file.read().strip()}") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
 
 
 def discard(folder: Path) -> None:
@@ -83,12 +116,28 @@ def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command:
 
 
 def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:
-    """Write the arguments and the hyperparameters of a run, each file whole or not at all."""
+    """Write the arguments and the hyperparameters of a run, each file whole or not at all.
+
+    A function stays in the Python file that it came from; see `functions_of`.
+    """
     config = config_path(folder, run.env_id)
-    contents = {config: hyperparams, config.with_name("args.yml"): dataclasses.asdict(run)}
+    writable = {key: value for key, value in hyperparams.items() if not is_function(value)}
+    contents = {config: writable, config.with_name("args.yml"): dataclasses.asdict(run)}
     for path, values in contents.items():
         with atomic_write(path) as file:
             file.write(dump_yaml(plain(values)).encode())
+
+
+def functions_of(run: RunConfig, config_file: str) -> dict[str, Any]:
+    """The hyperparameters that are functions of the run's own Python file, which its config.yml cannot hold.
+
+    :raises UserError: the Python file is gone
+    """
+    if run.conf_file is None or run.conf_file.endswith((".yml", ".yaml")):
+        return {}
+    written = lookup(run.algo, run.env_id, config_file).values
+    original = lookup(run.algo, run.env_id, run.conf_file).values
+    return {key: value for key, value in original.items() if key not in written and is_function(value)}
 
 
 def read_run(folder: Path) -> RunConfig:
@@ -100,14 +149,15 @@ def read_run(folder: Path) -> RunConfig:
     if not found:
         raise UserError(f"{folder} is not the folder of a run: it has no <env>/args.yml")
     values = read_yaml(found[0])
-    known = {field.name for field in dataclasses.fields(RunConfig)}
+    known = {field.name: str(field.type) for field in dataclasses.fields(RunConfig)}
     if not isinstance(values, dict) or not {"algo", "env_id"} <= values.keys():
         raise UserError(f"{found[0]} does not describe a run of rlzoo")
     for key in values:
         if key not in known:
             raise unknown(f"argument in {found[0]}", key, known)
     arguments: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        key: tuple(value) if isinstance(value, list) else check_value(f"{found[0]}: {key}", value, known[key])
+        for key, value in values.items()
     }
     return RunConfig(**arguments)
 
@@ -172,6 +222,7 @@ def find_agent(config: PlayConfig) -> Agent:
         raise UserError(
             f"there is no run {config.exp_id} of {config.algo} on {config.env_id} in {where}; there: {runs}"
         )
+    ensure_registered(config.env_id)  # a misspelt id is the likelier mistake
     raise UserError(
         f"no agent of {config.algo} for {config.env_id} in {where} or among the shipped agents; "
         f"train one: rlzoo train --algo {config.algo} --env {config.env_id}"

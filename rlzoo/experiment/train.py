@@ -24,6 +24,7 @@ from rlzoo.experiment.build import build_callbacks, build_model, load_model, mak
 from rlzoo.experiment.environments import (
     build_evaluation_env,
     build_training_env,
+    check_env_arguments,
     choose_threads,
     evaluation_seed,
 )
@@ -82,10 +83,14 @@ def check(run: RunConfig) -> Blueprint:
     import_packages(run.gym_packages)
     blueprint = make_blueprint(run)
     ensure_registered(run.env_id)
+    check_env_arguments(blueprint, run.env_id)
     if run.track:
         tracking.require_wandb()
     if run.trained_agent and not Path(run.trained_agent).is_file():
         raise UserError(f"there is no agent {run.trained_agent}")
+    for key in ("policy", "policy_kwargs"):
+        if run.trained_agent and key in run.hyperparams:
+            raise UserError(f"{key} cannot be given with --trained-agent, which keeps its networks")
     return blueprint
 
 
@@ -110,24 +115,33 @@ def start(run: RunConfig, command: str = "") -> Session:
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:
-        run_folder.describe(folder, run, blueprint.values, command)
-        session = _build(run, blueprint, folder, run.trained_agent)
+        with ExitStack() as resources:
+            resources.enter_context(run_folder.locked(folder))
+            run_folder.describe(folder, run, blueprint.values, command)
+            return _build(run, blueprint, folder, resources, run.trained_agent)
     except BaseException:
         run_folder.discard(folder)
         raise
-    return session
 
 
 def reopen(folder: Path, changes: dict[str, Any]) -> Session:
     """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
     run = replace(run_folder.read_run(folder), **changes)
+    with ExitStack() as resources:
+        resources.enter_context(run_folder.locked(folder))
+        return _reopen(folder, run, "n_timesteps" in changes, resources)
+
+
+def _reopen(folder: Path, run: RunConfig, new_goal: bool, resources: ExitStack) -> Session:
     import_packages(run.gym_packages)
     run_folder.remove_unfinished_files(folder)
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
-    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams={}))
-    session = _build(run, blueprint, folder, run_folder.newest_checkpoint(folder, run.env_id), resumed=True)
-    if "n_timesteps" in changes:  # the new goal holds for the next `--resume` too
+    functions = run_folder.functions_of(run, config_file)
+    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions))
+    agent = run_folder.newest_checkpoint(folder, run.env_id)
+    session = _build(run, blueprint, folder, resources, agent, resumed=True)
+    if new_goal:  # it holds for the next `--resume` too
         run_folder.write_configuration(folder, run, blueprint.values)
     return session
 
@@ -202,31 +216,36 @@ def _last_checkpoint(session: Session) -> str:
 
 
 def _build(
-    run: RunConfig, blueprint: Blueprint, folder: Path, agent: Path | str, resumed: bool = False
+    run: RunConfig,
+    blueprint: Blueprint,
+    folder: Path,
+    resources: ExitStack,
+    agent: Path | str,
+    resumed: bool = False,
 ) -> Session:
-    """Environments, agent, logger and callbacks; what was opened is closed when one of them fails."""
-    with ExitStack() as resources:
-        venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, folder, append=resumed)
-        resources.callback(venv.close)
-        torch.set_num_threads(choose_threads(run.num_threads, blueprint.policy, venv))
-        if agent:
-            model = load_model(
-                blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
-            )
-        else:
-            model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
-        if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
-            resources.callback(tracking.start(run, blueprint, folder).finish)
-        logger = _make_logger(run, type(model).__name__, folder, resumed)
-        resources.callback(logger.close)
-        model.set_logger(logger)
-        eval_env = None
-        if run.eval_freq > 0:
-            seed = evaluation_seed(run.seed)
-            eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
-            resources.callback(eval_env.close)
-        callbacks = build_callbacks(blueprint, run, folder, eval_env)
-        return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
+    """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
+    the session that takes them over."""
+    venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, folder, append=resumed)
+    resources.callback(venv.close)
+    torch.set_num_threads(choose_threads(run.num_threads, blueprint.policy, venv))
+    if agent:
+        model = load_model(
+            blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
+        )
+    else:
+        model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
+        resources.callback(tracking.start(run, blueprint, folder).finish)
+    logger = _make_logger(run, type(model).__name__, folder, resumed)
+    resources.callback(logger.close)
+    model.set_logger(logger)
+    eval_env = None
+    if run.eval_freq > 0:
+        seed = evaluation_seed(run.seed)
+        eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        resources.callback(eval_env.close)
+    callbacks = build_callbacks(blueprint, run, folder, eval_env)
+    return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
 
 
 def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
@@ -234,5 +253,8 @@ def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> 
     outputs.append(make_output_format("csv", folder, append=append))
     if run.tensorboard_log or run.track:
         parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
-        outputs += make_logger(0, parent, algorithm, not append).output_formats
+        try:
+            outputs += make_logger(0, parent, algorithm, not append).output_formats
+        except OSError as error:
+            raise UserError(f"cannot write TensorBoard files to {parent}: {error.strerror}") from error
     return Logger(str(folder), outputs)

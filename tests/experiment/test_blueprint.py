@@ -37,6 +37,10 @@ def test_keys_are_sorted_by_who_reads_them():
         ({"learning_rate": "line_3"}, "lin"),
         ({"normalize": 3}, "normalize must be"),
         ({"normalize": {"clip_ob": 3}}, "clip_obs"),
+        ({"normalize": {"norm_obs": 3}}, "normalize: norm_obs must be true or false"),
+        ({"normalize": {"gamma": "a"}}, "normalize: gamma must be a number"),
+        ({"policy_kwargs": {"log_std_init": "a"}}, "policy_kwargs: log_std_init must be a number"),
+        ({"callback": "os.path"}, "'os.path' is a module, not a class"),
         ({"normalize": "dict(norm_rewards=False)"}, "norm_reward"),
         ({"policy": 3}, "policy must be"),
         ({"policy_kwargs": [1]}, "policy_kwargs must be"),
@@ -119,3 +123,10 @@ def test_gym_packages_are_imported_and_a_missing_one_is_named():
 def test_a_class_by_its_public_name():
     assert load_class("TimeFeatureWrapper", "env_wrapper") is rlzoo.TimeFeatureWrapper
     assert load_class("torch.optim.Adam", "name", trusted=False) is torch.optim.Adam
+
+
+def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
+    (tmp_path / "failing_package.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match="--gym-packages failing_package: ZeroDivisionError"):
+        import_packages(["failing_package"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 import shutil
 import sys
 import types
@@ -13,10 +14,10 @@ import pytest
 import torch
 
 import rlzoo
-from rlzoo import PPO, BaseCallback, VecNormalize
-from rlzoo.config.run import RunConfig
+from rlzoo import PPO, BaseCallback, EvalCallback, VecNormalize
+from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
-from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.train import reopen, resume, start, train
 
@@ -61,6 +62,7 @@ def test_a_run_leaves_what_the_design_says(run):
     }
     assert files == {
         *(
+            ".lock",
             "CartPole-v1.zip",
             "best_model.zip",
             "evaluations.npz",
@@ -328,3 +330,128 @@ def test_run_config_fields_are_the_flags_of_the_command_line():
     parsed = vars(build("train", load_command("train")).parse_args([]))
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     assert set(parsed) - {"env", "resume"} == fields - {"env_id"}
+
+
+def test_a_folder_is_trained_in_by_one_process_at_a_time(run, logs):
+    session = start(run())
+    with pytest.raises(UserError, match=f"is being trained by process {os.getpid()}$"):
+        reopen(session.folder, {})
+    session.model.save(session.result().model_path)
+    session.resources.close()
+    reopen(session.folder, {}).resources.close()
+
+
+def test_a_folder_that_could_not_be_reopened_is_free(run):
+    session = start(run())
+    session.resources.close()
+    for _ in range(2):
+        with pytest.raises(UserError, match="no agent to continue from"):
+            reopen(session.folder, {})
+
+
+def test_a_function_of_a_python_file_is_found_again(run, tmp_path):
+    conf = tmp_path / "functions.py"
+    conf.write_text(
+        "hyperparams = {'default': dict(policy='MlpPolicy', n_timesteps=40, n_envs=2, n_steps=20,"
+        " batch_size=20,"
+        " learning_rate=lambda progress: 1e-4 + 1e-3 * progress)}"
+    )
+    folder = train(run(conf_file=str(conf))).folder
+    assert "learning_rate" not in read_yaml(run_folder.config_path(folder, "CartPole-v1"))
+    session = reopen(folder, {"n_timesteps": 80})
+    session.resources.close()
+    assert session.model.schedules["learning_rate"](0.5) == pytest.approx(6e-4)
+    play = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=run().log_folder)
+    assert run_folder.find_agent(play).path == session.result().model_path
+    conf.unlink()
+    with pytest.raises(UserError, match=r"functions\.py: no such file"):
+        reopen(folder, {"n_timesteps": 80})
+
+
+def test_an_environment_that_names_its_package(run, tmp_path, monkeypatch):
+    (tmp_path / "package_of_a_user.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('Own-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        result = train(run(env_id="package_of_a_user:Own-v0"))
+    finally:
+        gym.registry.pop("Own-v0", None)
+    assert result.model_path.name == "package_of_a_user-Own-v0.zip"
+    assert result.model_path.is_file()
+
+
+class Refusing(gym.Env):
+    def __init__(self, licence: str = "") -> None:
+        raise OSError(f"no licence\nin {licence!r}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({}, RunFailed, "cannot make Refusing-v0: OSError: no licence"),
+        ({"env_kwargs": {"license": "x"}}, UserError, "'license'; did you mean 'licence'"),
+        ({"eval_env_kwargs": {"license": "x"}}, UserError, "'license'; did you mean 'licence'"),
+    ],
+)
+def test_an_environment_that_cannot_be_made(run, logs, fields, error, message):
+    gym.register("Refusing-v0", entry_point=Refusing)
+    try:
+        with pytest.raises(error, match=message):
+            start(run(env_id="Refusing-v0", **fields))
+    finally:
+        del gym.registry["Refusing-v0"]
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"policy_kwargs": {"features_extractor_kwargs": {"foo": 1}}}, "policy_kwargs: .*'foo'"),
+        ({"callback": "rlzoo.CheckpointCallback"}, "callback CheckpointCallback: .*save_freq"),
+        ({"vec_env_wrapper": "json.dumps"}, "vec_env_wrapper dumps: TypeError"),
+        ({"monitor_kwargs": {"info_keyword": ["x"]}}, "info_keywords"),
+    ],
+)
+def test_arguments_that_a_class_does_not_take(run, logs, values, message):
+    with pytest.raises(UserError, match=message):
+        start(run(hyperparams=values))
+    assert not logs.exists()
+
+
+def test_an_unwritable_place_for_tensorboard(run, logs, conf):
+    with pytest.raises(UserError, match="cannot write TensorBoard files"):
+        start(run(tensorboard_log=str(conf)))
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"env_id": "Pendulum-v1", "hyperparams": {"use_sde": True}}, "agent for another environment"),
+        ({"hyperparams": {"policy_kwargs": {"net_arch": [5]}}}, "policy_kwargs cannot be given"),
+    ],
+)
+def test_what_cannot_be_changed_about_an_agent(run, fields, message):
+    agent = train(run()).model_path
+    with pytest.raises(UserError, match=message):
+        start(run(trained_agent=str(agent), **fields))
+    assert len(list(agent.parents[1].iterdir())) == 1
+
+
+def test_a_description_of_the_wrong_type(run):
+    folder = train(run()).folder
+    args = folder / "CartPole-v1" / "args.yml"
+    args.write_text(args.read_text().replace("seed: 0", "seed: abc"))
+    with pytest.raises(UserError, match="seed must be a whole number, not 'abc'"):
+        reopen(folder, {})
+
+
+@pytest.mark.parametrize("new_run", [True, False])
+def test_callbacks_of_an_old_run_stay_with_it(run, new_run):
+    path = train(run(eval_freq=100, eval_episodes=1)).model_path
+    model = PPO.load(path, env="CartPole-v1", device="cpu")
+    callback = EvalCallback(rlzoo.make_vec_env("CartPole-v1"), eval_freq=10**6, verbose=0)
+    model.learn(1, callback=[callback], reset_num_timesteps=new_run)
+    assert (callback.best_mean_reward == -np.inf) is new_run
