@@ -72,7 +72,8 @@ class EnvMaker:
     def _make(self) -> gym.Env:
         if not isinstance(self.env_id, str):
             return self.env_id(**self.env_kwargs)
-        if self.spec is not None:  # a worker process lacks what this process registered
+        # A worker process lacks what this process registered, unless the id names the package to import.
+        if self.spec is not None and ":" not in self.env_id:
             gym.registry.setdefault(self.spec.id, self.spec)
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)
