@@ -33,6 +33,7 @@ from rlzoo.core.device import get_device
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
+from rlzoo.core.memory import keep_freed_memory
 from rlzoo.core.schedules import make_schedule
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
@@ -219,9 +220,10 @@ class Algorithm:
             self.policy.optimizer = self.flat.optimizer(
                 self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
             )
-        extractor: Any = getattr(self.policy, "features_extractor", None)
-        shared = extractor is not None and getattr(self.policy, "share_features_extractor", False)
-        self.shares_convolutions = shared and any(isinstance(part, nn.Conv2d) for part in extractor.modules())
+        convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
+        self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
+        if convolutional and self.device.type == "cpu":
+            keep_freed_memory()
 
     def policy_arguments(self) -> dict[str, Any]:
         """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""

@@ -31,6 +31,10 @@ ELEMENTWISE = (
 """Optimisers that treat every number by itself, so that one vector gives the same steps as its pieces."""
 
 
+LARGE = 200_000
+"""Parameters from which on PyTorch's fused step, with all threads, is worth its bookkeeping."""
+
+
 class FlatParameters:
     """Lays the trainable parameters of a module out in one vector; the module goes on working unchanged.
 
@@ -56,7 +60,8 @@ class FlatParameters:
         """An optimiser of the vector; of the single parameters where it looks at their shapes."""
         flat = issubclass(optimizer_class, ELEMENTWISE)
         made: torch.optim.Optimizer
-        if self.vector.device.type == "cpu" and optimizer_class in OF_ONE_VECTOR:
+        small = self.vector.device.type == "cpu" and self.vector.numel() < LARGE
+        if small and optimizer_class in OF_ONE_VECTOR:
             made = OF_ONE_VECTOR[optimizer_class]([self.vector], lr=lr, **kwargs)
         else:
             if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
