@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
 
@@ -51,7 +52,7 @@ class Categorical(Distribution):
         return self.logits.argmax(dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        return self.log_probs.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
+        return -F.nll_loss(self.log_probs, actions.long(), reduction="none")  # picks them in one operation
 
     def entropy(self) -> Tensor:
         # 0 log 0 is 0: an impossible choice has log-probability -inf, and 0 * inf would be nan
