@@ -93,17 +93,8 @@ class A2C(Algorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def begin_rollout(self) -> None:
-        if self.config.use_sde:
-            self.policy.reset_noise(self.n_envs)
-
     def act(self, inputs: Inputs) -> Step:
-        if (
-            self.config.use_sde
-            and self.config.sde_sample_freq > 0
-            and inputs.step % self.config.sde_sample_freq == 0
-        ):
-            self.policy.reset_noise(self.n_envs)
+        self.refresh_noise(inputs.step)
         actions = self.policy.act(inputs.obs)
         return Step(actions, self.to_env_action(actions))
 

@@ -165,7 +165,9 @@ class Algorithm:
         return {"policy": self.policy, "policy.optimizer": self.policy.optimizer}
 
     def begin_rollout(self) -> None:
-        """Called before each rollout (exploration noise, LSTM state)."""
+        """Called before each rollout: new exploration noise."""
+        if getattr(self.config, "use_sde", False):
+            self.policy.reset_noise(self.n_envs)
 
     def end_episodes(self, indices: np.ndarray) -> None:
         """Called with the indices of the environments whose episodes have just ended."""
@@ -249,6 +251,15 @@ class Algorithm:
         """The present value of a scheduled hyperparameter."""
         return self.schedules[name](clock.progress_remaining)
 
+    def refresh_noise(self, step: int) -> None:
+        """New gSDE noise every `sde_sample_freq` steps of a rollout; never for -1."""
+        if (
+            self.config.use_sde
+            and self.config.sde_sample_freq > 0
+            and step % self.config.sde_sample_freq == 0
+        ):
+            self.policy.reset_noise(self.n_envs)
+
     def set_training_mode(self, mode: bool) -> None:
         """Switch dropout and normalisation layers; costs nothing where there are none."""
         if self.has_modes:
@@ -272,14 +283,9 @@ class Algorithm:
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        names: dict[str, list[Any]] = {}
-        for metrics in history:
-            for name, value in metrics.items():
-                names.setdefault(name, []).append(value)
-        means = {
-            name: values[0] if len(values) == 1 else torch.stack(values).mean()
-            for name, values in names.items()
-        }
+        means = dict(history[0])
+        if len(history) > 1:
+            means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in means}
         size = torch.linalg.vector_norm(self.flat.vector.detach())
         if not math.isfinite(float(means["loss"] + size)):
             self._diverged(means, clock)
@@ -293,11 +299,8 @@ class Algorithm:
             for key in self.divergence_suspects
             if hasattr(self.config, key)
         )
-        hint = (
-            ""
-            if self.get_vec_normalize_env() is not None
-            else "; unnormalised observations or rewards can do this too"
-        )
+        unnormalised = "; unnormalised observations or rewards can do this too"
+        hint = "" if self.get_vec_normalize_env() is not None else unnormalised
         raise TrainingDiverged(
             f"{what} became NaN or infinite in update {clock.n_updates} (step {clock.num_timesteps}); "
             f"most likely at fault: {suspects}{hint}"

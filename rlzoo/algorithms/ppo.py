@@ -124,17 +124,8 @@ class PPO(Algorithm):
             f"{rows}, so the last minibatch would be smaller; the nearest that does is {fitting}"
         )
 
-    def begin_rollout(self) -> None:
-        if self.config.use_sde:
-            self.policy.reset_noise(self.n_envs)
-
     def act(self, inputs: Inputs) -> Step:
-        if (
-            self.config.use_sde
-            and self.config.sde_sample_freq > 0
-            and inputs.step % self.config.sde_sample_freq == 0
-        ):
-            self.policy.reset_noise(self.n_envs)
+        self.refresh_noise(inputs.step)
         if self.shares_convolutions:  # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs)
             return Step(actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs})
