@@ -15,6 +15,7 @@ import torch
 
 from rlzoo.config.hyperparams import is_atari, merge
 from rlzoo.config.run import PlayConfig
+from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
@@ -145,6 +146,8 @@ def has_display() -> bool:
 def _build_env(config: PlayConfig, blueprint: Blueprint) -> VecEnv:
     """The environments to play in, with a window where one was asked for and can be had."""
     log = Path(config.reward_log) if config.reward_log else None
+    if log is not None and log.exists() and not log.is_dir():
+        raise UserError(f"--reward-log wants a folder, and {log} is a file")
 
     def build(blueprint: Blueprint, backend: str) -> VecEnv:
         return build_evaluation_env(
@@ -183,7 +186,7 @@ def _progress(config: PlayConfig, total: int | None) -> Iterator[Callable[[int],
     if not config.progress or total is None:
         yield None
         return
-    bar, done = ProgressBar(total), 0
+    bar, done = ProgressBar(total, unit="episodes" if config.n_episodes else "steps"), 0
 
     def update(completed: int) -> None:
         nonlocal done

@@ -10,16 +10,17 @@ REFRESH_SECONDS = 0.1
 
 
 class ProgressBar:
-    """Steps done, steps per second, time left, and a short text.
+    """Steps (or whatever is counted) done, their number per second, time left, and a short text.
 
     It draws itself when it is told of progress, at most ten times a second. Printing goes on above it. Where
     standard output is no terminal, only its last state is written.
 
     :param total: number of steps at the end
     :param completed: number of steps at the beginning
+    :param unit: what is counted, in the plural
     """
 
-    def __init__(self, total: int, completed: int = 0) -> None:
+    def __init__(self, total: int, completed: int = 0, unit: str = "steps") -> None:
         from rich import progress
         from rich.console import Console
 
@@ -27,7 +28,7 @@ class ProgressBar:
             progress.TaskProgressColumn(),
             progress.BarColumn(),
             progress.TextColumn(
-                "{task.completed:,}/{task.total:,} steps, {task.fields[speed]:,.0f}/s", markup=False
+                f"{{task.completed:,}}/{{task.total:,}} {unit}, {{task.fields[speed]:,.0f}}/s", markup=False
             ),
             progress.TimeElapsedColumn(),
             progress.TextColumn("<", markup=False),

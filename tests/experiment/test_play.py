@@ -127,6 +127,13 @@ def test_rewards_are_logged_where_asked(run, look, tmp_path):
     assert returns[:3] == scores.returns
 
 
+def test_rewards_are_not_logged_into_a_file(run, look, tmp_path):
+    train(run())
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="--reward-log wants a folder"):
+        play(look(n_episodes=1, reward_log=str(tmp_path / "file")))
+
+
 def test_an_agent_that_is_not_there_is_said_so(look):
     with pytest.raises(UserError, match="rlzoo train --algo ppo --env CartPole-v1"):
         play(dataclasses.replace(look(), folder="nowhere"))
