@@ -1,0 +1,35 @@
+"""What one gradient step of an off-policy algorithm learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(slots=True)
+class ReplayBatch:
+    """B transitions of a replay buffer, on the device of the algorithm.
+
+    With n-step returns a transition spans m <= n steps: fewer where the episode, or the experience, ends.
+
+    :param observations: [B, ...] or a dict of such, as the environment gives them (normalised where a
+        VecNormalize does so, never preprocessed)
+    :param actions: [B, ...]: float32 of a Box, int64 of the discrete spaces
+    :param next_observations: what the last of the m steps led to; the true final observation at an end
+    :param rewards: [B] float32, sum over the m steps of gamma^k r_k
+    :param discounts: [B] float32, gamma^m, or 0 where the task ended: what the bootstrap is multiplied with
+    :param indices: [B] int64 array, where the transitions lie in the buffer
+    :param weights: [B] float32, importance weights of prioritised replay; None without
+    :param priorities: [B], absolute TD errors, written by the algorithm when there are weights
+    """
+
+    observations: Any
+    actions: torch.Tensor
+    next_observations: Any
+    rewards: torch.Tensor
+    discounts: torch.Tensor
+    indices: Any
+    weights: torch.Tensor | None = None
+    priorities: torch.Tensor | None = None
