@@ -1,0 +1,311 @@
+"""Noise for exploration: on actions, and how much of it on the parameters of a policy.
+
+Action noise is drawn from NumPy's global generator, which `set_random_seed` seeds and checkpoints hold. What
+noise remembers beyond that (the last value, a count) is its `state_dict`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlzoo.core.errors import CheckpointError, UserError
+
+
+class ActionNoise(ABC):
+    """Calling it gives the next noise, an array of the shape of an action scaled to [-1, 1]."""
+
+    @abstractmethod
+    def __call__(self) -> np.ndarray: ...
+
+    def reset(self) -> None:
+        """An episode has ended; most noise has nothing to forget."""
+
+    def arguments(self) -> dict[str, Any]:
+        """What its constructor needs to make an equal one, as a model file writes it."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold so that the noise goes on as if never interrupted."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave.
+
+        :raises CheckpointError: it is that of another noise
+        """
+        _check_names(self, state, ())
+
+
+class NormalActionNoise(ActionNoise):
+    """Gaussian noise, independent from step to step.
+
+    :param mean: one number per dimension of the action, or one for all
+    :param sigma: standard deviation, likewise
+    :param dtype: of the noise
+    """
+
+    def __init__(self, mean: Any, sigma: Any, dtype: Any = np.float32) -> None:
+        self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
+        self.dtype = np.dtype(dtype)
+        self._shape = _common_shape(mean=self.mean, sigma=self.sigma)
+
+    def __call__(self) -> np.ndarray:
+        return (self.mean + self.sigma * np.random.standard_normal(self._shape)).astype(self.dtype)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"mean": self.mean, "sigma": self.sigma, "dtype": self.dtype.name}
+
+    def __repr__(self) -> str:
+        return f"NormalActionNoise(mean={self.mean}, sigma={self.sigma})"
+
+
+class OrnsteinUhlenbeckActionNoise(ActionNoise):
+    """Noise that drifts: Brownian motion with friction (Uhlenbeck and Ornstein 1930), in Euler steps.
+
+        x <- x + theta (mean - x) dt + sigma sqrt(dt) N(0, 1)
+
+    :param mean: one number per dimension of the action
+    :param sigma: scale of the noise, likewise
+    :param theta: rate at which the noise returns to its mean
+    :param dt: time between two steps
+    :param initial_noise: where an episode begins; 0 when None
+    :param dtype: of the noise
+    """
+
+    def __init__(
+        self,
+        mean: Any,
+        sigma: Any,
+        theta: float = 0.15,
+        dt: float = 1e-2,
+        initial_noise: Any = None,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
+        self.theta, self.dt = float(theta), float(dt)
+        if not (self.theta >= 0 and self.dt > 0):
+            raise UserError(f"theta must be at least 0 and dt above 0, not {theta!r} and {dt!r}")
+        self.initial_noise = None if initial_noise is None else _numbers("initial_noise", initial_noise)
+        self.dtype = np.dtype(dtype)
+        initial = np.zeros(()) if self.initial_noise is None else self.initial_noise
+        self._shape = _common_shape(mean=self.mean, sigma=self.sigma, initial_noise=initial)
+        self.reset()
+
+    def __call__(self) -> np.ndarray:
+        drift = self.theta * (self.mean - self._noise) * self.dt
+        shock = self.sigma * math.sqrt(self.dt) * np.random.standard_normal(self._shape)
+        self._noise = self._noise + drift + shock
+        noise: np.ndarray = self._noise.astype(self.dtype)
+        return noise
+
+    def reset(self) -> None:
+        start: Any = 0.0 if self.initial_noise is None else self.initial_noise
+        self._noise = np.array(np.broadcast_to(start, self._shape), np.float64)
+
+    def arguments(self) -> dict[str, Any]:
+        names = ("mean", "sigma", "theta", "dt", "initial_noise")
+        return {**{name: getattr(self, name) for name in names}, "dtype": self.dtype.name}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"noise": self._noise.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        _check_names(self, state, ("noise",))
+        noise = np.array(state["noise"], np.float64)
+        if noise.shape != self._shape:
+            raise CheckpointError(f"the action noise has the shape {self._shape}, not {noise.shape}")
+        self._noise = noise
+
+    def __repr__(self) -> str:
+        return f"OrnsteinUhlenbeckActionNoise(mean={self.mean}, sigma={self.sigma})"
+
+
+class LinearNormalActionNoise(ActionNoise):
+    """Gaussian noise whose standard deviation goes linearly from `sigma` to `final_sigma`, and stays there.
+
+    :param mean: one number per dimension of the action, or one for all
+    :param sigma: standard deviation of the first noise, likewise
+    :param max_steps: after so many calls the deviation is `final_sigma`
+    :param final_sigma: standard deviation in the end, likewise
+    :param dtype: of the noise
+    """
+
+    def __init__(
+        self, mean: Any, sigma: Any, max_steps: int, final_sigma: Any = 0.0, dtype: Any = np.float32
+    ) -> None:
+        self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
+        self.final_sigma = _deviations("final_sigma", final_sigma)
+        self.max_steps = int(max_steps)
+        if self.max_steps < 1:
+            raise UserError(f"max_steps must be at least 1, not {max_steps!r}")
+        self.dtype = np.dtype(dtype)
+        self._shape = _common_shape(mean=self.mean, sigma=self.sigma, final_sigma=self.final_sigma)
+        self._step = 0
+
+    def __call__(self) -> np.ndarray:
+        done = min(self._step / self.max_steps, 1.0)
+        self._step += 1
+        sigma = (1.0 - done) * self.sigma + done * self.final_sigma
+        return (self.mean + sigma * np.random.standard_normal(self._shape)).astype(self.dtype)
+
+    def arguments(self) -> dict[str, Any]:
+        names = ("mean", "sigma", "max_steps", "final_sigma")
+        return {**{name: getattr(self, name) for name in names}, "dtype": self.dtype.name}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._step}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        _check_names(self, state, ("step",))
+        self._step = int(state["step"])
+
+    def __repr__(self) -> str:
+        return (
+            f"LinearNormalActionNoise(mean={self.mean}, sigma={self.sigma}, max_steps={self.max_steps}, "
+            f"final_sigma={self.final_sigma})"
+        )
+
+
+class VectorizedActionNoise(ActionNoise):
+    """Independent noise for several environments; the next noise is an array [n_envs, ...].
+
+    :param base_noise: copied for each environment
+    :param n_envs: number of environments
+    """
+
+    def __init__(self, base_noise: ActionNoise, n_envs: int) -> None:
+        if not isinstance(base_noise, ActionNoise):
+            raise UserError(f"base_noise must be an ActionNoise, not {base_noise!r}")
+        if int(n_envs) < 1:
+            raise UserError(f"n_envs must be at least 1, not {n_envs!r}")
+        self.n_envs = int(n_envs)
+        self.base_noise = base_noise
+        self.noises = [copy.deepcopy(base_noise) for _ in range(self.n_envs)]
+
+    def __call__(self) -> np.ndarray:
+        return np.stack([noise() for noise in self.noises])
+
+    def reset(self, indices: Iterable[int] | None = None) -> None:
+        """The episodes of these environments have ended; of all when None."""
+        for index in range(self.n_envs) if indices is None else indices:
+            self.noises[index].reset()
+
+    def arguments(self) -> dict[str, Any]:
+        return {"base_noise": self.base_noise, "n_envs": self.n_envs}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"noises": [noise.state_dict() for noise in self.noises]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        _check_names(self, state, ("noises",))
+        if len(state["noises"]) != self.n_envs:
+            raise CheckpointError(
+                f"the action noise is for {self.n_envs} environments, not for {len(state['noises'])}"
+            )
+        for noise, part in zip(self.noises, state["noises"], strict=True):
+            noise.load_state_dict(part)
+
+    def __repr__(self) -> str:
+        return f"VectorizedActionNoise({self.base_noise!r}, n_envs={self.n_envs})"
+
+
+class AdaptiveParamNoiseSpec:
+    """How much noise the parameters of a policy get, kept where actions change by a wanted amount.
+
+    Plappert et al. 2018, Parameter space noise for exploration, section 3 (https://arxiv.org/abs/1706.01905).
+
+    :param initial_stddev: standard deviation of the parameters' noise at first
+    :param desired_action_stddev: how far the actions of perturbed and plain policy shall be apart
+    :param adoption_coefficient: factor by which the standard deviation grows or shrinks
+    """
+
+    def __init__(
+        self,
+        initial_stddev: float = 0.1,
+        desired_action_stddev: float = 0.1,
+        adoption_coefficient: float = 1.01,
+    ) -> None:
+        self.initial_stddev = float(initial_stddev)
+        self.desired_action_stddev = float(desired_action_stddev)
+        self.adoption_coefficient = float(adoption_coefficient)
+        if not (self.initial_stddev > 0 and self.desired_action_stddev > 0 and self.adoption_coefficient > 1):
+            raise UserError(
+                "initial_stddev and desired_action_stddev must be above 0 and adoption_coefficient above 1, "
+                f"not {initial_stddev!r}, {desired_action_stddev!r} and {adoption_coefficient!r}"
+            )
+        self.current_stddev = self.initial_stddev
+
+    def adapt(self, distance: float) -> None:
+        """Less noise when the actions were further apart than wanted, else more (section 3 of the paper)."""
+        if distance > self.desired_action_stddev:
+            self.current_stddev /= self.adoption_coefficient
+        else:
+            self.current_stddev *= self.adoption_coefficient
+
+    def get_stats(self) -> dict[str, float]:
+        return {"param_noise_stddev": self.current_stddev}
+
+    def arguments(self) -> dict[str, Any]:
+        """What its constructor needs to make an equal one, as a model file writes it."""
+        names = ("initial_stddev", "desired_action_stddev", "adoption_coefficient")
+        return {name: getattr(self, name) for name in names}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"current_stddev": self.current_stddev}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        _check_names(self, state, ("current_stddev",))
+        self.current_stddev = float(state["current_stddev"])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments().items())
+        return f"AdaptiveParamNoiseSpec({shown})"
+
+
+NOISE_CLASSES: dict[str, type[ActionNoise] | type[AdaptiveParamNoiseSpec]] = {
+    cls.__name__: cls
+    for cls in (
+        NormalActionNoise,
+        OrnsteinUhlenbeckActionNoise,
+        LinearNormalActionNoise,
+        VectorizedActionNoise,
+        AdaptiveParamNoiseSpec,
+    )
+}
+"""What a model file may name; any other noise has to be handed over again."""
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} of the noise must be numbers, not {value!r}") from None
+    if not np.isfinite(array).all():
+        raise UserError(f"{name} of the noise must be finite, not {value!r}")
+    return array
+
+
+def _deviations(name: str, value: Any) -> np.ndarray:
+    array = _numbers(name, value)
+    if (array < 0).any():
+        raise UserError(f"{name} of the noise must be at least 0, not {value!r}")
+    return array
+
+
+def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise UserError(f"the shapes of the noise do not fit each other: {shapes}") from None
+
+
+def _check_names(noise: Any, state: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    if not isinstance(state, Mapping) or set(state) != set(names):
+        raise CheckpointError(f"the file holds the state of another noise than {type(noise).__name__}")
