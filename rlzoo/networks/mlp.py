@@ -21,16 +21,21 @@ def create_mlp(
     activation_fn: type[nn.Module] = nn.ReLU,
     squash_output: bool = False,
     with_bias: bool = True,
+    post_linear_modules: Sequence[type[nn.Module]] = (),
 ) -> list[nn.Module]:
     """Linear layers of the widths `net_arch`, each followed by the activation, as a list for nn.Sequential.
 
     :param output_dim: width of a last linear layer without activation; none is added when it is not positive
     :param squash_output: end with a tanh
+    :param post_linear_modules: modules between each hidden linear layer and its activation, made from the
+        width, such as `nn.LayerNorm`
     """
     modules: list[nn.Module] = []
     width = input_dim
     for next_width in net_arch:
-        modules += [nn.Linear(width, next_width, bias=with_bias), activation_fn()]
+        modules.append(nn.Linear(width, next_width, bias=with_bias))
+        modules += [module(next_width) for module in post_linear_modules]
+        modules.append(activation_fn())
         width = next_width
     if output_dim > 0:
         modules.append(nn.Linear(width, output_dim, bias=with_bias))
