@@ -47,6 +47,7 @@ _MODULES = {
     ),
     "rlzoo.envs.check": "check_env",
     "rlzoo.envs.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
+    "rlzoo.envs.goal_env": "HERGoalEnvWrapper",
     "rlzoo.envs.gym_vector": "GymVectorEnv",
     "rlzoo.envs.make": "make_vec_env",
     "rlzoo.envs.make_atari": "make_atari make_atari_env",
