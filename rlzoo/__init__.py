@@ -28,6 +28,7 @@ _MODULES = {
         "CSVOutputFormat Figure HParam HumanOutputFormat Image JSONOutputFormat KVWriter Logger"
         " TensorBoardOutputFormat Video configure make_output_format read_csv read_json"
     ),
+    "rlzoo.core.quantiles": "quantile_huber_loss",
     "rlzoo.core.returns": "explained_variance",
     "rlzoo.core.running_statistics": "RunningMeanStd",
     "rlzoo.core.schedules": (
@@ -68,7 +69,7 @@ _MODULES = {
     "rlzoo.envs.vec_normalize": "VecNormalize",
     "rlzoo.envs.vec_transpose": "VecTransposeImage",
     "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
-    "rlzoo.envs.wrappers": "FrameSkip ResizeObservation TimeFeatureWrapper",
+    "rlzoo.envs.wrappers": "FrameSkip HistoryWrapper ResizeObservation TimeFeatureWrapper",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
     "rlzoo.networks.mlp": "create_mlp",
     "rlzoo.networks.base_policy": "BasePolicy",
