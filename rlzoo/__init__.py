@@ -29,6 +29,10 @@ _MODULES = {
         " TensorBoardOutputFormat Video configure make_output_format read_csv read_json"
     ),
     "rlzoo.core.quantiles": "quantile_huber_loss",
+    "rlzoo.core.noise": (
+        "ActionNoise AdaptiveParamNoiseSpec LinearNormalActionNoise NormalActionNoise"
+        " OrnsteinUhlenbeckActionNoise VectorizedActionNoise"
+    ),
     "rlzoo.core.returns": "explained_variance",
     "rlzoo.core.running_statistics": "RunningMeanStd",
     "rlzoo.core.schedules": (

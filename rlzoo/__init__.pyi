@@ -30,6 +30,13 @@ from rlzoo.core.logger import configure as configure
 from rlzoo.core.logger import make_output_format as make_output_format
 from rlzoo.core.logger import read_csv as read_csv
 from rlzoo.core.logger import read_json as read_json
+from rlzoo.core.noise import ActionNoise as ActionNoise
+from rlzoo.core.noise import AdaptiveParamNoiseSpec as AdaptiveParamNoiseSpec
+from rlzoo.core.noise import LinearNormalActionNoise as LinearNormalActionNoise
+from rlzoo.core.noise import NormalActionNoise as NormalActionNoise
+from rlzoo.core.noise import OrnsteinUhlenbeckActionNoise as OrnsteinUhlenbeckActionNoise
+from rlzoo.core.noise import VectorizedActionNoise as VectorizedActionNoise
+from rlzoo.core.quantiles import quantile_huber_loss as quantile_huber_loss
 from rlzoo.core.returns import explained_variance as explained_variance
 from rlzoo.core.running_statistics import RunningMeanStd as RunningMeanStd
 from rlzoo.core.schedules import ConstantSchedule as ConstantSchedule
@@ -66,6 +73,7 @@ from rlzoo.envs.check import check_env as check_env
 from rlzoo.envs.dummy import DummyVecEnv as DummyVecEnv
 from rlzoo.envs.dummy import is_wrapped as is_wrapped
 from rlzoo.envs.dummy import unwrap_wrapper as unwrap_wrapper
+from rlzoo.envs.goal_env import HERGoalEnvWrapper as HERGoalEnvWrapper
 from rlzoo.envs.gym_vector import GymVectorEnv as GymVectorEnv
 from rlzoo.envs.make import make_vec_env as make_vec_env
 from rlzoo.envs.make_atari import make_atari as make_atari
@@ -98,6 +106,7 @@ from rlzoo.envs.vec_normalize import VecNormalize as VecNormalize
 from rlzoo.envs.vec_transpose import VecTransposeImage as VecTransposeImage
 from rlzoo.envs.vec_video_recorder import VecVideoRecorder as VecVideoRecorder
 from rlzoo.envs.wrappers import FrameSkip as FrameSkip
+from rlzoo.envs.wrappers import HistoryWrapper as HistoryWrapper
 from rlzoo.envs.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy

@@ -16,6 +16,9 @@ import numpy as np
 
 from rlzoo.core.errors import CheckpointError, UserError
 
+MAX_ENVS = 2**16
+"""Environments that a vectorised noise may have; a model file must not ask for all memory."""
+
 
 class ActionNoise(ABC):
     """Calling it gives the next noise, an array of the shape of an action scaled to [-1, 1]."""
@@ -52,7 +55,7 @@ class NormalActionNoise(ActionNoise):
 
     def __init__(self, mean: Any, sigma: Any, dtype: Any = np.float32) -> None:
         self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
-        self.dtype = np.dtype(dtype)
+        self.dtype = _float_type(dtype)
         self._shape = _common_shape(mean=self.mean, sigma=self.sigma)
 
     def __call__(self) -> np.ndarray:
@@ -78,6 +81,8 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
     :param dtype: of the noise
     """
 
+    _noise: np.ndarray
+
     def __init__(
         self,
         mean: Any,
@@ -92,7 +97,7 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
         if not (self.theta >= 0 and self.dt > 0):
             raise UserError(f"theta must be at least 0 and dt above 0, not {theta!r} and {dt!r}")
         self.initial_noise = None if initial_noise is None else _numbers("initial_noise", initial_noise)
-        self.dtype = np.dtype(dtype)
+        self.dtype = _float_type(dtype)
         initial = np.zeros(()) if self.initial_noise is None else self.initial_noise
         self._shape = _common_shape(mean=self.mean, sigma=self.sigma, initial_noise=initial)
         self.reset()
@@ -101,8 +106,7 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
         drift = self.theta * (self.mean - self._noise) * self.dt
         shock = self.sigma * math.sqrt(self.dt) * np.random.standard_normal(self._shape)
         self._noise = self._noise + drift + shock
-        noise: np.ndarray = self._noise.astype(self.dtype)
-        return noise
+        return self._noise.astype(self.dtype)
 
     def reset(self) -> None:
         start: Any = 0.0 if self.initial_noise is None else self.initial_noise
@@ -144,7 +148,7 @@ class LinearNormalActionNoise(ActionNoise):
         self.max_steps = int(max_steps)
         if self.max_steps < 1:
             raise UserError(f"max_steps must be at least 1, not {max_steps!r}")
-        self.dtype = np.dtype(dtype)
+        self.dtype = _float_type(dtype)
         self._shape = _common_shape(mean=self.mean, sigma=self.sigma, final_sigma=self.final_sigma)
         self._step = 0
 
@@ -180,10 +184,10 @@ class VectorizedActionNoise(ActionNoise):
     """
 
     def __init__(self, base_noise: ActionNoise, n_envs: int) -> None:
-        if not isinstance(base_noise, ActionNoise):
-            raise UserError(f"base_noise must be an ActionNoise, not {base_noise!r}")
-        if int(n_envs) < 1:
-            raise UserError(f"n_envs must be at least 1, not {n_envs!r}")
+        if not isinstance(base_noise, ActionNoise) or isinstance(base_noise, VectorizedActionNoise):
+            raise UserError(f"base_noise must be the ActionNoise of one environment, not {base_noise!r}")
+        if not 1 <= int(n_envs) <= MAX_ENVS:
+            raise UserError(f"n_envs must be at least 1 and at most {MAX_ENVS}, not {n_envs!r}")
         self.n_envs = int(n_envs)
         self.base_noise = base_noise
         self.noises = [copy.deepcopy(base_noise) for _ in range(self.n_envs)]
@@ -298,12 +302,19 @@ def _deviations(name: str, value: Any) -> np.ndarray:
     return array
 
 
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    found = np.dtype(dtype)
+    if found.kind != "f":
+        raise UserError(f"dtype of the noise must be one of floating point, not {found}")
+    return found
+
+
 def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise UserError(f"the shapes of the noise do not fit each other: {shapes}") from None
+    shapes = {array.shape for array in arrays.values() if array.shape}
+    if len(shapes) > 1:
+        listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise UserError(f"the shapes of the noise differ: {listed}")
+    return shapes.pop() if shapes else ()
 
 
 def _check_names(noise: Any, state: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -23,6 +23,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.noise import NOISE_CLASSES
 from rlzoo.core.schedules import make_schedule, schedule_text
 from rlzoo.core.space_json import space_from_json, space_to_json
 
@@ -208,8 +209,9 @@ def _plain_dtype(name: Any) -> np.dtype[Any]:
 def encode_value(value: Any, progress_remaining: float = 1.0) -> Any:
     """A hyperparameter, or a dict of them by name, as JSON.
 
-    Classes become dotted names and schedules their text form. A callable of the user's becomes its name and,
-    where it is the hyperparameter itself (not inside `policy_kwargs` or the like), its value now.
+    Classes become dotted names, schedules their text form, and noise of ours its name and arguments. A
+    callable of the user's becomes its name and, where it is the hyperparameter itself (not inside
+    `policy_kwargs` or the like), its value now.
 
     :param progress_remaining: where the schedules are, from 1 (start of training) to 0
     :raises UserError: a value that JSON cannot hold
@@ -255,6 +257,8 @@ def _encode(value: Any) -> Any:
         if _plain_keys(value):
             return {key: _encode(item) for key, item in value.items()}
         return {"$dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
+    if NOISE_CLASSES.get(type(value).__name__) is type(value):
+        return {"$noise": [type(value).__name__, _encode(value.arguments())]}
     text = schedule_text(value) if callable(value) else None
     if text is not None:
         return {"$schedule": text}
@@ -293,7 +297,7 @@ def decode_value(
     Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. Any other is
     taken from `custom_objects`, by its dotted name or by the key that holds it
     (`{"features_extractor_class": Mine}`), or imported from a trusted module. A callable found nowhere
-    becomes a `MissingCallable`. Nothing is called.
+    becomes a `MissingCallable`. Nothing is called but constructors of our schedules and noise, and spaces.
 
     :param trusted_modules: modules, or their dotted names, whose classes and functions (and those of the
         modules inside them) may be imported
@@ -334,6 +338,8 @@ class _Decoder:
                 return {self.decode(key): self.decode(item) for key, item in _list(content)}
             case "$space":
                 return space_from_json(content)
+            case "$noise":
+                return self.make_noise(*content)
             case "$array":
                 dtype, shape, items = content
                 return np.array(self.decode(_list(items)), _plain_dtype(dtype)).reshape(shape)
@@ -342,6 +348,11 @@ class _Decoder:
             case "$dtype" if isinstance(getattr(torch, str(content), None), torch.dtype):
                 return getattr(torch, content)
         raise CheckpointError(f"damaged values in the file: {str({tag: content})[:80]}")
+
+    def make_noise(self, name: Any, arguments: Any) -> Any:
+        if name not in NOISE_CLASSES or not isinstance(arguments, dict):
+            raise CheckpointError(f"damaged values in the file: {str(name)[:40]!r} is no known noise")
+        return NOISE_CLASSES[name](**self.decode(arguments))
 
     def decode_entry(self, key: str, item: Any) -> Any:
         """An attribute or keyword; the caller may hand over what it names instead of the name itself."""

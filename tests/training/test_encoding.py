@@ -20,6 +20,13 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.noise import (
+    AdaptiveParamNoiseSpec,
+    LinearNormalActionNoise,
+    NormalActionNoise,
+    OrnsteinUhlenbeckActionNoise,
+    VectorizedActionNoise,
+)
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
 from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.training.encoding import MissingCallable, decode_value, encode_value, pack, unpack
@@ -174,6 +181,44 @@ def test_hyperparameters_survive(value: Any) -> None:
     assert same(encoded_and_back({"key": value}), {"key": value})
 
 
+NOISES = [
+    NormalActionNoise(np.zeros(3), 0.1 * np.ones(3)),
+    NormalActionNoise(0, 0.3, dtype=np.float64),
+    OrnsteinUhlenbeckActionNoise([0.5, 0.1], [1 / 3, 0.2], theta=0.2, dt=0.5, initial_noise=[1, 2]),
+    OrnsteinUhlenbeckActionNoise([0.0], [0.2]),
+    LinearNormalActionNoise([0.0], [0.2], max_steps=10, final_sigma=[1e-3]),
+    VectorizedActionNoise(OrnsteinUhlenbeckActionNoise([0.0], [0.2]), 3),
+    AdaptiveParamNoiseSpec(0.2, 0.3, 1.05),
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_noise_survives_as_its_name_and_arguments(noise: Any) -> None:
+    again = encoded_and_back({"action_noise": noise})["action_noise"]
+    assert type(again) is type(noise)
+    given, expected = again.arguments(), noise.arguments()
+    if isinstance(noise, VectorizedActionNoise):
+        given, expected = given["base_noise"].arguments(), expected["base_noise"].arguments()
+        assert again.n_envs == noise.n_envs
+    assert same(given, expected)
+    if callable(noise):
+        np.random.seed(1)
+        first = [noise() for _ in range(3)]
+        np.random.seed(1)
+        assert same([again() for _ in range(3)], first)
+
+
+class MyNoise(NormalActionNoise):
+    pass
+
+
+def test_noise_of_the_user_is_handed_over_again() -> None:
+    mine = MyNoise(0, 1)
+    tree = through_json(encode_value({"action_noise": mine}))
+    assert isinstance(decode_value(tree)["action_noise"], MissingCallable)
+    assert decode_value(tree, {"action_noise": mine})["action_noise"] is mine
+
+
 def test_numpy_numbers_and_ordered_dicts_become_plain() -> None:
     assert same(encoded_and_back(OrderedDict(a=np.float64(0.5), b=np.int64(3))), {"a": 0.5, "b": 3})
     assert encoded_and_back([torch.device("cpu"), Path("a/b")]) == ["cpu", "a/b"]
@@ -214,7 +259,14 @@ def test_names_that_are_not_ours_are_refused_and_not_imported(name: str) -> None
      {"$array": ["object", [1], [1]]}, {"$dtype": "load"}, {"$dtype": []}, {"$callable": 3, "value": 1},
      {"$callable": "x", "value": "y"}, {"$callable": "x"}, {"$tuple": 1},
      {"$dict": [1]}, {"$dict": [[[], 1]]},
-     {"$eval": "1"}, {"$float": "x"}],
+     {"$eval": "1"}, {"$float": "x"}, {"$noise": []}, {"$noise": "x"}, {"$noise": ["os.system", {}]},
+     {"$noise": ["ActionNoise", {}]}, {"$noise": [["x"], {}]}, {"$noise": ["NormalActionNoise", ["a"]]},
+     {"$noise": ["NormalActionNoise", {"mean": 0, "sigma": "x"}]},
+     {"$noise": ["NormalActionNoise", {"mean": 0, "sigma": 0, "dtype": "object"}]},
+     {"$noise": ["NormalActionNoise", {"mean": 0}]},
+     {"$noise": ["VectorizedActionNoise", {"base_noise": {"$class": "torch.nn.ReLU"}, "n_envs": 1}]},
+     {"$noise": ["VectorizedActionNoise", {"n_envs": 10**12, "base_noise":
+      {"$noise": ["NormalActionNoise", {"mean": 0, "sigma": 0}]}}]}],
     ids=str,
 )  # fmt: skip
 def test_a_malformed_hyperparameter_is_one_clear_error(tree: Any) -> None:
