@@ -1,0 +1,96 @@
+"""Observations kept outside of a ring of rows: those that the following row does not hold."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.buffers.rollout import Obs, map_obs
+
+
+def allocate(shape: tuple[int, ...], dtype: Any, device: torch.device) -> torch.Tensor:
+    """Zeros [*shape]; on the CPU the operating system hands over a page only when it is first written."""
+    zeros = torch.from_numpy(np.zeros(shape, dtype))
+    return zeros if device.type == "cpu" else zeros.to(device)
+
+
+class Aside:
+    """A queue of observations, each under a ticket that counts up; the oldest are freed first.
+
+    An entry belongs to the slot of the ring it was kept for and is freed when that slot is written again.
+    The memory grows by doubling, to what is held at once.
+
+    :param empty: observations [0, ...] that say shapes, dtypes and device
+    """
+
+    def __init__(self, empty: Obs) -> None:
+        self._rows = empty
+        self.capacity = 0
+        self._oldest = self._next = 0  # tickets; entry `ticket` lies in row `ticket % capacity`
+        self._held: deque[tuple[int, int]] = deque()  # (slot, number of entries), oldest first
+
+    def __len__(self) -> int:
+        return self._next - self._oldest
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return tensor_bytes(self._rows)
+
+    def keep(self, slot: int, rows: Obs) -> np.ndarray:
+        """Copy rows [n, ...] (arrays or tensors) for a slot; their tickets [n]."""
+        n_rows = len(next(iter(rows.values())) if isinstance(rows, dict) else rows)
+        if len(self) + n_rows > self.capacity:
+            self._grow(max(2 * self.capacity, len(self) + n_rows, 16))
+        tickets = np.arange(self._next, self._next + n_rows)
+        index = torch.from_numpy(tickets % self.capacity)
+
+        def write(target: torch.Tensor, source: Any) -> None:
+            source = torch.as_tensor(np.array(source) if isinstance(source, np.ndarray) else source)
+            target[index.to(target.device)] = source.to(target)
+
+        map_obs(write, self._rows, rows)
+        self._next += n_rows
+        self._held.append((slot, n_rows))
+        return tickets
+
+    def free(self, slot: int) -> None:
+        """Forget what was kept for a slot; slots are freed in the order in which they were filled."""
+        held = self._held
+        while held and held[0][0] == slot:
+            self._oldest += held.popleft()[1]
+
+    def clear(self) -> None:
+        """Forget everything; the memory stays."""
+        self._held.clear()
+        self._oldest = self._next
+
+    def gather(self, tickets: np.ndarray) -> Obs:
+        """Tensors [n, ...] of the entries with these tickets."""
+        index = torch.from_numpy(tickets % self.capacity)
+        return map_obs(lambda rows: rows.index_select(0, index.to(rows.device)), self._rows)
+
+    def _grow(self, capacity: int) -> None:
+        tickets = np.arange(self._oldest, self._next)
+        new = torch.from_numpy(tickets % capacity)
+        old = torch.from_numpy(tickets % max(self.capacity, 1))
+
+        def larger(rows: torch.Tensor) -> torch.Tensor:
+            shape = (capacity, *rows.shape[1:])
+            grown = allocate(shape, rows[:0].cpu().numpy().dtype, rows.device)
+            grown[new.to(rows.device)] = rows[old.to(rows.device)]
+            return grown
+
+        # The loop collects in inference mode; tensors made in it could not be written elsewhere.
+        with torch.inference_mode(False):
+            self._rows = map_obs(larger, self._rows)
+        self.capacity = capacity
+
+
+def tensor_bytes(tensors: Obs) -> int:
+    """Bytes of a tensor or of a dict of them."""
+    columns = tensors.values() if isinstance(tensors, dict) else [tensors]
+    return sum(column.numel() * column.element_size() for column in columns)
