@@ -17,7 +17,14 @@ _OPTIMIZERS = (
     "Rprop", "SGD",
 )
 # fmt: on
-_OWN = ("RMSpropTFLike", "HerReplayBuffer")
+_OWN = (
+    "RMSpropTFLike",
+    "DictReplayBuffer",
+    "HerReplayBuffer",
+    "NStepReplayBuffer",
+    "PrioritizedReplayBuffer",
+    "ReplayBuffer",
+)
 
 CLASSES: dict[str, str] = {
     **{f"{prefix}nn.{name}": f"torch.nn.{name}" for name in _ACTIVATIONS for prefix in ("", "th.", "torch.")},
@@ -33,6 +40,7 @@ CLASSES: dict[str, str] = {
 _OLD_ROOTS = ("stable_baselines3.", "stable_baselines.", "sb3_contrib.", "rl_zoo3.", "utils.")
 _RENAMED = {
     "gym_minigrid.wrappers.FlatObsWrapper": "minigrid.wrappers.FlatObsWrapper",
+    "rl_zoo3.wrappers.HistoryWrapperObsDict": "rlzoo.HistoryWrapper",
     "rl_zoo3.wrappers.YAMLCompatResizeObservation": "rlzoo.ResizeObservation",
     "gymnasium.wrappers.GrayScaleObservation": "gymnasium.wrappers.GrayscaleObservation",
     "gymnasium.wrappers.FrameStack": "gymnasium.wrappers.FrameStackObservation",

@@ -49,6 +49,9 @@ ZOO_KEYS = (
     "monitor_kwargs",
     "env_kwargs",
     "eval_env_kwargs",
+    "noise_type",
+    "noise_std",
+    "noise_std_final",
 )
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 

@@ -63,8 +63,9 @@ TODAY = {
     "PandaStack": "PandaStack-v3",
     "PandaFlip": "PandaFlip-v3",
 }
-OWN = {"Catch-v0": "rlzoo.envs.toy:Catch"}
-MOVED = ("mujoco_py", "shimmy")  # Gymnasium keeps such ids only to say where the environment went
+OWN = {"BitFlipping-v0": "rlzoo.envs.toy:BitFlippingEnv", "Catch-v0": "rlzoo.envs.toy:Catch"}
+# Ids that are kept only to say where the environment went, or that need the bindings MuJoCo had until 2022.
+MOVED = ("mujoco_py", "shimmy", ":MujocoPy", "gymnasium_robotics.envs.mujoco.")
 ATARI_ID = re.compile(
     r"(?P<space>ALE/)?(?P<game>\w+?)(?P<ram>-ram)?(?P<skip>Deterministic|NoFrameskip)?-v(?P<version>\d)"
 )
@@ -130,7 +131,8 @@ def _split(env_id: str) -> tuple[str, int | None]:
 
 def _is_retired(env_id: str) -> bool:
     entry_point = gym.registry[env_id].entry_point if env_id in gym.registry else None
-    return any(name in getattr(entry_point, "__name__", "") for name in MOVED)
+    target = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__name__", "")
+    return any(name in target for name in MOVED)
 
 
 def _import(module: str, wanted_by: str, install: str | None = None) -> None:

@@ -110,3 +110,56 @@ class ResizeObservation(gym.ObservationWrapper[Any, Any, Any]):
         """The image in its new size."""
         resized = cv2.resize(observation, self._size, interpolation=cv2.INTER_AREA)
         return resized.reshape(self._shape)  # OpenCV drops a single channel
+
+
+class HistoryWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Observes the last `horizon` observations, oldest first, followed by the last `horizon` actions.
+
+    Makes an environment with delays, or without velocities, closer to a Markov decision process. What lies
+    before the start of an episode is zero.
+
+    :param env: observations are a Box vector, or a Dict with one under "observation" (goal environments);
+        actions are a Box vector
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], horizon: int = 2) -> None:
+        super().__init__(env)
+        space, actions = env.observation_space, env.action_space
+        self._in_dict = isinstance(space, spaces.Dict)
+        vector = space["observation"] if isinstance(space, spaces.Dict) else space
+        for name, part in (("observation", vector), ("action", actions)):
+            if not isinstance(part, spaces.Box) or len(part.shape) != 1:
+                raise UserError(f"HistoryWrapper needs a Box vector as {name}, not {part}")
+        if horizon < 1:
+            raise UserError(f"HistoryWrapper: horizon must be at least 1, not {horizon}")
+        low = np.concatenate([np.tile(vector.low, horizon), np.tile(actions.low, horizon)])
+        high = np.concatenate([np.tile(vector.high, horizon), np.tile(actions.high, horizon)])
+        longer = spaces.Box(  # zeros stand for what was before the episode
+            np.minimum(low, 0).astype(vector.dtype),
+            np.maximum(high, 0).astype(vector.dtype),
+            dtype=vector.dtype.type,
+        )
+        self.observation_space = (
+            spaces.Dict({**space.spaces, "observation": longer}) if isinstance(space, spaces.Dict) else longer
+        )
+        self._observations = np.zeros((horizon, *vector.shape), vector.dtype)
+        self._actions = np.zeros((horizon, *actions.shape), vector.dtype)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; the history is forgotten."""
+        observation, info = self.env.reset(**kwargs)
+        self._observations[:], self._actions[:] = 0, 0
+        return self._with_history(observation), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and remember the action."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._actions[:-1] = self._actions[1:]
+        self._actions[-1] = action
+        return self._with_history(observation), reward, terminated, truncated, info
+
+    def _with_history(self, observation: Any) -> Any:
+        self._observations[:-1] = self._observations[1:]
+        self._observations[-1] = observation["observation"] if self._in_dict else observation
+        history = np.concatenate([self._observations.ravel(), self._actions.ravel()])
+        return {**observation, "observation": history} if self._in_dict else history

@@ -13,7 +13,15 @@ from rlzoo.envs.registration import ensure_registered, known_env_ids, today_id
 
 @pytest.mark.parametrize(
     "env_id",
-    ["CartPole-v1", "PongNoFrameskip-v4", "ALE/Breakout-v5", "Breakout-v4", "HopperBulletEnv-v0", "Catch-v0"],
+    [
+        "CartPole-v1",
+        "PongNoFrameskip-v4",
+        "ALE/Breakout-v5",
+        "Breakout-v4",
+        "HopperBulletEnv-v0",
+        "BitFlipping-v0",
+        "Catch-v0",
+    ],
 )
 def test_known_ids_are_registered(env_id: str) -> None:
     if "Bullet" in env_id:
@@ -69,6 +77,35 @@ def test_missing_package_names_the_extra_and_todays_id(monkeypatch: pytest.Monke
         pytest.skip("panda_gym is installed")
     with pytest.raises(UserError, match=r"PandaReach-v3.*pip install 'rlzoo\[robotics\]'"):
         ensure_registered("PandaReach-v1")
+
+
+ROBOTICS = {
+    "gymnasium_robotics": ["FetchReach", "FetchPush", "FetchSlide", "FetchPickAndPlace"],
+    "panda_gym": ["PandaReach", "PandaPush", "PandaSlide", "PandaPickAndPlace", "PandaStack"],
+    "highway_env": ["parking"],
+}
+
+
+@pytest.mark.parametrize(("package", "name"), [(p, name) for p, names in ROBOTICS.items() for name in names])
+def test_goal_environments_of_the_robotics_extra(package: str, name: str) -> None:
+    pytest.importorskip(package)
+    current = today_id(f"{name}-v1")
+    assert current is not None
+    ensure_registered(current)
+    assert gym.spec(current)
+    with pytest.raises(UserError, match=current):
+        ensure_registered(f"{name}-v1")
+
+
+def test_ids_of_the_old_mujoco_bindings_are_retired() -> None:
+    gym.register("OldForTest-v1", entry_point="package.module:MujocoPyEnv")
+    gym.register("OldForTest-v2", entry_point="package.module:MujocoEnv")
+    try:
+        with pytest.raises(UserError, match="retired; today's version is 'OldForTest-v2'"):
+            ensure_registered("OldForTest-v1")
+    finally:
+        gym.registry.pop("OldForTest-v1")
+        gym.registry.pop("OldForTest-v2")
 
 
 def test_gym_packages_are_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.toy import BitFlippingEnv, FakeImageEnv, IdentityEnv
-from rlzoo.envs.wrappers import FrameSkip, ResizeObservation, TimeFeatureWrapper
+from rlzoo.envs.wrappers import FrameSkip, HistoryWrapper, ResizeObservation, TimeFeatureWrapper
 
 
 class Vector(gym.Env[Any, Any]):
@@ -69,6 +69,60 @@ def test_time_in_goal_environments() -> None:
 def test_time_needs_a_vector(env: gym.Env[Any, Any]) -> None:
     with pytest.raises(UserError, match="Box vector"):
         TimeFeatureWrapper(env)
+
+
+class Delayed(gym.Env[Any, Any]):
+    """Observations 1, 2, 3, ... with ten times them; a goal environment on request."""
+
+    def __init__(self, in_dict: bool = False) -> None:
+        vector = gym.spaces.Box(np.array([1, 2], np.float32), np.array([10, 200], np.float32))
+        self.in_dict = in_dict
+        self.observation_space = (
+            gym.spaces.Dict({"observation": vector, "desired_goal": vector}) if in_dict else vector
+        )
+        self.action_space = gym.spaces.Box(np.array([-3], np.float32), np.array([4], np.float32))
+
+    def told(self) -> Any:
+        vector = np.array([self.count, 10 * self.count], np.float32)
+        return {"observation": vector, "desired_goal": vector} if self.in_dict else vector
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.count = 1
+        return self.told(), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        return self.told(), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("in_dict", [False, True])
+def test_history_is_oldest_first_and_actions_come_last(in_dict: bool) -> None:
+    env = HistoryWrapper(Delayed(in_dict), horizon=2)
+    space: Any = env.observation_space
+    vector = space["observation"] if in_dict else space
+    assert vector.low.tolist() == [0, 0, 0, 0, -3, -3]  # zeros, from before the episode, are inside
+    assert vector.high.tolist() == [10, 200, 10, 200, 4, 4]
+    for _ in range(2):
+        seen = [env.reset()[0], *(env.step(np.array([a], np.float32))[0] for a in (3, -1, 2))]
+        assert all(space.contains(observation) for observation in seen)
+        rows = [observation["observation"] if in_dict else observation for observation in seen]
+        assert [row.tolist() for row in rows] == [
+            [0, 0, 1, 10, 0, 0],
+            [1, 10, 2, 20, 0, 3],
+            [2, 20, 3, 30, 3, -1],
+            [3, 30, 4, 40, -1, 2],
+        ]
+    if in_dict:
+        assert seen[-1]["desired_goal"].tolist() == [4, 40]
+
+
+def test_history_needs_vectors() -> None:
+    with pytest.raises(UserError, match="Box vector as observation"):
+        HistoryWrapper(IdentityEnv(3))
+    with pytest.raises(UserError, match="Box vector as action"):
+        HistoryWrapper(Vector())
+    with pytest.raises(UserError, match="horizon"):
+        HistoryWrapper(Delayed(), horizon=0)
 
 
 def test_frame_skip_sums_rewards_and_stops_at_the_end() -> None:
