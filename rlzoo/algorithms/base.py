@@ -22,7 +22,9 @@ from torch import nn
 
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
+from rlzoo.algorithms.divergence import diverged
 from rlzoo.algorithms.hyperparameters import (
+    bind_arguments,
     build_config,
     check_range,
     check_value,
@@ -30,7 +32,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
 )
 from rlzoo.core.device import get_device
-from rlzoo.core.errors import TrainingDiverged, UserError
+from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
 from rlzoo.core.memory import keep_freed_memory
@@ -91,10 +93,13 @@ class Algorithm:
     )
     default_log_interval: ClassVar[int] = 1
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
+    rollout_buffer: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Hyperparameters become properties of the model and arguments of the constructor's signature."""
         super().__init_subclass__(**kwargs)
+        if not hasattr(cls, "Config"):
+            return  # what several algorithms derive from
         for name in field_names(cls.Config):
             setattr(cls, name, _hyperparameter_property(name))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -108,12 +113,7 @@ class Algorithm:
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
-        if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__} takes at most {len(names) + 2} arguments")
-        positional = dict(zip(names, args, strict=False))
-        if twice := positional.keys() & kwargs.keys():
-            raise TypeError(f"{type(self).__name__} got several values for {sorted(twice)[0]!r}")
-        arguments = {**positional, **kwargs}
+        arguments = bind_arguments(type(self).__name__, names, args, kwargs)
         common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
         public = [name for name in COMMON_ARGUMENTS if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=public)
@@ -136,7 +136,6 @@ class Algorithm:
         self.n_envs = 1
         self.start_time = 0.0
         self.normalize_state: dict[str, Any] = {}
-        self.rollout_buffer: Any = None
         self._logger: Logger | None = None
         self._custom_logger = False
         self._last_obs: Any = None
@@ -217,15 +216,29 @@ class Algorithm:
             self.observation_space, self.action_space, learning_rate, **self.policy_arguments()
         ).to(self.device)
         self.has_modes = any(_depends_on_mode(module) for module in self.policy.modules())
-        self.flat = FlatParameters(self.policy.parameters())
-        if len(self.policy.optimizer.param_groups) == 1:  # a policy with groups of its own keeps them
-            self.policy.optimizer = self.flat.optimizer(
-                self.policy.optimizer_class, lr=learning_rate(1.0), **self.policy.optimizer_kwargs
-            )
+        self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
         if convolutional and self.device.type == "cpu":
             keep_freed_memory()
+
+    def setup_optimizers(self) -> None:
+        """Lay parameters out in vectors, with an optimiser for each vector."""
+        self.flat = FlatParameters(self.policy.parameters())
+        if len(self.policy.optimizer.param_groups) == 1:  # a policy with groups of its own keeps them
+            self.policy.optimizer = self.flat.optimizer(
+                self.policy.optimizer_class,
+                lr=self.schedules["learning_rate"](1.0),
+                **self.policy.optimizer_kwargs,
+            )
+
+    def rollout_metrics(self) -> Metrics:
+        """What is logged under `rollout/` besides the statistics of episodes."""
+        return {}
+
+    def parameter_vectors(self) -> list[torch.Tensor]:
+        """What must stay finite: all that is learned, as few vectors."""
+        return [self.flat.vector.detach()]
 
     def policy_arguments(self) -> dict[str, Any]:
         """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
@@ -286,25 +299,18 @@ class Algorithm:
         means = dict(history[0])
         if len(history) > 1:
             means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in means}
-        size = torch.linalg.vector_norm(self.flat.vector.detach())
-        if not math.isfinite(float(means["loss"] + size)):
-            self._diverged(means, clock)
+        sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
+        self.check_losses(means, *sizes)
         return means
 
-    def _diverged(self, means: Metrics, clock: Clock) -> None:
-        bad = [name for name, value in means.items() if "loss" in name and not math.isfinite(float(value))]
-        what = f"the {bad[-1].replace('_', ' ')}" if bad else "a parameter"
-        suspects = ", ".join(
-            f"{key} ({getattr(self.config, key)!r})"
-            for key in self.divergence_suspects
-            if hasattr(self.config, key)
-        )
-        unnormalised = "; unnormalised observations or rewards can do this too"
-        hint = "" if self.get_vec_normalize_env() is not None else unnormalised
-        raise TrainingDiverged(
-            f"{what} became NaN or infinite in update {clock.n_updates} (step {clock.num_timesteps}); "
-            f"most likely at fault: {suspects}{hint}"
-        )
+    def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
+        """Ask that losses, and `others`, are numbers.
+
+        :raises TrainingDiverged: one is NaN or infinite
+        """
+        losses = [value for name, value in metrics.items() if "loss" in name]
+        if not math.isfinite(float(sum(losses) + sum(others))):
+            raise diverged(self, metrics)
 
     # ------------------------------------------------------------------ training
 

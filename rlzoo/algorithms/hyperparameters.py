@@ -19,6 +19,10 @@ ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
 """A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
 
 
+TrainFreq: TypeAlias = "int | tuple[int, str]"
+"""Steps of each environment between two rounds of updates, or `(n, "step")` or `(n, "episode")`."""
+
+
 def _is_number(value: Any) -> bool:
     """Whether this is a number of Python or NumPy; NaN, as the name says, is none."""
     return isinstance(value, Real) and not isinstance(value, bool) and value == value
@@ -57,11 +61,24 @@ def _as_str(value: Any) -> str:
     return value
 
 
+def _as_train_freq(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        count, unit = value, "step"
+    elif len(value) == 2:
+        count, unit = value
+    else:
+        raise TypeError
+    if unit not in ("step", "episode") or _as_int(count) < 1:
+        raise TypeError
+    return (_as_int(count), unit) if isinstance(value, list | tuple) else _as_int(count)
+
+
 _CHECKS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "int": (_as_int, "a whole number"),
     "float": (_as_float, "a number"),
     "bool": (_as_bool, "true or false"),
     "str": (_as_str, "a text"),
+    "TrainFreq": (_as_train_freq, "a number of steps, at least 1, or such as (1, 'episode')"),
     "ScheduleLike": (_as_schedule, "a number or a schedule such as 'lin_3e-4'"),
 }
 
@@ -74,6 +91,21 @@ def field_names(config: type) -> list[str]:
 def schedule_names(config: type) -> list[str]:
     """Those that may change with the progress of training."""
     return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
+
+
+def bind_arguments(
+    owner: str, names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Positional and keyword arguments by name, as Python binds them.
+
+    :raises TypeError: too many, or one given twice
+    """
+    if len(args) > len(names):
+        raise TypeError(f"{owner} takes at most {len(names) + 2} arguments")
+    positional = dict(zip(names, args, strict=False))
+    if twice := positional.keys() & kwargs.keys():
+        raise TypeError(f"{owner} got several values for {sorted(twice)[0]!r}")
+    return {**positional, **kwargs}
 
 
 def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[str] = ()) -> Any:

@@ -31,7 +31,7 @@ from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
 ARGUMENTS = ("policy_kwargs", "stats_window_size", "tensorboard_log", "verbose", "seed")
 """Constructor arguments that are saved beside the hyperparameters."""
 
-COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates")
+COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "collected", "ended", "episodes")
 """What of the clock is saved."""
 
 

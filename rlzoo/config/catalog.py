@@ -12,6 +12,7 @@ from rlzoo.core.errors import UserError, unknown
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
     "ppo": "rlzoo.algorithms.ppo:PPO",
+    "sac": "rlzoo.algorithms.sac:SAC",
 }
 _ALIASES: dict[str, str] = {}
 

@@ -11,12 +11,19 @@ class Clock:
     """Where training stands. The loop owns it; algorithms only read it.
 
     :param total_timesteps: the number of environment steps at which this training ends, counted from zero
+    :param collected: steps of each environment since the last round of updates, where experience is replayed
+    :param ended: episodes that ended in these steps
+    :param episodes: episodes that ended since the training began, where experience is replayed
+    :param warm_up: actions are still random
     """
 
     num_timesteps: int = 0
     total_timesteps: int = 0
     iteration: int = 0
     n_updates: int = 0
+    collected: int = 0
+    ended: int = 0
+    episodes: int = 0
     warm_up: bool = False
 
     @property

@@ -1,9 +1,11 @@
-"""How the C library treats memory that is freed."""
+"""How much memory there is, and how the C library treats what is freed."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGEST_IN_HEAP = 32 * 2**20
@@ -25,3 +27,18 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, LARGEST_IN_HEAP) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def available_memory() -> int:
+    """Bytes that programs can take without swapping, as far as the system says; else all there are."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name == "MemAvailable":
+                return int(rest.split()[0]) * 1024
+    except OSError:
+        pass  # not Linux
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError):  # not POSIX
+        return sys.maxsize

@@ -33,6 +33,18 @@ def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
     return 2.0 * (math.log(2.0) - pre_tanh - F.softplus(-2.0 * pre_tanh))
 
 
+def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+    """Reparameterised actions [B, A] of a squashed Gaussian, and their log-density [B].
+
+    The noise is known here, so nothing has to be inverted: with a = tanh(mean + std * noise),
+    log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
+    """
+    noise = torch.randn_like(mean)
+    pre_tanh = torch.addcmul(mean, log_std.exp(), noise)
+    log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+    return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
+
+
 class DiagGaussian(Distribution):
     """Independent normals with a log-std that does not depend on the state; actions are [B, action_dim]."""
 

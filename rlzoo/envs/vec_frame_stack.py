@@ -13,6 +13,9 @@ from rlzoo.core.spaces import is_channels_first, is_image_space
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 
+TRANSPARENT = {"VecMonitor", "VecTransposeImage", "VecCheckNan", "VecVideoRecorder"}
+"""Wrappers that show the stacks below them, at most with their axes in another order."""
+
 
 class FrameStack:
     """The last `n_stack` observations of each environment, the newest at the end of the stacked axis.
@@ -116,3 +119,21 @@ class VecFrameStack(VecEnvWrapper):
         if step.final_obs is not None:
             step.final_obs = {key: final for key, (_, final) in pushed.items()}
         return step
+
+
+def n_stacked_frames(venv: VecEnv) -> int:
+    """How many frames along the first axis make up an image observation of `venv`: 1 where it shows no stack.
+
+    Only wrappers that leave a stack what it is may be around the VecFrameStack.
+    """
+    space = venv.observation_space
+    while isinstance(venv, VecEnvWrapper) and not isinstance(venv, VecFrameStack):
+        if type(venv).__name__ not in TRANSPARENT and getattr(venv, "norm_obs", True):
+            return 1
+        venv = venv.venv
+    if not isinstance(venv, VecFrameStack) or None not in venv.stacks or not is_image_space(space):
+        return 1
+    frame = venv.venv.observation_space.shape or ()
+    channels = min(frame[0], frame[-1]) if len(frame) == 3 else 0
+    is_stack = bool(space.shape) and space.shape[0] == channels * venv.n_stack
+    return venv.n_stack if is_stack else 1

@@ -33,7 +33,9 @@ class VecNormalize(VecEnvWrapper):
 
     The results are float32. Statistics are of the raw observations, resets included, and of the raw rewards;
     each is kept only while it is normalised. The observations that end episodes are normalised too. An
-    instance can be pickled without its environment: `set_venv` gives it one again.
+    instance can be pickled without its environment: `set_venv` gives it one again. `old_obs`, `old_reward`
+    and `old_final_obs` (as `StepArrays.final_obs`) are those of the last step before they were scaled, valid
+    until the next step.
 
     :param venv: the vector environment, of Box observations or a Dict of them
     :param training: whether to go on learning the statistics
@@ -76,6 +78,7 @@ class VecNormalize(VecEnvWrapper):
         super().__init__(venv, observation_space=self._normalized_space(venv.observation_space))
         self.returns = np.zeros(self.num_envs)  # discounted return of each episode so far
         self.old_obs: Obs = None
+        self.old_final_obs: Obs | None = None
         self.old_reward = np.zeros(self.num_envs, dtype=np.float32)
 
     def _normalized_space(self, space: spaces.Space) -> spaces.Space:
@@ -129,7 +132,7 @@ class VecNormalize(VecEnvWrapper):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("venv", "returns", "old_obs", "old_reward"):
+        for name in ("venv", "returns", "old_obs", "old_final_obs", "old_reward"):
             state.pop(name, None)
         return state
 
@@ -138,7 +141,7 @@ class VecNormalize(VecEnvWrapper):
 
     def reset(self) -> Obs:
         obs = self.venv.reset()
-        self.old_obs = obs
+        self.old_obs, self.old_final_obs = obs, None
         self.returns[:] = 0.0
         if self.training and self.norm_obs:
             self._update_obs(obs)
@@ -146,7 +149,7 @@ class VecNormalize(VecEnvWrapper):
 
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
-        self.old_obs, self.old_reward = step.obs, step.rewards
+        self.old_obs, self.old_reward, self.old_final_obs = step.obs, step.rewards, step.final_obs
         if self.norm_obs:
             if self.training:
                 self._update_obs(step.obs)

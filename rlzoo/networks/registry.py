@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.networks.continuous import SACPolicy, TD3Policy, TQCPolicy, variants
 from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
 
 _POLICIES: dict[str, dict[str, type]] = {
@@ -13,6 +14,9 @@ _POLICIES: dict[str, dict[str, type]] = {
         "CnnPolicy": ActorCriticCnnPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
     },
+    "deterministic": variants(TD3Policy, "TD3"),
+    "squashed": variants(SACPolicy, "SAC"),
+    "tqc": variants(TQCPolicy, "TQC"),
 }
 
 

@@ -35,6 +35,15 @@ LARGE = 200_000
 """Parameters from which on PyTorch's fused step, with all threads, is worth its bookkeeping."""
 
 
+def in_one_vector(parameters: list[nn.Parameter]) -> Tensor:
+    """A vector that the parameters, of one dtype and device, are views of from now on."""
+    vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    values = vector.split([parameter.numel() for parameter in parameters])
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.data = value.view(parameter.shape)
+    return vector
+
+
 class FlatParameters:
     """Lays the trainable parameters of a module out in one vector; the module goes on working unchanged.
 
@@ -44,15 +53,11 @@ class FlatParameters:
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-        self.vector = nn.Parameter(
-            torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
-        )
+        self.vector = nn.Parameter(in_one_vector(self.parameters))
         self.vector.grad = torch.zeros_like(self.vector)
-        sizes = [parameter.numel() for parameter in self.parameters]
-        values, gradients = self.vector.detach().split(sizes), self.vector.grad.split(sizes)
+        gradients = self.vector.grad.split([parameter.numel() for parameter in self.parameters])
         self.gradients: list[Tensor] = []
-        for parameter, value, gradient in zip(self.parameters, values, gradients, strict=True):
-            parameter.data = value.view(parameter.shape)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient.view(parameter.shape)
             self.gradients.append(parameter.grad)
 

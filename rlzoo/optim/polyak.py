@@ -1,11 +1,13 @@
-"""Slow-moving averages of parameters (Polyak averaging), for target networks."""
+"""Slow-moving averages of parameters (Polyak averaging): target networks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from rlzoo.optim.flat import FlatParameters, in_one_vector
 
 
 @torch.no_grad()
@@ -20,3 +22,33 @@ def polyak_update(params: Iterable[Tensor], target_params: Iterable[Tensor], tau
         raise ValueError(f"{len(sources)} parameters cannot update {len(targets)} target parameters")
     if sources:
         torch._foreach_lerp_(targets, sources, tau)
+
+
+class Target:
+    """A network that follows another one slowly.
+
+    :param flat: the parameters of `source` that are learned, in one vector; those of `target` are laid out
+        alike, so that an average is one operation
+    :param source: the network that learns; parameters outside of `flat` (a shared extractor) are followed too
+    :param target: its copy, which takes its values now and never has gradients
+    """
+
+    def __init__(self, flat: FlatParameters, source: nn.Module, target: nn.Module) -> None:
+        target.load_state_dict(source.state_dict())
+        target.requires_grad_(False)
+        followers = {
+            id(mine): own for mine, own in zip(source.parameters(), target.parameters(), strict=True)
+        }
+        self.source_vector = flat.vector.detach()
+        self.vector = in_one_vector([followers.pop(id(parameter)) for parameter in flat.parameters])
+        self.others = [(mine, followers[id(mine)]) for mine in source.parameters() if id(mine) in followers]
+        self.statistics = list(zip(source.buffers(), target.buffers(), strict=True))
+
+    @torch.no_grad()
+    def update(self, tau: float) -> None:
+        """target <- tau * source + (1 - tau) * target; statistics of normalisation layers are copied."""
+        self.vector.lerp_(self.source_vector, tau)
+        if self.others:
+            polyak_update(*zip(*self.others, strict=True), tau=tau)
+        for mine, own in self.statistics:
+            own.copy_(mine)

@@ -19,6 +19,7 @@ from rlzoo.training.base_callback import (
     check_frequency,
 )
 from rlzoo.training.eval_callback import EvalCallback
+from rlzoo.training.progress import log_progress
 from rlzoo.training.progress_bar import ProgressBar
 
 __all__ = [
@@ -160,9 +161,7 @@ class LogEveryNTimesteps(EveryNTimesteps):
         super().__init__(n_steps, self._log)
 
     def _log(self, locals_: Mapping[str, Any], globals_: dict[str, Any]) -> None:
-        from rlzoo.training.on_policy import log_iteration  # which imports this module
-
-        log_iteration(self.model, {})
+        log_progress(self.model, {})
 
 
 class StopTrainingOnRewardThreshold(BaseCallback):

@@ -6,8 +6,6 @@ environments and owns the clock; the algorithm acts, and learns from the whole r
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,9 @@ import torch
 from rlzoo.buffers.rollout import RolloutBuffer, map_obs
 from rlzoo.core.interaction import Inputs
 from rlzoo.core.returns import following_values
-from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
+from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
 
 
 def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -29,7 +27,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     clock = algorithm.clock
     rollout = RolloutBuffer(algorithm.config.n_steps, env.num_envs, env.observation_space, env.action_space)
     algorithm.rollout_buffer = rollout
-    locals_ = LoopLocals(algorithm, rollout)
+    locals_ = LoopLocals(algorithm, rollout_buffer=rollout)
     try:
         callback.on_training_start(locals_, globals())
         while clock.num_timesteps < clock.total_timesteps:
@@ -39,7 +37,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
             metrics = algorithm.update(rollout, clock)
             clock.iteration += 1
             if clock.iteration % log_interval == 0:
-                log_iteration(algorithm, metrics)
+                log_progress(algorithm, metrics)
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
         callback.on_training_end()
 
@@ -78,15 +76,6 @@ def collect(
     return True
 
 
-def record_episodes(algorithm: Any, infos: Any) -> None:
-    """Keep the statistics of episodes that have just ended for `rollout/ep_rew_mean` and its like."""
-    for info in infos:
-        if "episode" in info:
-            algorithm.ep_info_buffer.append(info["episode"])
-            if "is_success" in info:
-                algorithm.ep_success_buffer.append(bool(info["is_success"]))
-
-
 def rollout_values(
     policy: Any, rollout: RolloutBuffer, device: torch.device
 ) -> tuple[Any, torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
@@ -121,69 +110,3 @@ def next_values(policy: Any, rollout: RolloutBuffer, values: np.ndarray, device:
         return following_values(values, last_values)
     final_obs, index = finals
     return following_values(values, last_values, evaluate(final_obs), index)
-
-
-def log_iteration(algorithm: Any, metrics: dict[str, Any]) -> None:
-    """Record and dump the metrics of an iteration under the names that users know."""
-    logger, clock = algorithm.logger, algorithm.clock
-    elapsed = max(time.time() - algorithm.start_time, 1e-9)
-    if algorithm.ep_info_buffer:
-        logger.record(
-            "rollout/ep_rew_mean", float(np.mean([episode["r"] for episode in algorithm.ep_info_buffer]))
-        )
-        logger.record(
-            "rollout/ep_len_mean", float(np.mean([episode["l"] for episode in algorithm.ep_info_buffer]))
-        )
-    if algorithm.ep_success_buffer:
-        logger.record("rollout/success_rate", float(np.mean(algorithm.ep_success_buffer)))
-    logger.record("time/fps", int((clock.num_timesteps - algorithm._start_timesteps) / elapsed))
-    logger.record("time/iterations", clock.iteration, exclude="tensorboard")
-    logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
-    logger.record("time/total_timesteps", clock.num_timesteps, exclude="tensorboard")
-    for name, value in metrics.items():
-        logger.record(f"train/{name}", value)
-    logger.record("train/n_updates", clock.n_updates, exclude="tensorboard")
-    logger.dump(step=clock.num_timesteps)
-
-
-class LoopLocals(Mapping[str, Any]):
-    """What callbacks see as `locals`: looked up when read, so that it costs nothing when nobody looks."""
-
-    def __init__(self, algorithm: Any, rollout: RolloutBuffer) -> None:
-        self.algorithm, self.rollout = algorithm, rollout
-        self.obs: Any = None  # what was acted on
-        self.step: Any = None
-        self.result: Any = None
-        self._readers: dict[str, Callable[[], Any]] = {
-            "self": lambda: self.algorithm,
-            "rollout_buffer": lambda: self.rollout,
-            "env": lambda: self.algorithm.env,
-            "total_timesteps": lambda: self.algorithm.clock.total_timesteps,
-        }
-        self._step_readers: dict[str, Callable[[], Any]] = {
-            "infos": lambda: self.result.infos,
-            "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
-            "dones": lambda: self.result.terminated | self.result.truncated,
-            "new_obs": lambda: copy_obs(self.result.obs),
-            "actions": lambda: self.step.action.cpu().numpy(),
-            "clipped_actions": lambda: self.step.env_action,
-            "values": self._values,
-        }
-
-    def _values(self) -> torch.Tensor:
-        if "values" in self.step.extra:
-            return self.step.extra["values"]  # type: ignore[no-any-return]
-        with torch.no_grad():
-            return self.algorithm.policy.predict_values(self.obs).flatten()  # type: ignore[no-any-return]
-
-    def _present(self) -> dict[str, Callable[[], Any]]:
-        return self._readers if self.result is None else {**self._readers, **self._step_readers}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._present()[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._present())
-
-    def __len__(self) -> int:
-        return len(self._present())

@@ -1,0 +1,30 @@
+"""What to say when training leaves the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rlzoo.core.errors import TrainingDiverged
+
+
+def diverged(model: Any, metrics: Mapping[str, Any]) -> TrainingDiverged:
+    """The error for a model with a loss or a parameter that is NaN or infinite: which, when, and what usually
+    does it.
+
+    :param metrics: of the last update, by name
+    """
+    bad = [name for name, value in metrics.items() if "loss" in name and not math.isfinite(float(value))]
+    what = f"the {bad[-1].replace('_', ' ')}" if bad else "a parameter"
+    suspects = ", ".join(
+        f"{key} ({getattr(model.config, key)!r})"
+        for key in model.divergence_suspects
+        if hasattr(model.config, key)
+    )
+    unnormalised = "; unnormalised observations or rewards can do this too"
+    hint = "" if model.get_vec_normalize_env() is not None else unnormalised
+    return TrainingDiverged(
+        f"{what} became NaN or infinite in update {model.clock.n_updates} "
+        f"(step {model.clock.num_timesteps}); most likely at fault: {suspects}{hint}"
+    )

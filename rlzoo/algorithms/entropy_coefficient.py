@@ -1,0 +1,90 @@
+"""The temperature alpha of maximum-entropy learning: fixed, or learned so that the entropy meets a target."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.core.errors import UserError
+from rlzoo.optim.flat import FlatParameters
+
+
+def check_entropy(config: Any) -> None:
+    """Check `ent_coef` and `target_entropy` of a Config.
+
+    :raises UserError: a text that is neither "auto" nor (for `ent_coef`) "auto_<number>", or a negative
+        coefficient
+    """
+    initial_coefficient(config.ent_coef)
+    if isinstance(config.target_entropy, str) and config.target_entropy != "auto":
+        raise UserError(f"target_entropy must be a number or 'auto', not {config.target_entropy!r}")
+
+
+def initial_coefficient(ent_coef: float | str) -> float:
+    """Where alpha begins: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself."""
+    if not isinstance(ent_coef, str):
+        if ent_coef < 0:
+            raise UserError(f"ent_coef must be at least 0, not {ent_coef!r}")
+        return ent_coef
+    word, _, number = ent_coef.partition("_")
+    try:
+        initial = float(number or 1.0) if word == "auto" and ent_coef != "auto_" else math.nan
+    except ValueError:
+        initial = math.nan
+    if not 0 < initial < math.inf:
+        raise UserError(f"ent_coef must be a number, 'auto' or such as 'auto_0.1', not {ent_coef!r}")
+    return initial
+
+
+class EntropyCoefficient:
+    """alpha of a model with the hyperparameters `ent_coef` and `target_entropy`.
+
+    Learned, it minimises J(alpha) = -log alpha (log pi(a|s) + target_entropy) (Haarnoja et al. 2018, eq. 18
+    with the logarithm as the parameter): it rises while the entropy is below the target.
+    """
+
+    def __init__(self, model: Any) -> None:
+        config = model.config
+        initial = initial_coefficient(config.ent_coef)
+        self.learned = isinstance(config.ent_coef, str)
+        auto = isinstance(config.target_entropy, str)
+        self.target_entropy = (
+            -float(np.prod(model.action_space.shape)) if auto else float(config.target_entropy)
+        )
+        self.fixed = torch.tensor(initial, device=model.device)
+        if self.learned:
+            self.flat = FlatParameters([torch.nn.Parameter(self.fixed.log().reshape(1))])
+            self.optimizer = model.make_optimizer(self.flat)
+
+    def value(self) -> torch.Tensor:
+        """alpha, a scalar without gradient."""
+        return self.flat.vector.detach().exp().squeeze(0) if self.learned else self.fixed
+
+    def update(
+        self, log_probs: torch.Tensor, learning_rate: float
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """alpha as it is now, then a step on J(alpha).
+
+        :param log_probs: of the actor's actions, [batch], without gradient
+        :return: alpha before the step; the loss, or None when alpha is fixed
+        """
+        ent_coef = self.value()
+        if not self.learned:
+            return ent_coef, None
+        gap = log_probs.mean() + self.target_entropy
+        log_ent_coef, gradient = self.flat.vector, self.flat.vector.grad
+        assert gradient is not None
+        gradient.copy_(-gap)  # dJ / d log alpha
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        loss = -log_ent_coef.detach().squeeze(0) * gap
+        self.optimizer.step()
+        return ent_coef, loss
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        if not self.learned:
+            return {}
+        return {"log_ent_coef": self.flat.vector.detach(), "ent_coef_optimizer": self.optimizer}

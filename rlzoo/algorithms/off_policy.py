@@ -1,0 +1,236 @@
+"""What algorithms that replay experience share: random warm-up, action noise, the replay buffer.
+
+The equations are in the files of the algorithms, the loop in `rlzoo.training.off_policy`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.hyperparameters import check_range, field_names
+from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.core.errors import UserError
+from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.core.memory import available_memory
+from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_frame_stack import n_stacked_frames
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.training.off_policy import off_policy
+
+
+def check_off_policy(config: Any) -> None:
+    """Check the hyperparameters that every algorithm with replay has.
+
+    :raises UserError: naming the one that is out of range
+    """
+    check_range(config, ("buffer_size", "batch_size", "n_steps"), low=1)
+    check_range(config, ("learning_starts",), low=0)
+    check_range(config, ("gradient_steps",), low=-1)
+    names = set(field_names(type(config)))
+    check_range(config, [name for name in ("tau", "gamma", "random_exploration") if name in names], 0, 1)
+    check_range(config, ("learning_rate",), low=0)
+    buffer_class = config.replay_buffer_class
+    if buffer_class is not None and not (
+        isinstance(buffer_class, type) and issubclass(buffer_class, ReplayBuffer)
+    ):
+        raise UserError(
+            f"replay_buffer_class must be a class derived from ReplayBuffer, not {buffer_class!r}"
+        )
+    if not isinstance(config.replay_buffer_kwargs or {}, dict):
+        raise UserError(f"replay_buffer_kwargs must be a dictionary, not {config.replay_buffer_kwargs!r}")
+    noise = getattr(config, "action_noise", None)
+    if noise is not None and not isinstance(noise, ActionNoise):
+        raise UserError(f"action_noise must be an ActionNoise such as NormalActionNoise, not {noise!r}")
+
+
+def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """The mean of losses [..., batch], each row times its importance weight where replay is prioritised."""
+    return losses.mean() if weights is None else (losses * weights).mean()
+
+
+class OffPolicyAlgorithm(Algorithm):
+    """A learner from replayed experience; it defines `explore`, `update`, `setup_optimizers` and `state`."""
+
+    loop = off_policy
+    default_log_interval = 4
+    divergence_suspects = ("learning_rate", "gradient_steps", "max_grad_norm", "gamma")
+
+    config: Any
+    action_noise: ActionNoise | None = None
+    replay_continues = False  # whether the replay buffer stands where the environments are
+    _replay_buffer: ReplayBuffer | None = None
+
+    # ------------------------------------------------------------------ what an algorithm implements
+
+    def explore(self, obs: Any) -> torch.Tensor:
+        """Actions [n_envs, ...] for collecting, as they are stored; action noise comes on top."""
+        raise NotImplementedError
+
+    def update(self, batch: Any, clock: Clock) -> Metrics:
+        """One gradient step on a `ReplayBatch`; advances `clock.n_updates` by one, and writes the absolute
+        TD errors into `batch.priorities` where replay is prioritised."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ acting
+
+    def act(self, inputs: Inputs) -> Step:
+        if getattr(self.config, "use_sde", False):
+            self.refresh_noise(inputs.step)
+        if inputs.clock.warm_up and not getattr(self.config, "use_sde_at_warmup", False):
+            actions = self.random_actions()
+        else:
+            actions = self.explore(inputs.obs)
+            if getattr(self.config, "random_exploration", 0.0):
+                at_random = torch.rand(self.n_envs, 1) < self.config.random_exploration
+                actions = torch.where(at_random.to(actions.device), self.random_actions(), actions)
+        if self.action_noise is not None:
+            noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
+            actions = (actions + noise.reshape(actions.shape)).clamp_(-1, 1)
+        return Step(actions, self.to_env_action(actions))
+
+    def random_actions(self) -> torch.Tensor:
+        """Uniformly random actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""
+        space = self.action_space
+        if isinstance(space, spaces.Discrete):
+            return torch.randint(int(space.n), (self.n_envs,))
+        return torch.empty(self.n_envs, *(space.shape or ()), device=self.device).uniform_(-1, 1)
+
+    def end_episodes(self, indices: np.ndarray) -> None:
+        if isinstance(self.action_noise, VectorizedActionNoise):
+            self.action_noise.reset(indices)
+        elif self.action_noise is not None:
+            self.action_noise.reset()
+
+    def update_period(self) -> tuple[int, bool]:
+        """Steps of each environment between two rounds of updates, or (with True) episodes."""
+        train_freq = self.config.train_freq
+        count, unit = train_freq if isinstance(train_freq, tuple) else (train_freq, "step")
+        return count, unit == "episode"
+
+    # ------------------------------------------------------------------ environment and replay buffer
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        """Made when it is first needed: an agent that only acts has none."""
+        if self._replay_buffer is None:
+            self._replay_buffer = self._make_replay_buffer()
+        return self._replay_buffer
+
+    @replay_buffer.setter
+    def replay_buffer(self, replay_buffer: ReplayBuffer) -> None:
+        self._replay_buffer, self.replay_continues = replay_buffer, False
+
+    def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
+        """The class of the replay buffer, and its own arguments."""
+        return self.config.replay_buffer_class or ReplayBuffer, dict(self.config.replay_buffer_kwargs or {})
+
+    def _make_replay_buffer(self) -> ReplayBuffer:
+        buffer_class, kwargs = self.replay_class()
+        shared: dict[str, Any] = {
+            "n_steps": self.config.n_steps,
+            "buffer_device": self.config.buffer_device,
+            "frame_stack": 1 if self.env is None else n_stacked_frames(self.env),
+        }
+        shape = (self.config.buffer_size, self.observation_space, self.action_space)
+        needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
+        if self.config.buffer_device == "cpu" and needed > (free := available_memory()):
+            warnings.warn(
+                f"a replay buffer of {self.config.buffer_size:,} transitions needs {needed / 1e9:,.1f} GB, "
+                f"but {free / 1e9:,.1f} GB of memory are free; a smaller buffer_size needs less",
+                stacklevel=2,
+            )
+        if buffer_class.needs_env:
+            shared["env"] = self._require_env()
+        if self.config.n_steps == 1:  # a class may have a number of its own
+            del shared["n_steps"]
+        arguments = {**shared, **kwargs, "gamma": self.config.gamma, "device": self.device}
+        arguments["optimize_memory_usage"] = self.config.optimize_memory_usage
+        try:
+            replay = buffer_class(*shape, n_envs=self.n_envs, **arguments)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise UserError(f"replay_buffer_kwargs: {error}") from error
+        replay.normalizer = self._normalizer()
+        return replay
+
+    def _normalizer(self) -> Any:
+        """A VecNormalize through which the agent sees the environment: experience is stored as it was before,
+        and scaled by today's statistics when it is drawn."""
+        normalize = self.get_vec_normalize_env()
+        same = normalize is not None and normalize.observation_space == self.observation_space
+        return normalize if same else None
+
+    def _use_env(self, env: VecEnv) -> None:
+        super()._use_env(env)
+        self.replay_continues = False
+        replay = self._replay_buffer
+        if replay is not None and replay.n_envs != env.num_envs:
+            if len(replay):
+                warnings.warn(
+                    f"the {len(replay):,} transitions of {replay.n_envs} environments in the replay buffer "
+                    f"are dropped: there are {env.num_envs} now",
+                    stacklevel=3,
+                )
+            self._replay_buffer = None
+        elif replay is not None:
+            replay.normalizer = self._normalizer()
+        if hasattr(self, "policy"):
+            self._setup_noise()
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        self._setup_noise()
+
+    def _setup_noise(self) -> None:
+        noise = getattr(self.config, "action_noise", None)
+        if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
+            noise = VectorizedActionNoise(noise, self.n_envs)
+        self.action_noise = noise
+
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        super()._reset_envs(env, resume)
+        self.replay_continues = False
+
+    def make_optimizer(self, flat: FlatParameters, **changes: Any) -> torch.optim.Optimizer:
+        """The policy's optimiser for a vector of parameters.
+
+        :raises UserError: it does not take the policy's `optimizer_kwargs`
+        """
+        kwargs = {"lr": self.schedules["learning_rate"](1.0), **self.policy.optimizer_kwargs, **changes}
+        try:
+            return flat.optimizer(self.policy.optimizer_class, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
+
+    def state(self) -> dict[str, Any]:
+        return {} if self.action_noise is None else {"action_noise": self.action_noise}
+
+    def save_replay_buffer(self, path: Any) -> None:
+        """Write the replay buffer to a path (`.safetensors` is appended when it has no suffix) or file."""
+        from rlzoo.buffers import replay_file
+
+        replay_file.save_replay_buffer(path, self.replay_buffer)
+
+    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+        """Fill the replay buffer from a file; nothing in it is executed.
+
+        :param truncate_last_traj: end the episodes that were going on when it was saved; otherwise the next
+            step of each environment belongs to them, as when training goes on in the same process
+        :raises CheckpointError: the file is damaged, or of another kind of buffer, space or number of
+            environments
+        """
+        if not (isinstance(path, str | os.PathLike) or hasattr(path, "read")):
+            raise UserError(f"a replay buffer is read from a path or a file object, not from {path!r}")
+        from rlzoo.buffers import replay_file
+
+        replay_file.load_replay_buffer(path, self.replay_buffer, truncate_last_traj)
+        self.replay_continues = not truncate_last_traj

@@ -1,0 +1,334 @@
+"""Policies for continuous actions: an actor and an ensemble of critics that judge its actions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.distributions.base import Distribution
+from rlzoo.networks.actors import Actor, SquashedGaussianActor
+from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.networks.ensemble import EnsembleMlp
+from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+
+
+class Critics(EnsembleMlp):
+    """`n_critics` action-value functions: Q_i(s, a), or their quantiles, for all i at once."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_dim: int,
+        features_extractor: BaseFeaturesExtractor,
+        net_arch: Sequence[int],
+        n_critics: int,
+        n_outputs: int = 1,
+        normalize_images: bool = True,
+        learns_features: bool = True,
+        **layers: Any,
+    ) -> None:
+        width = features_extractor.features_dim + action_dim
+        super().__init__(n_critics, width, n_outputs, net_arch, **layers)
+        self.observation_space, self.normalize_images = observation_space, normalize_images
+        self.features_extractor = features_extractor
+        self.learns_features = learns_features
+
+    def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
+        """Values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
+        with torch.set_grad_enabled(self.learns_features and torch.is_grad_enabled()):
+            preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
+            features = self.features_extractor(preprocessed)
+        return super().forward(torch.cat([features, actions], dim=1))
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """What the critics' loss changes: all but an extractor that is the actor's."""
+        named = self.named_parameters()
+        return [p for name, p in named if self.learns_features or not name.startswith("features_extractor.")]
+
+
+class ContinuousPolicy(BasePolicy):
+    """An actor, critics and, where the algorithm has them, slowly following copies.
+
+    :param net_arch: hidden layers of both, or `dict(pi=[...], qf=[...])`
+    :param activation_fn: activation of the hidden layers
+    :param n_critics: number of action-value functions
+    :param share_features_extractor: the critics see the actor's features, which only the actor's loss changes
+    :param layer_norm: normalise hidden layers before their activation: True in all networks, "critic" in the
+        critics alone
+    :param dropout: probability of dropping a hidden unit of the critics (with `layer_norm="critic"`: DroQ,
+        Hiraoka et al. 2022)
+    """
+
+    default_arch: Mapping[str, Sequence[int]] = {"pi": [256, 256], "qf": [256, 256]}
+    with_target_actor = False
+    with_target_critics = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | dict[str, list[int]] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        share_features_extractor: bool = False,
+        layer_norm: bool | str = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor_class,
+            features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            squash_output=True,
+        )
+        low, high = self._action_bounds()
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise UserError(f"actions are scaled to their bounds, so these must be finite: {action_space}")
+        if n_critics < 1:
+            raise UserError(f"n_critics must be at least 1, not {n_critics}")
+        if layer_norm not in (True, False, "critic"):
+            raise UserError(f"layer_norm must be true, false or 'critic', not {layer_norm!r}")
+        if not 0 <= dropout < 1:
+            raise UserError(f"dropout must be at least 0 and below 1, not {dropout!r}")
+        self.net_arch = net_arch
+        self.activation_fn = activation_fn
+        self.n_critics = n_critics
+        self.share_features_extractor = share_features_extractor
+        self.layer_norm, self.dropout = layer_norm, dropout
+        self.action_dim = int(np.prod(action_space.shape or ()))
+        self.pi_arch, self.qf_arch = self._architecture(net_arch)
+        self.actor = self.make_actor(self.make_features_extractor())
+        extractor = (
+            self.actor.features_extractor if share_features_extractor else self.make_features_extractor()
+        )
+        self.critic = self.make_critics(extractor, learns_features=not share_features_extractor)
+        if self.with_target_actor:
+            self.actor_target = self.make_actor(self.make_features_extractor())
+        if self.with_target_critics:
+            self.critic_target = self.make_critics(self.make_features_extractor())
+        for target in self.targets():
+            target.requires_grad_(False)
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Any:
+        """A new actor; a subclass says which."""
+        raise NotImplementedError
+
+    def make_critics(
+        self, features_extractor: BaseFeaturesExtractor, learns_features: bool = True
+    ) -> Critics:
+        """New critics."""
+        return Critics(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.qf_arch,
+            self.n_critics,
+            normalize_images=self.normalize_images,
+            learns_features=learns_features,
+            **self.critic_layers(),
+        )
+
+    def critic_layers(self) -> dict[str, Any]:
+        """What the critics' networks are made of; see EnsembleMlp."""
+        return {
+            "activation_fn": self.activation_fn,
+            "layer_norm": bool(self.layer_norm),
+            "dropout": self.dropout,
+        }
+
+    def targets(self) -> list[nn.Module]:
+        """The slowly following copies."""
+        return [self._modules[name] for name in ("actor_target", "critic_target") if name in self._modules]  # type: ignore[misc]
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Training or evaluation mode; in the copies, batch normalisation uses what has been gathered."""
+        self.train(mode)
+        for target in self.targets():
+            for module in target.modules():
+                if isinstance(module, nn.modules.batchnorm._NormBase):
+                    module.eval()
+
+    def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
+        """Actions [B, *action_space.shape] in [-1, 1]."""
+        return self._predict(obs, deterministic)
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        raise NotImplementedError
+
+    def _shaped(self, actions: Tensor) -> Tensor:
+        """Actions [B, action_dim] in the shape of the space."""
+        shape = self.action_space.shape or ()
+        return actions if len(shape) == 1 else actions.reshape(-1, *shape)
+
+    def _architecture(self, net_arch: Any) -> tuple[list[int], list[int]]:
+        """Hidden layers of actor and critics."""
+        if net_arch is None:
+            is_cnn = self.features_extractor_class is NatureCNN
+            net_arch = [256, 256] if is_cnn else self.default_arch
+        if isinstance(net_arch, Mapping):
+            for key in net_arch:
+                if key not in ("pi", "qf"):
+                    raise unknown("net_arch branch", key, ("pi", "qf"))
+            if missing := {"pi", "qf"} - net_arch.keys():
+                raise UserError(f"net_arch lacks {min(missing)!r}: give dict(pi=[...], qf=[...])")
+            branches = [net_arch["pi"], net_arch["qf"]]
+        else:
+            branches = [net_arch, net_arch]
+        for branch in branches:
+            widths = isinstance(branch, list | tuple) and all(type(width) is int for width in branch)
+            if not widths or any(width <= 0 for width in branch):
+                raise UserError(
+                    f"net_arch must be a list of layer widths or dict(pi=[...], qf=[...]), not {net_arch!r}"
+                )
+        return list(branches[0]), list(branches[1])
+
+
+class TD3Policy(ContinuousPolicy):
+    """Deterministic actor, critics, and copies of both."""
+
+    default_arch = {"pi": [400, 300], "qf": [400, 300]}
+    with_target_actor = True
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Actor:
+        return Actor(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.pi_arch,
+            self.activation_fn,
+            layer_norm=self.layer_norm is True,
+            normalize_images=self.normalize_images,
+        )
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        return self._shaped(self.actor(observation))
+
+
+class SACPolicy(ContinuousPolicy):
+    """Squashed Gaussian actor, critics, and a copy of the critics.
+
+    :param use_sde: explore with gSDE; see SquashedGaussianActor for `log_std_init`, `use_expln`, `clip_mean`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        use_sde: bool = False,
+        log_std_init: float = -3.0,
+        use_expln: bool = False,
+        clip_mean: float = 2.0,
+        **kwargs: Any,
+    ) -> None:
+        self.noise = {
+            "use_sde": use_sde,
+            "log_std_init": log_std_init,
+            "use_expln": use_expln,
+            "clip_mean": clip_mean,
+        }
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    def make_actor(
+        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+    ) -> SquashedGaussianActor:
+        return SquashedGaussianActor(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.pi_arch,
+            self.activation_fn,
+            layer_norm=self.layer_norm is True,
+            normalize_images=self.normalize_images,
+            hidden=hidden,
+            **self.noise,  # type: ignore[arg-type]
+        )
+
+    def reset_noise(self, batch_size: int = 1) -> None:
+        """Draw new exploration noise, one matrix per environment (gSDE)."""
+        self.actor.reset_noise(batch_size)
+
+    def get_distribution(self, obs: TensorObs) -> Distribution:
+        """The action distribution of raw observations; later calls do not change it."""
+        return copy.copy(self.actor.distribution(obs))
+
+    def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[None, Tensor, None]:
+        """Log-densities [B] of actions in [-1, 1]; values and entropies, which the actor lacks, are None."""
+        return None, self.actor.distribution(obs).log_prob(actions.reshape(len(actions), -1)), None
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        return self._shaped(self.actor(observation, deterministic))
+
+
+class TQCPolicy(SACPolicy):
+    """As SACPolicy, with critics of `n_quantiles` outputs each (Kuznetsov et al. 2020)."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        n_quantiles: int = 25,
+        **kwargs: Any,
+    ) -> None:
+        if n_quantiles < 1:
+            raise UserError(f"n_quantiles must be at least 1, not {n_quantiles}")
+        self.n_quantiles = n_quantiles
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    def critic_layers(self) -> dict[str, Any]:
+        return {**super().critic_layers(), "n_outputs": self.n_quantiles}
+
+
+def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:
+    """A variant of a policy whose constructor has other defaults."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        policy_class.__init__(self, *args, **{**defaults, **kwargs})  # type: ignore[misc]
+
+    return type(
+        name, (policy_class,), {"__init__": __init__, "__doc__": doc, "__module__": policy_class.__module__}
+    )
+
+
+def variants(policy_class: type, base: str, layer_norm: bool = True) -> dict[str, type]:
+    """The names that `policy=` takes for a policy: plain, for images, for Dicts, layer-normalised."""
+    cnn: dict[str, Any] = {"features_extractor_class": NatureCNN}
+    ln: dict[str, Any] = {"layer_norm": True}
+    made = {
+        "MlpPolicy": policy_class,
+        "CnnPolicy": with_defaults(policy_class, f"{base}CnnPolicy", f"{base} for images.", **cnn),
+        "MultiInputPolicy": with_defaults(
+            policy_class,
+            f"{base}MultiInputPolicy",
+            f"{base} for Dict observations.",
+            features_extractor_class=CombinedExtractor,
+        ),
+    }
+    if layer_norm:
+        made["LnMlpPolicy"] = with_defaults(
+            policy_class, f"{base}LnMlpPolicy", f"{base} with layer normalisation.", **ln
+        )
+        made["LnCnnPolicy"] = with_defaults(
+            policy_class, f"{base}LnCnnPolicy", f"{base} for images, with layer normalisation.", **cnn, **ln
+        )
+    return made

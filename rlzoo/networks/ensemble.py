@@ -1,0 +1,124 @@
+"""Several networks of one shape, evaluated as one: every layer of all of them is a single batched product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class EnsembleLinear(nn.Module):
+    """`n` linear layers: [n, B, in_features] or [B, in_features] (the same for all) -> [n, B, out_features].
+
+    Initial values are those of nn.Linear.
+    """
+
+    def __init__(self, n: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n, out_features, in_features))
+        self.bias = nn.Parameter(torch.empty(n, 1, out_features))
+        bound = 1 / math.sqrt(in_features)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 2:
+            x = x.expand(len(self.weight), *x.shape)
+        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
+
+
+class EnsembleLayerNorm(nn.Module):
+    """`n` layer normalisations (Ba et al. 2016): [n, B, width] -> [n, B, width]."""
+
+    def __init__(self, n: int, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n, 1, width))
+        self.bias = nn.Parameter(torch.zeros(n, 1, width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:], eps=self.eps), self.weight)
+
+
+class EnsembleMlp(nn.Module):
+    """`n` multi-layer perceptrons: [B, input_dim] -> [n, B, output_dim].
+
+    In a state dict each network has tensors of its own, named as those of an nn.Sequential called
+    `<name><i>`: `qf0.0.weight` [out, in], `qf0.0.bias` [out].
+
+    :param dropout: probability of zeroing a hidden unit in training mode, before normalisation
+    :param layer_norm: normalise hidden layers before their activation
+    :param batch_norm: makes the normalisation of a layer from `(n, width)`, put before the first layer and
+        after every activation
+    """
+
+    def __init__(
+        self,
+        n: int,
+        input_dim: int,
+        output_dim: int,
+        net_arch: Sequence[int],
+        activation_fn: type[nn.Module] = nn.ReLU,
+        dropout: float = 0.0,
+        layer_norm: bool = False,
+        batch_norm: Any = None,
+        name: str = "qf",
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [batch_norm(n, input_dim)] if batch_norm is not None else []
+        width = input_dim
+        for next_width in net_arch:
+            layers.append(EnsembleLinear(n, width, next_width))
+            if dropout > 0:
+                layers.append(nn.Dropout(dropout))
+            if layer_norm:
+                layers.append(EnsembleLayerNorm(n, next_width))
+            layers.append(activation_fn())
+            if batch_norm is not None:
+                layers.append(batch_norm(n, next_width))
+            width = next_width
+        layers.append(EnsembleLinear(n, width, output_dim))
+        self.layers = nn.Sequential(*layers)
+        self.n, self.name = n, name
+        self.register_state_dict_post_hook(_split)
+        self.register_load_state_dict_pre_hook(_join)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: Any) -> None:
+    """Give every network of the ensemble its own entries, views of the tensors they share."""
+    for key in [key for key in state_dict if key.startswith(f"{prefix}layers.")]:
+        tensor = state_dict.pop(key)
+        layer, _, kind = key.removeprefix(f"{prefix}layers.").partition(".")
+        for i in range(ensemble.n):
+            part = tensor[i] if tensor.dim() else tensor
+            if _is_vector(ensemble.layers[int(layer)], kind) and tensor.dim():
+                part = part.squeeze(0)
+            state_dict[f"{prefix}{ensemble.name}{i}.{layer}.{kind}"] = part
+
+
+def _join(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Stack the entries of the networks; what is missing or has another shape is left for torch to report."""
+    for index, layer in enumerate(ensemble.layers):
+        own = {**layer._parameters, **layer._buffers}
+        for kind, tensor in own.items():
+            names = [f"{prefix}{ensemble.name}{i}.{index}.{kind}" for i in range(ensemble.n)]
+            parts = [state_dict.pop(name) for name in names if name in state_dict]
+            if tensor is None or len(parts) < ensemble.n or any(p.shape != parts[0].shape for p in parts):
+                continue
+            if _is_vector(layer, kind) and tensor.dim():
+                parts = [part.unsqueeze(0) for part in parts]
+            state_dict[f"{prefix}layers.{index}.{kind}"] = torch.stack(parts) if tensor.dim() else parts[0]
+
+
+def _is_vector(layer: nn.Module, kind: str) -> bool:
+    """Whether each network's share of a tensor has one axis (kept as a row, to be added to a batch)."""
+    return kind == "bias" or not isinstance(layer, EnsembleLinear)

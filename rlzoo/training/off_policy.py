@@ -1,0 +1,111 @@
+"""The off-policy loop: act, remember, and learn from what is drawn from memory.
+
+It drives every algorithm that replays experience. The loop steps the environments, fills the replay buffer
+and owns the clock; the algorithm acts, and takes one gradient step on each batch that it is given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from rlzoo.buffers.rollout import map_obs
+from rlzoo.core.interaction import Inputs
+from rlzoo.envs.obs_arrays import copy_obs
+from rlzoo.envs.vec_env import StepArrays, VecEnv
+from rlzoo.training.base_callback import BaseCallback
+from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
+
+
+def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+    """Train until `clock.total_timesteps`, or until a callback says stop.
+
+    :param log_interval: episodes between two dumps of metrics
+    """
+    clock = algorithm.clock
+    locals_ = LoopLocals(algorithm, replay_buffer=algorithm.replay_buffer)
+    try:
+        callback.on_training_start(locals_, globals())
+        remember_start(algorithm)
+        logged, metrics = clock.episodes // log_interval, {}
+        while clock.num_timesteps < clock.total_timesteps:
+            if not collect(algorithm, env, callback, locals_):
+                break
+            metrics = learn(algorithm, env.num_envs) or metrics
+            clock.collected = clock.ended = 0
+            if clock.episodes // log_interval > logged:
+                logged = clock.episodes // log_interval
+                log_progress(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
+    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+        algorithm._last_obs = copy_obs(algorithm._last_obs)  # the environments write into theirs again
+        callback.on_training_end()
+
+
+def remember_start(algorithm: Any) -> None:
+    """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
+    if not algorithm.replay_continues:
+        replay = algorithm.replay_buffer
+        replay.start(algorithm._last_obs if replay.normalizer is None else replay.normalizer.old_obs)
+        algorithm.replay_continues = True
+
+
+def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
+    """Steps until the next round of updates is due; False when a callback ended the training."""
+    clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    count, in_episodes = algorithm.update_period()
+    on_device = algorithm.device.type != "cpu"
+    algorithm.set_training_mode(False)
+    callback.on_rollout_start()
+    callback.update_locals(locals_)
+    with torch.inference_mode():
+        algorithm.begin_rollout()
+        while (clock.ended if in_episodes else clock.collected) < count:
+            obs = map_obs(torch.from_numpy, algorithm._last_obs)
+            if on_device:
+                obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
+            clock.warm_up = clock.num_timesteps < config.learning_starts
+            step = algorithm.act(Inputs(obs, algorithm._last_episode_starts, clock.collected, clock))
+            result = env.step_arrays(step.env_action)
+            replay.add_step(step.action, result if replay.normalizer is None else as_seen(replay, result))
+            clock.num_timesteps += env.num_envs
+            clock.collected += 1
+            if len(result.ended):
+                clock.ended += len(result.ended)
+                clock.episodes += len(result.ended)
+                algorithm.end_episodes(result.ended)
+                record_episodes(algorithm, result.infos)
+            algorithm._last_obs = result.obs
+            algorithm._last_episode_starts = result.terminated | result.truncated
+            locals_.obs, locals_.step, locals_.result = obs, step, result
+            if not callback.on_step():
+                return False
+    callback.on_rollout_end()
+    return True
+
+
+def as_seen(replay: Any, result: StepArrays) -> StepArrays:
+    """The step before a VecNormalize scaled it: what is remembered is scaled when it is drawn."""
+    seen = replay.normalizer
+    return dataclasses.replace(
+        result, obs=seen.old_obs, rewards=seen.old_reward, final_obs=seen.old_final_obs
+    )
+
+
+def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
+    """A round of gradient steps; the metrics of each, none while there is nothing to learn from."""
+    clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    if clock.num_timesteps <= config.learning_starts or not replay.can_sample():
+        return []
+    steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
+    replay.gamma, replay.progress = config.gamma, 1 - clock.progress_remaining
+    algorithm.set_training_mode(True)
+    history = []
+    for batch in replay.batches(steps, config.batch_size):
+        history.append(algorithm.update(batch, clock))
+        if batch.priorities is not None:
+            replay.update_priorities(batch.indices, batch.priorities)
+    if history and algorithm.device.type == "cpu":  # elsewhere, reading a loss would wait for the device
+        algorithm.check_losses(history[-1])
+    return history
