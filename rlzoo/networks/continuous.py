@@ -44,9 +44,19 @@ class Critics(EnsembleMlp):
     def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
         """Values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
         with torch.set_grad_enabled(self.learns_features and torch.is_grad_enabled()):
-            preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
-            features = self.features_extractor(preprocessed)
+            features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
+
+    def first(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
+        """Values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
+        with torch.no_grad():
+            features = self.extract_features(obs)
+        return super().first(torch.cat([features, actions], dim=1))
+
+    def extract_features(self, obs: TensorObs) -> Tensor:
+        preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
+        features: Tensor = self.features_extractor(preprocessed)
+        return features
 
     def learned_parameters(self) -> list[nn.Parameter]:
         """What the critics' loss changes: all but an extractor that is the actor's."""

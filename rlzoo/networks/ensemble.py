@@ -30,6 +30,10 @@ class EnsembleLinear(nn.Module):
             x = x.expand(len(self.weight), *x.shape)
         return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
 
+    def first(self, x: Tensor) -> Tensor:
+        """The first layer alone: [B, in_features] -> [B, out_features]."""
+        return F.linear(x, self.weight[0], self.bias[0, 0])
+
 
 class EnsembleLayerNorm(nn.Module):
     """`n` layer normalisations (Ba et al. 2016): [n, B, width] -> [n, B, width]."""
@@ -42,6 +46,10 @@ class EnsembleLayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:], eps=self.eps), self.weight)
+
+    def first(self, x: Tensor) -> Tensor:
+        """The first normalisation alone: [B, width] -> [B, width]."""
+        return F.layer_norm(x, x.shape[-1:], self.weight[0, 0], self.bias[0, 0], self.eps)
 
 
 class EnsembleMlp(nn.Module):
@@ -90,6 +98,12 @@ class EnsembleMlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = layer(x)
+        return x
+
+    def first(self, x: Tensor) -> Tensor:
+        """The first network alone: [B, input_dim] -> [B, output_dim]."""
+        for layer in self.layers:
+            x = layer.first(x) if isinstance(layer, EnsembleLinear | EnsembleLayerNorm) else layer(x)
         return x
 
 
