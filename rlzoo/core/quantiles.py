@@ -52,7 +52,7 @@ def quantile_huber_losses(
     """
     if current_quantiles.dim() != target_quantiles.dim() or current_quantiles.dim() not in (2, 3):
         raise ValueError(
-            "current and target quantiles must both be [batch, quantiles] or both [batch, critics, quantiles], "
+            "current and target quantiles must both be [batch, quantiles] or [batch, critics, quantiles], "
             f"not {tuple(current_quantiles.shape)} and {tuple(target_quantiles.shape)}"
         )
     if cum_prob is None:
@@ -84,6 +84,6 @@ class _QuantileHuber(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors
         return -gradient * slope, None, None

@@ -65,8 +65,8 @@ class NetArch:
             return cls((), *_branches(net_arch))
         if isinstance(net_arch, Sequence) and not isinstance(net_arch, str):
             if net_arch and isinstance(net_arch[-1], Mapping):
-                return cls(_widths(net_arch[:-1]), *_branches(net_arch[-1]))
-            return cls((), _widths(net_arch), _widths(net_arch))
+                return cls(layer_widths(net_arch[:-1]), *_branches(net_arch[-1]))
+            return cls((), layer_widths(net_arch), layer_widths(net_arch))
         raise UserError(
             f"net_arch must be a list of layer widths or dict(pi=[...], vf=[...]), not {net_arch!r}"
         )
@@ -76,12 +76,16 @@ def _branches(branches: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, 
     for key in branches:
         if key not in ("pi", "vf"):
             raise unknown("net_arch branch", key, ("pi", "vf"))
-    return _widths(branches.get("pi", ())), _widths(branches.get("vf", ()))
+    return layer_widths(branches.get("pi", ())), layer_widths(branches.get("vf", ()))
 
 
-def _widths(layers: Any) -> tuple[int, ...]:
+def layer_widths(layers: Any) -> tuple[int, ...]:
+    """The widths of hidden layers as a user gave them.
+
+    :raises UserError: they are no list of positive integers
+    """
     if not isinstance(layers, Sequence) or isinstance(layers, str):
-        raise UserError(f"a branch of net_arch must be a list of layer widths, not {layers!r}")
+        raise UserError(f"net_arch must hold a list of layer widths, not {layers!r}")
     for width in layers:
         if isinstance(width, bool) or not isinstance(width, int) or width <= 0:
             raise UserError(f"a layer width in net_arch must be a positive integer, not {width!r}")

@@ -7,6 +7,7 @@ from torch import nn
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.networks.continuous import SACPolicy, TD3Policy, TQCPolicy, variants
 from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
+from rlzoo.networks.q_networks import DQNPolicy, QRDQNPolicy
 
 _POLICIES: dict[str, dict[str, type]] = {
     "actor_critic": {
@@ -14,6 +15,8 @@ _POLICIES: dict[str, dict[str, type]] = {
         "CnnPolicy": ActorCriticCnnPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
     },
+    "q_network": variants(DQNPolicy, "DQN"),
+    "quantile": variants(QRDQNPolicy, "QRDQN"),
     "deterministic": variants(TD3Policy, "TD3"),
     "squashed": variants(SACPolicy, "SAC"),
     "tqc": variants(TQCPolicy, "TQC"),
