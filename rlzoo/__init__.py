@@ -18,7 +18,12 @@ __version__ = "0.1.0"
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
     "rlzoo.algorithms.a2c": "A2C",
+    "rlzoo.algorithms.her": "HER",
+    "rlzoo.algorithms.dqn": "DQN",
     "rlzoo.algorithms.ppo": "PPO",
+    "rlzoo.algorithms.qrdqn": "QRDQN",
+    "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
+    "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.rollout": "RolloutBuffer",
     "rlzoo.core.device": "get_device",
     "rlzoo.core.errors": (
@@ -80,6 +85,7 @@ _MODULES = {
     "rlzoo.networks.policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
+    "rlzoo.networks.q_networks": "DQNPolicy QRDQNPolicy",
     "rlzoo.networks.registry": "register_policy",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",

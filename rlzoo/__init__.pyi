@@ -7,7 +7,13 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.base import Algorithm as Algorithm
+from rlzoo.algorithms.dqn import DQN as _DQN
+from rlzoo.algorithms.her import HER as HER
 from rlzoo.algorithms.ppo import PPO as _PPO
+from rlzoo.algorithms.qrdqn import QRDQN as _QRDQN
+from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
+from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
+from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
 from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
 from rlzoo.core.device import get_device as get_device
 from rlzoo.core.errors import CheckpointError as CheckpointError
@@ -119,6 +125,8 @@ from rlzoo.networks.policies import ActorCriticCnnPolicy as ActorCriticCnnPolicy
 from rlzoo.networks.policies import ActorCriticPolicy as ActorCriticPolicy
 from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
 from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
+from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
+from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
 from rlzoo.networks.registry import register_policy as register_policy
 from rlzoo.optim.polyak import polyak_update as polyak_update
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
@@ -201,6 +209,71 @@ class A2C(_A2C):
         device: torch.device | str = "auto",
     ) -> None: ...
 
+class DQN(_DQN):
+    """DQN for Discrete actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    target_update_interval: int
+    exploration_fraction: float
+    exploration_initial_eps: float
+    exploration_final_eps: float
+    max_grad_norm: float | None
+    double_q: bool
+    prioritized_replay: bool
+    prioritized_replay_alpha: float
+    prioritized_replay_beta0: float
+    prioritized_replay_beta_iters: int | None
+    prioritized_replay_eps: float
+    param_noise: bool
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0001,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 32,
+        tau: float = 1.0,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 4,
+        gradient_steps: int = 1,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        target_update_interval: int = 10000,
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        max_grad_norm: float | None = 10,
+        double_q: bool = False,
+        prioritized_replay: bool = False,
+        prioritized_replay_alpha: float = 0.6,
+        prioritized_replay_beta0: float = 0.4,
+        prioritized_replay_beta_iters: int | None = None,
+        prioritized_replay_eps: float = 1e-06,
+        param_noise: bool = False,
+        buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
 class PPO(_PPO):
     """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
 
@@ -238,6 +311,57 @@ class PPO(_PPO):
         use_sde: bool = False,
         sde_sample_freq: int = -1,
         target_kl: float | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class QRDQN(_QRDQN):
+    """QR-DQN for Discrete actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    target_update_interval: int
+    exploration_fraction: float
+    exploration_initial_eps: float
+    exploration_final_eps: float
+    max_grad_norm: float | None
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 5e-05,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 32,
+        tau: float = 1.0,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 4,
+        gradient_steps: int = 1,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        target_update_interval: int = 10000,
+        exploration_fraction: float = 0.005,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.01,
+        max_grad_norm: float | None = None,
+        buffer_device: str = "cpu",
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,

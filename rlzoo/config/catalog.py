@@ -11,7 +11,10 @@ from rlzoo.core.errors import UserError, unknown
 
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
+    "her": "rlzoo.algorithms.her:HER",
+    "dqn": "rlzoo.algorithms.dqn:DQN",
     "ppo": "rlzoo.algorithms.ppo:PPO",
+    "qrdqn": "rlzoo.algorithms.qrdqn:QRDQN",
     "sac": "rlzoo.algorithms.sac:SAC",
 }
 _ALIASES: dict[str, str] = {}
