@@ -1,20 +1,21 @@
-"""Compare the speed of rlzoo with stable-baselines3 and rl_zoo3 on the same work.
+"""Compare the speed of rlzoo with stable-baselines3, sb3-contrib, rl_zoo3 and SBX on the same work.
 
     python scripts/compare_speed.py                                  # every case, three pairs each
     python scripts/compare_speed.py --cases ppo-cartpole help --pairs 5
-    python scripts/compare_speed.py --sb3-python other-venv/bin/python --out speed.md
+    python scripts/compare_speed.py --sb3-python other-venv/bin/python --sbx-python third-venv/bin/python
+    python scripts/compare_speed.py --out speed.md
 
 Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters,
 number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
 the figures. A training case is the time inside `learn()`: neither imports nor building environments
-count, and each side uses the vector environment that it picks by itself. A cold case is the wall time of a
-whole command. Prints one JSON line per run and a Markdown table at the end.
+count, and each side uses the vector environment that it picks by itself; where a case has a warm-up (JAX
+compiles during it), the steps after it. A cold case is the wall time of a whole command. Prints one JSON line
+per run and Markdown tables at the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import platform
@@ -23,13 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS, THEIRS = "rlzoo", "stable-baselines3"
-SEED = 1
+WORKER = Path(__file__).with_name("speed_worker.py")
+OURS, THEIRS = "rlzoo", "leader"
+SB3, CONTRIB, SBX = "stable_baselines3", "sb3_contrib", "sbx"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class Training:
     n_envs: int = 1
     threads: int = 1
     shipped: bool = True  # the shipped hyperparameters of the environment; else the algorithm's defaults
+    conf: str | None = None  # a hyperparameter file of its own, from the top of the checkout
+    changes: dict[str, Any] = field(default_factory=dict)  # on top of those hyperparameters
+    leader: str = SB3  # the package to compare with
+    warm_up: int = 0  # steps before the clock starts
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,25 @@ CASES: dict[str, Training | Cold] = {
     "a2c-cartpole": Training("a2c", "CartPole-v1", steps=100_000, n_envs=8),
     "ppo-halfcheetah": Training("ppo", "HalfCheetah-v5", steps=20_480, shipped=False),
     "ppo-pong": Training("ppo", "PongNoFrameskip-v4", steps=8_192, n_envs=8, threads=2),
+    "dqn-cartpole": Training("dqn", "CartPole-v1", steps=25_000),
+    "qrdqn-cartpole": Training("qrdqn", "CartPole-v1", steps=25_000, leader=CONTRIB),
+    "sac-halfcheetah": Training("sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False),
+    "td3-halfcheetah": Training("td3", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False),
+    "tqc-halfcheetah": Training(
+        "tqc", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, leader=CONTRIB
+    ),
+    "sac-halfcheetah-sbx": Training(
+        "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, leader=SBX, warm_up=500
+    ),
+    "her-bitflipping": Training("her", "BitFlipping-v0", steps=5_000, conf="scripts/bit_flipping_her.yml"),
+    # A memory that is filled once over, so that what it takes can be measured.
+    "dqn-pong": Training(
+        "dqn",
+        "PongNoFrameskip-v4",
+        steps=8_000,
+        threads=2,
+        changes={"buffer_size": 8_000, "learning_starts": 1_000},
+    ),
     "help": Cold(("rlzoo", "--help"), ("rl_zoo3.train", "--help")),
     "train-cold": Cold(
         ("rlzoo", "train", "--algo", "ppo", "--env", "CartPole-v1", "-n", "20000"),
@@ -65,91 +90,27 @@ CASES: dict[str, Training | Cold] = {
 }
 
 
-# -- one run, in its own process ---------------------------------------------------------------------------
-
-
-def train_once(side: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Train as `spec` says and measure `learn()` alone."""
-    import torch
-
-    torch.set_num_threads(spec["threads"])
-    model = (our_model if side == OURS else their_model)(spec)
-    cpu, wall = time.process_time(), time.perf_counter()
-    model.learn(spec["steps"])
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return {
-        "steps_per_s": model.num_timesteps / wall,
-        "steps": model.num_timesteps,
-        "seconds": wall,
-        "cpu_seconds": cpu,
-        "version": our_version() if side == OURS else importlib.metadata.version(THEIRS),
-        "torch": torch.__version__,
-    }
-
-
-def our_version() -> str:
-    import rlzoo
-
-    return rlzoo.__version__
-
-
-def our_model(spec: dict[str, Any]) -> Any:
-    import rlzoo
-
-    wrapper = rlzoo.AtariWrapper if spec["atari"] else None
-    env = rlzoo.make_vec_env(spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper)
-    if spec["atari"]:
-        env = rlzoo.VecFrameStack(env, n_stack=4)
-    return getattr(rlzoo, spec["algo"].upper())(
-        spec["policy"], env, seed=SEED, device="cpu", **spec["hyperparams"]
-    )
-
-
-def their_model(spec: dict[str, Any]) -> Any:
-    import stable_baselines3
-    from stable_baselines3.common.atari_wrappers import AtariWrapper
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.vec_env import VecFrameStack
-
-    if spec["atari"]:
-        import ale_py
-        import gymnasium
-
-        gymnasium.register_envs(ale_py)
-    wrapper = AtariWrapper if spec["atari"] else None
-    env: Any = make_vec_env(spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper)
-    if spec["atari"]:
-        env = VecFrameStack(env, n_stack=4)
-    hyperparams = {name: their_value(value) for name, value in spec["hyperparams"].items()}
-    learner = getattr(stable_baselines3, spec["algo"].upper())
-    return learner(spec["policy"], env, seed=SEED, device="cpu", **hyperparams)
-
-
-def their_value(value: Any) -> Any:
-    """A linear schedule as the function that stable-baselines3 takes; anything else as it is."""
-    if isinstance(value, str) and value.startswith("lin_"):
-        initial = float(value.removeprefix("lin_"))
-        return lambda progress_remaining: progress_remaining * initial
-    return value
-
-
-# -- the pairs ---------------------------------------------------------------------------------------------
-
-
 def specification(case: Training, steps: int | None) -> dict[str, Any]:
     """What both sides are given, as plain JSON values."""
+    from rlzoo.config.her import learner_entry
     from rlzoo.config.hyperparams import ZOO_KEYS, lookup
+    from rlzoo.config.literals import plain
 
-    values: dict[str, Any] = dict(lookup(case.algo, case.env).values) if case.shipped else {}
+    algo, values = case.algo, {}
+    if case.shipped:
+        conf = None if case.conf is None else ROOT / case.conf
+        algo, values = learner_entry(case.algo, lookup(case.algo, case.env, conf).values)
     n_envs = case.n_envs if not case.shipped else values.get("n_envs", 1)
     if n_envs != case.n_envs:
         raise SystemExit(f"{case.env} ships with {n_envs} environments, this case says {case.n_envs}")
+    hyperparams = {name: value for name, value in values.items() if name not in (*ZOO_KEYS, "policy")}
     return {
         **asdict(case),
+        "algo": algo,
         "steps": steps or case.steps,
         "atari": "NoFrameskip" in case.env,
         "policy": values.get("policy", "MlpPolicy"),
-        "hyperparams": {name: value for name, value in values.items() if name not in (*ZOO_KEYS, "policy")},
+        "hyperparams": plain({**hyperparams, **case.changes}),
     }
 
 
@@ -164,7 +125,7 @@ def process_environment(side: str, threads: int) -> dict[str, str]:
 
 def run_training(side: str, python: str, spec: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
-        [python, __file__, "--worker", side, json.dumps(spec)],
+        [python, str(WORKER), side, json.dumps(spec)],
         capture_output=True,
         text=True,
         env=process_environment(side, spec["threads"]),
@@ -188,9 +149,13 @@ def run_cold(side: str, python: str, case: Cold) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
-def compare(name: str, pythons: dict[str, str], pairs: int, steps: int | None) -> list[dict[str, Any]]:
-    """Run one case, both sides in turn; returns a row per run and prints it as it comes."""
+def compare(name: str, interpreters: dict[str, str], pairs: int, steps: int | None) -> list[dict[str, Any]]:
+    """Run one case, both sides in turn; returns a row per run and prints it as it comes.
+
+    :param interpreters: by the package that a leader is in
+    """
     case = CASES[name]
+    pythons = {OURS: sys.executable, THEIRS: interpreters[leader_of(case)]}
     spec = specification(case, steps) if isinstance(case, Training) else {}
     rows = []
     for pair in range(pairs):
@@ -208,7 +173,7 @@ def table_row(name: str, rows: list[dict[str, Any]]) -> str:
     """One line of the table. Training: our steps/s over theirs. Cold: our seconds over theirs."""
     training = isinstance(CASES[name], Training)
     key, unit, digits = ("steps_per_s", "steps/s", 0) if training else ("seconds", "s", 2)
-    sides = [[row for row in rows if row["side"] == side] for side in (OURS, THEIRS)]
+    sides = by_side(rows)
     ours, theirs = ([row[key] for row in side] for side in sides)
     medians = [statistics.median(ours), statistics.median(theirs)]
     each = ", ".join(f"{a / b:.2f}" for a, b in zip(ours, theirs, strict=True))
@@ -220,24 +185,46 @@ def table_row(name: str, rows: list[dict[str, Any]]) -> str:
     return f"| {name} | {figures[0]} | {figures[1]} | **{medians[0] / medians[1]:.2f}** | {each} | {by_cpu} |"
 
 
+def memory_row(name: str, rows: list[dict[str, Any]]) -> str:
+    """One line of the table of memory: the replay buffer, and the whole process at its largest."""
+    ours, theirs = by_side(rows)
+    cells = []
+    for key in ("replay_mb", "peak_mb"):
+        megabytes = [statistics.median(row[key] for row in side) for side in (ours, theirs)]
+        cells += [*(f"{value:,.1f} MB" for value in megabytes), f"**{megabytes[0] / megabytes[1]:.2f}**"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def by_side(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    return [[row for row in rows if row["side"] == side] for side in (OURS, THEIRS)]
+
+
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: medians, the ratio of medians, and the ratio of every pair."""
-    versions = sorted({f"{row['side']} {row['version']}" for row in rows if "version" in row})
-    names = list(dict.fromkeys(row["case"] for row in rows))
-    return "\n".join(
-        [
-            ", ".join(
-                [processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}", *versions]
-            ),
+    """Markdown: medians, their ratio, and the ratio of every pair; then memory, where there is replay."""
+    versions = sorted({f"{row['package']} {row['version']}" for row in rows if "version" in row})
+    by_case = {
+        name: [row for row in rows if row["case"] == name] for name in dict.fromkeys(r["case"] for r in rows)
+    }
+    lines = [
+        ", ".join([processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}", *versions]),
+        "",
+        "| case | rlzoo | leader | ratio of medians | each pair | by processor time |",
+        "|---|---|---|---|---|---|",
+        *(table_row(name, found) for name, found in by_case.items()),
+        "",
+        "Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over leader.",
+        "By processor time: steps per second of it, which other work on the machine disturbs least.",
+        "Leader: stable-baselines3; sb3-contrib for QR-DQN and TQC; SBX, compilation left out, if named.",
+    ]
+    with_replay = {name: found for name, found in by_case.items() if all("replay_mb" in row for row in found)}
+    if with_replay:
+        lines += [
             "",
-            "| case | rlzoo | leader | ratio of medians | each pair | by processor time |",
-            "|---|---|---|---|---|---|",
-            *(table_row(name, [row for row in rows if row["case"] == name]) for name in names),
-            "",
-            "Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over leader.",
-            "By processor time: steps per second of it, which other work on the machine disturbs least.",
+            "| case | replay memory: rlzoo | leader | ratio | whole process: rlzoo | leader | ratio |",
+            "|---|---|---|---|---|---|---|",
+            *(memory_row(name, found) for name, found in with_replay.items()),
         ]
-    )
+    return "\n".join(lines)
 
 
 def processor() -> str:
@@ -266,26 +253,32 @@ def main() -> None:
         "--sb3-python",
         default=sys.executable,
         metavar="PATH",
-        help="an interpreter with stable-baselines3 and rl_zoo3",
+        help="an interpreter with stable-baselines3, sb3-contrib and rl_zoo3",
     )
-    parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="write the table here as well")
+    parser.add_argument(
+        "--sbx-python", default=sys.executable, metavar="PATH", help="an interpreter with sbx-rl"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="write the tables here as well"
+    )
     args = parser.parse_args()
 
     sys.path.insert(0, str(ROOT))
-    probe = subprocess.run(
-        [args.sb3_python, "-c", "import stable_baselines3, rl_zoo3"], capture_output=True, check=False
-    )
-    if probe.returncode:
-        parser.error(f"{args.sb3_python} lacks stable-baselines3 or rl_zoo3; the extra `bench` brings them")
-    pythons = {OURS: sys.executable, THEIRS: args.sb3_python}
-    rows = [row for name in args.cases for row in compare(name, pythons, args.pairs, args.steps)]
+    interpreters = {SB3: args.sb3_python, CONTRIB: args.sb3_python, SBX: args.sbx_python}
+    for package in {leader_of(CASES[name]) for name in args.cases}:
+        packages = "stable_baselines3, rl_zoo3" if package == SB3 else package
+        probe = [interpreters[package], "-c", f"import {packages}"]
+        if subprocess.run(probe, capture_output=True, check=False).returncode:
+            parser.error(f"{interpreters[package]} lacks {packages}; the extra `bench` brings them")
+    rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps)]
     print("\n" + table(rows))
     if args.out:
         args.out.write_text(table(rows) + "\n")
 
 
+def leader_of(case: Training | Cold) -> str:
+    return case.leader if isinstance(case, Training) else SB3
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        print(json.dumps(train_once(sys.argv[2], json.loads(sys.argv[3]))))
-    else:
-        main()
+    main()

@@ -38,6 +38,13 @@ class Row:
     target: float | None = None
     episodes: int = 100
     conf: str | None = None  # a hyperparameter file of its own, from the top of the checkout
+    success: bool = False  # the measure is the success rate, not the return
+    fails: bool = False  # the median has to stay below the target: what another row is compared with
+
+    def reached(self, median: float) -> bool:
+        """Whether the median over the seeds is what is asked for."""
+        assert self.target is not None
+        return median < self.target if self.fails else median >= self.target
 
 
 ROWS = (
@@ -47,6 +54,17 @@ ROWS = (
     Row("a2c", "CartPole-v1", 495),
     Row("a2c", "MountainCarContinuous-v0", 88),
     Row("ppo", "Catch-v0", 0.95, conf="scripts/catch.yml"),
+    Row("dqn", "CartPole-v1", 475),
+    Row("qrdqn", "CartPole-v1", 450),
+    Row("sac", "Pendulum-v1", -165, episodes=1000),
+    Row("td3", "Pendulum-v1", -165, episodes=1000),
+    Row("ddpg", "Pendulum-v1", -170, episodes=1000),
+    Row("tqc", "Pendulum-v1", -165, episodes=1000),
+    Row("crossq", "Pendulum-v1", -170, episodes=1000),
+    Row("sac", "MountainCarContinuous-v0", 90),
+    Row("her", "BitFlipping-v0", 0.95, conf="scripts/bit_flipping_her.yml", success=True),
+    Row("dqn", "BitFlipping-v0", 0.2, conf="scripts/bit_flipping_dqn.yml", success=True, fails=True),
+    Row("her", "FetchReach-v4", 0.9, success=True),  # needs rlzoo[robotics]
 )
 
 
@@ -136,12 +154,12 @@ def play(row: Row, seed: int, run: Path) -> Result:
     """Play the final agent deterministically in environments that training never saw."""
     import torch
 
-    from rlzoo import evaluate_policy
     from rlzoo.config.hyperparams import lookup
     from rlzoo.config.run import model_file
     from rlzoo.envs.vec_env import load_env_state
     from rlzoo.experiment.blueprint import check_hyperparams
     from rlzoo.experiment.environments import build_evaluation_env
+    from rlzoo.training.evaluate import play_episodes
 
     torch.set_num_threads(1)
     conf = None if row.conf is None else ROOT / row.conf
@@ -150,10 +168,11 @@ def play(row: Row, seed: int, run: Path) -> Result:
     model = blueprint.algorithm.load(run / model_file(row.env), device="cpu")
     if model.normalize_state:
         load_env_state(env, model.normalize_state)
-    returns, _ = evaluate_policy(model, env, row.episodes, deterministic=True, return_episode_rewards=True)
+    episodes = play_episodes(model, env, row.episodes, deterministic=True)
     env.close()
+    values = [float(success) for success in episodes.succeeded] if row.success else episodes.returns
     seconds = float((run / TIME).read_text())
-    return Result(seed, statistics.fmean(returns), statistics.pstdev(returns), model.num_timesteps, seconds)
+    return Result(seed, statistics.fmean(values), statistics.pstdev(values), model.num_timesteps, seconds)
 
 
 def report(results: dict[Row, list[Result]]) -> str:
@@ -165,9 +184,9 @@ def report(results: dict[Row, list[Result]]) -> str:
     lines = [
         "# What the shipped hyperparameters learn",
         "",
-        "Final model, deterministic, mean return ± standard deviation over episodes, in environments seeded",
-        f"from {HELD_OUT:,} on, which training never used. Required: of the median over the seeds.",
-        "Training: seconds with one thread, median over the seeds.",
+        "Final model, deterministic, mean return (or success rate) ± standard deviation over episodes, in",
+        f"environments seeded from {HELD_OUT:,} on, which training never used. Required: of the median over",
+        "the seeds. Training: seconds with one thread, median over the seeds.",
         "",
         f"| {' | '.join(columns)} |",
         "|---" * len(columns) + "|",
@@ -189,10 +208,13 @@ def table_row(row: Row, results: list[Result]) -> str:
     median = statistics.median(result.mean for result in results)
     seconds = statistics.median(result.seconds for result in results)
     digits = 1 if abs(median) >= 10 else 2
-    required = "" if row.target is None else f"{row.target:g}"
-    verdict = "" if row.target is None else ("reached" if median >= row.target else "**missed**")
+    required = verdict = ""
+    if row.target is not None:
+        required = f"below {row.target:g}" if row.fails else f"{row.target:g}"
+        verdict = "reached" if row.reached(median) else "**missed**"
     each = " | ".join(f"{result.mean:.{digits}f} ± {result.std:.{digits}f}" for result in results)
-    head = f"| {row.algo} | {row.env} | {results[0].steps:,} | {seconds:.0f} s | {row.episodes:,} "
+    measured = f"{row.env}, success" if row.success else row.env
+    head = f"| {row.algo} | {measured} | {results[0].steps:,} | {seconds:.0f} s | {row.episodes:,} "
     return f"{head}| {each} | {median:.{digits}f} | {required} | {verdict} |"
 
 

@@ -17,7 +17,7 @@ from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.blueprint import check_hyperparams
 
-OPTIONAL_PACKAGES = ("gymnasium_robotics", "highway_env", "minigrid", "panda_gym")
+OPTIONAL_PACKAGES = {"ae", "gymnasium_robotics", "highway_env", "minigrid", "panda_gym"}
 
 
 @dataclass
@@ -63,7 +63,7 @@ def _without_missing_packages(values: Mapping[str, Any], missing: set[str]) -> d
     """Leave out wrappers that come with an optional package which is not installed here."""
     kept = dict(values)
     for key in WRAPPER_KEYS:
-        packages = {package for package in OPTIONAL_PACKAGES if f"{package}." in _paths(values.get(key))}
+        packages = {path.partition(".")[0] for path in _paths(values.get(key)).split()} & OPTIONAL_PACKAGES
         absent = {package for package in packages if importlib.util.find_spec(package) is None}
         if absent:
             missing.update(absent)

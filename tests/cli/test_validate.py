@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlzoo.cli.main import main
+from rlzoo.config import catalog
 from rlzoo.config.shipped import shipped_folder
 
 
@@ -13,7 +14,7 @@ def validate(tmp_path, text, name="ppo.yml", *arguments):
     return main(["validate", *arguments, str(tmp_path / name)])
 
 
-@pytest.mark.parametrize("algo", ["a2c", "ppo"])
+@pytest.mark.parametrize("algo", catalog.names())
 def test_the_shipped_files_have_no_problems(capsys, algo):
     path = shipped_folder("hyperparams") / f"{algo}.yml"
     assert main(["validate", str(path)]) == 0

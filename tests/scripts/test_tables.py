@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -25,6 +27,11 @@ def load(name: str) -> ModuleType:
 @pytest.fixture(scope="module")
 def speed() -> ModuleType:
     return load("compare_speed")
+
+
+@pytest.fixture(scope="module")
+def worker() -> ModuleType:
+    return load("speed_worker")
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +55,50 @@ def test_cold_ratio_is_of_seconds(speed: ModuleType) -> None:
     assert speed.table_row("help", rows) == "| help | 0.10 s | 4.00 s | **0.03** | 0.03 | - |"
 
 
-@pytest.mark.parametrize("case", ["ppo-cartpole", "a2c-cartpole", "ppo-halfcheetah", "ppo-pong"])
+@pytest.mark.parametrize("case", load("compare_speed").CASES)
 def test_both_sides_get_the_same_plain_values(speed: ModuleType, case: str) -> None:
+    if isinstance(speed.CASES[case], speed.Cold):
+        return
     spec = speed.specification(speed.CASES[case], steps=None)
     assert spec["n_envs"] == speed.CASES[case].n_envs
-    assert spec["policy"] == ("CnnPolicy" if case == "ppo-pong" else "MlpPolicy")
+    expected = {"ppo-pong": "CnnPolicy", "dqn-pong": "CnnPolicy", "her-bitflipping": "MultiInputPolicy"}
+    assert spec["policy"] == expected.get(case, "MlpPolicy")
     assert not {"n_envs", "n_timesteps", "policy", "frame_stack", "env_wrapper"} & set(spec["hyperparams"])
-    for value in spec["hyperparams"].values():
-        assert isinstance(value, int | float | str | bool | None)
+    assert json.loads(json.dumps(spec)) == spec
 
 
-def test_linear_schedule_becomes_a_function(speed: ModuleType) -> None:
-    assert speed.their_value("lin_0.2")(0.5) == pytest.approx(0.1)
-    assert speed.their_value(64) == 64
+def test_a_case_may_change_what_is_shipped(speed: ModuleType) -> None:
+    assert speed.specification(speed.CASES["dqn-pong"], steps=None)["hyperparams"]["buffer_size"] == 8_000
+
+
+def test_her_is_the_learner_with_a_replay_buffer_by_name(speed: ModuleType, worker: ModuleType) -> None:
+    spec = speed.specification(speed.CASES["her-bitflipping"], steps=10)
+    assert (spec["algo"], spec["steps"]) == ("dqn", 10)
+    assert spec["hyperparams"]["replay_buffer_class"] == "HerReplayBuffer"
+    assert worker.our_value("replay_buffer_class", "HerReplayBuffer").__name__ == "HerReplayBuffer"
+
+
+def test_values_that_json_cannot_hold(worker: ModuleType) -> None:
+    assert worker.their_value("clip_range", "lin_0.2")(0.5) == pytest.approx(0.1)
+    assert worker.their_value("batch_size", 64) == 64
+    assert worker.our_value("train_freq", [1, "episode"]) == (1, "episode")
+    assert worker.their_value("train_freq", [1, "episode"]) == (1, "episode")
+
+
+def test_replay_memory_of_both_sides(worker: ModuleType) -> None:
+    array = np.zeros((4, 3), np.float32)
+    theirs = SimpleNamespace(observations={"a": array, "b": array}, rewards=array, pos=3)
+    assert worker.replay_bytes(theirs) == 3 * array.nbytes
+    assert worker.replay_bytes(SimpleNamespace(nbytes=12)) == 12
+
+
+def test_memory_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
+    rows = [
+        {"side": side, "replay_mb": replay, "peak_mb": peak}
+        for side, replay, peak in [(speed.OURS, 10.0, 500.0), (speed.THEIRS, 80.0, 1000.0)]
+    ]
+    row = speed.memory_row("dqn-pong", rows)
+    assert row == "| dqn-pong | 10.0 MB | 80.0 MB | **0.12** | 500.0 MB | 1,000.0 MB | **0.50** |"
 
 
 def test_median_decides(learning: ModuleType) -> None:
@@ -71,6 +109,14 @@ def test_median_decides(learning: ModuleType) -> None:
     assert learning.table_row(row, results).endswith("| 500.0 | 500 | reached |")
     results[0] = learning.Result(0, 499.0, 0.0, 100_000, 60.0)
     assert learning.table_row(row, results).endswith("| 499.0 | 500 | **missed** |")
+
+
+def test_a_row_may_have_to_fail(learning: ModuleType) -> None:
+    row = learning.Row("dqn", "BitFlipping-v0", 0.2, success=True, fails=True)
+    line = learning.table_row(row, [learning.Result(0, 0.05, 0.1, 20_000, 60.0)])
+    assert line.startswith("| dqn | BitFlipping-v0, success | 20,000 |")
+    assert line.endswith("| 0.05 | below 0.2 | reached |")
+    assert learning.table_row(row, [learning.Result(0, 0.2, 0.1, 20_000, 60.0)]).endswith("**missed** |")
 
 
 def test_row_of_the_table_keeps_its_target(learning: ModuleType) -> None:

@@ -1,0 +1,122 @@
+"""One training run of scripts/compare_speed.py, on one side, in a process of its own.
+
+    python scripts/speed_worker.py rlzoo|leader '{"algo": "ppo", ...}'
+
+Prints one JSON line. The leader is stable-baselines3, sb3-contrib or SBX, as `spec["leader"]` says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+SEED = 1
+DISTRIBUTIONS = {"sbx": "sbx-rl"}  # packages that are installed under another name
+CLASSES = {"crossq": "CrossQ"}  # the others are upper case
+BIT_FLIPPING = "BitFlipping-v0"
+
+
+def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Train as `spec` says and measure `learn()` alone, after `spec["warm_up"]` steps of it."""
+    import torch
+
+    torch.set_num_threads(spec["threads"])
+    ours = side == "rlzoo"
+    model = (our_model if ours else their_model)(spec)
+    if spec["warm_up"]:
+        model.learn(spec["warm_up"])
+    before = model.num_timesteps
+    cpu, wall = time.process_time(), time.perf_counter()
+    model.learn(spec["steps"], reset_num_timesteps=not spec["warm_up"])
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    steps = model.num_timesteps - (before if spec["warm_up"] else 0)
+    result = {
+        "steps_per_s": steps / wall,
+        "steps": steps,
+        "seconds": wall,
+        "cpu_seconds": cpu,
+        "package": "rlzoo" if ours else spec["leader"].replace("_", "-"),
+        "version": importlib.import_module("rlzoo").__version__ if ours else their_version(spec["leader"]),
+        "torch": torch.__version__,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    if hasattr(model, "replay_buffer"):
+        result["replay_mb"] = replay_bytes(model.replay_buffer) / 1e6
+    return result
+
+
+def our_model(spec: dict[str, Any]) -> Any:
+    import rlzoo
+
+    wrapper = rlzoo.AtariWrapper if spec["atari"] else None
+    env = rlzoo.make_vec_env(spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper)
+    if spec["atari"]:
+        env = rlzoo.VecFrameStack(env, n_stack=4)
+    learner = getattr(rlzoo, CLASSES.get(spec["algo"], spec["algo"].upper()))
+    hyperparams = {name: our_value(name, value) for name, value in spec["hyperparams"].items()}
+    return learner(spec["policy"], env, seed=SEED, device="cpu", **hyperparams)
+
+
+def their_model(spec: dict[str, Any]) -> Any:
+    from stable_baselines3.common.atari_wrappers import AtariWrapper
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.envs import BitFlippingEnv
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    if spec["atari"]:
+        import ale_py
+        import gymnasium
+
+        gymnasium.register_envs(ale_py)
+    wrapper = AtariWrapper if spec["atari"] else None
+    made_from = BitFlippingEnv if spec["env"] == BIT_FLIPPING else spec["env"]
+    env: Any = make_vec_env(made_from, spec["n_envs"], seed=SEED, wrapper_class=wrapper)
+    if spec["atari"]:
+        env = VecFrameStack(env, n_stack=4)
+    learner = getattr(
+        importlib.import_module(spec["leader"]), CLASSES.get(spec["algo"], spec["algo"].upper())
+    )
+    hyperparams = {name: their_value(name, value) for name, value in spec["hyperparams"].items()}
+    return learner(spec["policy"], env, seed=SEED, device="cpu", **hyperparams)
+
+
+def our_value(name: str, value: Any) -> Any:
+    """What JSON cannot hold: a class, or a tuple."""
+    if name == "replay_buffer_class":
+        return getattr(importlib.import_module("rlzoo"), value)
+    return tuple(value) if name == "train_freq" and isinstance(value, list) else value
+
+
+def their_value(name: str, value: Any) -> Any:
+    """The same for the leader, which takes a linear schedule as a function."""
+    if name == "replay_buffer_class":
+        return getattr(importlib.import_module("stable_baselines3"), value)
+    if isinstance(value, str) and value.startswith("lin_"):
+        initial = float(value.removeprefix("lin_"))
+        return lambda progress_remaining: progress_remaining * initial
+    return tuple(value) if name == "train_freq" and isinstance(value, list) else value
+
+
+def their_version(package: str) -> str:
+    return importlib.metadata.version(DISTRIBUTIONS.get(package, package))
+
+
+def replay_bytes(replay: Any) -> int:
+    """Memory of the experience in a replay buffer, in bytes."""
+    if hasattr(replay, "nbytes"):
+        return int(replay.nbytes)
+    arrays = [
+        array
+        for held in vars(replay).values()
+        for array in (held.values() if isinstance(held, dict) else [held])
+    ]
+    return sum(array.nbytes for array in arrays if hasattr(array, "nbytes"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], json.loads(sys.argv[2]))))
