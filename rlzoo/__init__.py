@@ -18,10 +18,12 @@ __version__ = "0.1.0"
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
     "rlzoo.algorithms.a2c": "A2C",
+    "rlzoo.algorithms.ddpg": "DDPG",
     "rlzoo.algorithms.her": "HER",
     "rlzoo.algorithms.dqn": "DQN",
     "rlzoo.algorithms.ppo": "PPO",
     "rlzoo.algorithms.qrdqn": "QRDQN",
+    "rlzoo.algorithms.td3": "TD3",
     "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.rollout": "RolloutBuffer",

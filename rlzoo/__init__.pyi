@@ -7,10 +7,12 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.base import Algorithm as Algorithm
+from rlzoo.algorithms.ddpg import DDPG as _DDPG
 from rlzoo.algorithms.dqn import DQN as _DQN
 from rlzoo.algorithms.her import HER as HER
 from rlzoo.algorithms.ppo import PPO as _PPO
 from rlzoo.algorithms.qrdqn import QRDQN as _QRDQN
+from rlzoo.algorithms.td3 import TD3 as _TD3
 from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
 from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
@@ -209,6 +211,75 @@ class A2C(_A2C):
         device: torch.device | str = "auto",
     ) -> None: ...
 
+class DDPG(_DDPG):
+    """DDPG for Box actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    action_noise: Any
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    actor_lr: ScheduleLike | None
+    critic_lr: ScheduleLike | None
+    normalize_observations: bool
+    observation_range: tuple[float, float]
+    normalize_returns: bool
+    return_range: tuple[float, float]
+    enable_popart: bool
+    critic_l2_reg: float
+    clip_norm: float | None
+    reward_scale: float
+    param_noise: Any
+    param_noise_adaption_interval: int
+    random_exploration: float
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.001,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 256,
+        tau: float = 0.005,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 1,
+        gradient_steps: int = 1,
+        action_noise: Any = None,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        actor_lr: ScheduleLike | None = None,
+        critic_lr: ScheduleLike | None = None,
+        normalize_observations: bool = False,
+        observation_range: tuple[float, float] = (-5.0, 5.0),
+        normalize_returns: bool = False,
+        return_range: tuple[float, float] = (-inf, inf),
+        enable_popart: bool = False,
+        critic_l2_reg: float = 0.0,
+        clip_norm: float | None = None,
+        reward_scale: float = 1.0,
+        param_noise: Any = None,
+        param_noise_adaption_interval: int = 50,
+        random_exploration: float = 0.0,
+        buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
 class DQN(_DQN):
     """DQN for Discrete actions."""
 
@@ -361,6 +432,57 @@ class QRDQN(_QRDQN):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.01,
         max_grad_norm: float | None = None,
+        buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class TD3(_TD3):
+    """TD3 for Box actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    action_noise: Any
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    policy_delay: int
+    target_policy_noise: float
+    target_noise_clip: float
+    random_exploration: float
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.001,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 256,
+        tau: float = 0.005,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 1,
+        gradient_steps: int = 1,
+        action_noise: Any = None,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        policy_delay: int = 2,
+        target_policy_noise: float = 0.2,
+        target_noise_clip: float = 0.5,
+        random_exploration: float = 0.0,
         buffer_device: str = "cpu",
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -61,7 +61,12 @@ class OffPolicyAlgorithm(Algorithm):
 
     loop = off_policy
     default_log_interval = 4
-    divergence_suspects = ("learning_rate", "gradient_steps", "max_grad_norm", "gamma")
+    divergence_suspects: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "gradient_steps",
+        "max_grad_norm",
+        "gamma",
+    )
 
     config: Any
     action_noise: ActionNoise | None = None

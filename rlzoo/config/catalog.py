@@ -12,10 +12,12 @@ from rlzoo.core.errors import UserError, unknown
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
     "her": "rlzoo.algorithms.her:HER",
+    "ddpg": "rlzoo.algorithms.ddpg:DDPG",
     "dqn": "rlzoo.algorithms.dqn:DQN",
     "ppo": "rlzoo.algorithms.ppo:PPO",
     "qrdqn": "rlzoo.algorithms.qrdqn:QRDQN",
     "sac": "rlzoo.algorithms.sac:SAC",
+    "td3": "rlzoo.algorithms.td3:TD3",
 }
 _ALIASES: dict[str, str] = {}
 

@@ -9,7 +9,7 @@ Layer normalisation makes networks respond evenly to such noise, and is itself l
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -27,13 +27,17 @@ class ParameterNoise:
 
     :param network: an actor or a Q network; its parameters are read whenever noise is drawn
     :param spec: how much noise; copied, so that several agents may be given the same one
+    :param shared: parts of the network that are not copied, such as statistics of observations
     """
 
-    def __init__(self, network: nn.Module, spec: AdaptiveParamNoiseSpec) -> None:
+    def __init__(
+        self, network: nn.Module, spec: AdaptiveParamNoiseSpec, shared: Iterable[nn.Module] = ()
+    ) -> None:
         self.spec = copy.copy(spec)
         self._network = network
-        self.exploring = copy.deepcopy(network).requires_grad_(False)
-        self._trial = copy.deepcopy(network).requires_grad_(False)
+        kept = {id(module): module for module in shared}
+        self.exploring = copy.deepcopy(network, dict(kept)).requires_grad_(False)
+        self._trial = copy.deepcopy(network, dict(kept)).requires_grad_(False)
         self.perturb()
 
     @property
