@@ -197,6 +197,8 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _setup_noise(self) -> None:
         noise = getattr(self.config, "action_noise", None)
+        if isinstance(noise, VectorizedActionNoise) and noise.n_envs != self.n_envs:
+            noise = noise.base_noise
         if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
             noise = VectorizedActionNoise(noise, self.n_envs)
         self.action_noise = noise
