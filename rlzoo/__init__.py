@@ -26,6 +26,7 @@ _MODULES = {
     "rlzoo.algorithms.td3": "TD3",
     "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
+    "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
     "rlzoo.buffers.rollout": "RolloutBuffer",
     "rlzoo.core.device": "get_device",
     "rlzoo.core.errors": (

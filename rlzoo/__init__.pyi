@@ -16,6 +16,9 @@ from rlzoo.algorithms.td3 import TD3 as _TD3
 from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
 from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
+from rlzoo.buffers.replay import DictReplayBuffer as DictReplayBuffer
+from rlzoo.buffers.replay import NStepReplayBuffer as NStepReplayBuffer
+from rlzoo.buffers.replay import ReplayBuffer as ReplayBuffer
 from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
 from rlzoo.core.device import get_device as get_device
 from rlzoo.core.errors import CheckpointError as CheckpointError

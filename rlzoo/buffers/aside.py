@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class Aside:
     """
 
     def __init__(self, empty: Obs) -> None:
-        self._rows = empty
+        self.rows = empty
         self.capacity = 0
         self._oldest = self._next = 0  # tickets; entry `ticket` lies in row `ticket % capacity`
         self._held: deque[tuple[int, int]] = deque()  # (slot, number of entries), oldest first
@@ -38,10 +39,23 @@ class Aside:
     @property
     def nbytes(self) -> int:
         """Bytes allocated."""
-        return tensor_bytes(self._rows)
+        return tensor_bytes(self.rows)
 
     def keep(self, slot: int, rows: Obs) -> np.ndarray:
         """Copy rows [n, ...] (arrays or tensors) for a slot; their tickets [n]."""
+        tickets = self._append(rows)
+        self._held.append((slot, len(tickets)))
+        return tickets
+
+    def extend(self, slots: np.ndarray, chunks: Iterable[Obs]) -> np.ndarray:
+        """Copy rows, given in chunks [k, ...], for slots [n] in the order of the ring; their tickets [n]."""
+        first = self._next
+        for rows in chunks:
+            self._append(rows)
+        self._held.extend((slot, 1) for slot in slots.tolist())
+        return np.arange(first, self._next)
+
+    def _append(self, rows: Obs) -> np.ndarray:
         n_rows = len(next(iter(rows.values())) if isinstance(rows, dict) else rows)
         if len(self) + n_rows > self.capacity:
             self._grow(max(2 * self.capacity, len(self) + n_rows, 16))
@@ -49,12 +63,11 @@ class Aside:
         index = torch.from_numpy(tickets % self.capacity)
 
         def write(target: torch.Tensor, source: Any) -> None:
-            source = torch.as_tensor(np.array(source) if isinstance(source, np.ndarray) else source)
+            source = torch.from_numpy(np.array(source)) if isinstance(source, np.ndarray) else source
             target[index.to(target.device)] = source.to(target)
 
-        map_obs(write, self._rows, rows)
+        map_obs(write, self.rows, rows)
         self._next += n_rows
-        self._held.append((slot, n_rows))
         return tickets
 
     def free(self, slot: int) -> None:
@@ -71,7 +84,7 @@ class Aside:
     def gather(self, tickets: np.ndarray) -> Obs:
         """Tensors [n, ...] of the entries with these tickets."""
         index = torch.from_numpy(tickets % self.capacity)
-        return map_obs(lambda rows: rows.index_select(0, index.to(rows.device)), self._rows)
+        return map_obs(lambda rows: rows.index_select(0, index.to(rows.device)), self.rows)
 
     def _grow(self, capacity: int) -> None:
         tickets = np.arange(self._oldest, self._next)
@@ -86,7 +99,7 @@ class Aside:
 
         # The loop collects in inference mode; tensors made in it could not be written elsewhere.
         with torch.inference_mode(False):
-            self._rows = map_obs(larger, self._rows)
+            self.rows = map_obs(larger, self.rows)
         self.capacity = capacity
 
 

@@ -143,7 +143,8 @@ class ReplayBuffer:
         row = observation + int(np.prod(action_space.shape or ())) * action + 4 + 1 + 8
         if frame_stack > 1:
             row += 1 + 8
-        return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row
+        zero_frame = observation if frame_stack > 1 else 0
+        return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row + zero_frame
 
     def reset(self) -> None:
         """Forget everything; the memory stays."""
@@ -355,7 +356,7 @@ class ReplayBuffer:
         """What the value after the last step is multiplied with, [B]."""
         goes_on = flags < TERMINATED
         if self.n_steps == 1:
-            return goes_on * np.float32(self.gamma)
+            return np.multiply(goes_on, self.gamma, dtype=np.float32)
         n_steps = (last - indices) // self.n_envs % self.n_slots + 1
         powers = (self.gamma ** np.arange(self.n_steps + 1)).astype(np.float32)
         return goes_on * powers.take(n_steps)
@@ -423,5 +424,5 @@ def _split(batch: ReplayBatch, batch_size: int) -> Iterator[ReplayBatch]:
 
     columns = (batch.observations, batch.actions, batch.next_observations, batch.rewards, batch.discounts)
     indices = batch.indices.reshape(-1, batch_size)
-    for *tensors, rows in zip(*map(parts, columns), indices, strict=True):
-        yield ReplayBatch(*tensors, rows)
+    for obs, actions, next_obs, rewards, discounts, rows in zip(*map(parts, columns), indices, strict=True):
+        yield ReplayBatch(obs, actions, next_obs, rewards, discounts, rows)

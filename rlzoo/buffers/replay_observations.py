@@ -36,16 +36,15 @@ class Column:
         by_slot = self.rows[: n_slots * n_envs].view(n_slots, n_envs, *shape)
         self._writer: Any = by_slot.numpy() if device.type == "cpu" else by_slot
 
-    def write(self, slot: int, value: Any) -> None:
+    def write(self, slot: int | slice, value: Any) -> None:
         """Put a row of each environment into a slot."""
         if isinstance(self._writer, np.ndarray):
-            self._writer[slot] = value
+            self._writer[slot] = value if isinstance(value, np.ndarray) else value.cpu()
         else:
-            value = torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
-            self._writer[slot] = value
+            self._writer[slot] = torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
 
-    def read(self, slot: slice | int) -> np.ndarray:
-        """The rows of slots [..., n_envs, ...]; a view where the column is on the CPU."""
+    def read(self, slot: int | slice) -> np.ndarray:
+        """The rows [..., n_envs, ...] in a slot or in several; a view where the column is on the CPU."""
         part = self._writer[slot]
         return part if isinstance(part, np.ndarray) else part.cpu().numpy()
 
@@ -196,7 +195,7 @@ class StackedObservations(Observations):
         before = np.asarray(obs)[envs, : -self.channels]
         filled = before.reshape(len(envs), -1).any(axis=1)
         if filled.any():
-            frames = before[filled].reshape(-1, *self.older._rows.shape[1:])
+            frames = before[filled].reshape(-1, *self.older.rows.shape[1:])
             self.older_tickets[slot, envs[filled]] = self.older.keep(slot, frames)
 
     def free(self, slot: int) -> None:
