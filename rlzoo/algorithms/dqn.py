@@ -67,7 +67,7 @@ class DQNConfig:
     prioritized_replay: bool = False  # draw transitions in proportion to |TD error|^alpha
     prioritized_replay_alpha: float = 0.6
     prioritized_replay_beta0: float = 0.4  # exponent of the importance weights at first; it grows to 1
-    prioritized_replay_beta_iters: int | None = None  # gradient steps until then; None: the whole training
+    prioritized_replay_beta_iters: int | None = None  # environment steps until then; None: the whole training
     prioritized_replay_eps: float = 1e-6  # added to |TD error|
     param_noise: bool = False  # explore by noise on the parameters; best with layer-normalised policies
     buffer_device: str = "cpu"  # where experience is stored
@@ -75,8 +75,7 @@ class DQNConfig:
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_q_learning(self)
-        check_range(self, ("prioritized_replay_alpha",), low=0)
-        check_range(self, ("prioritized_replay_beta0",), low=0, high=1)
+        check_range(self, ("prioritized_replay_alpha", "prioritized_replay_beta0"), low=0, high=1)
         check_range(self, ("prioritized_replay_beta_iters",), low=1)
         check_range(self, ("prioritized_replay_eps",), low=0, above=True)
         other = self.replay_buffer_class

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from rlzoo.buffers.rollout import map_obs
+from rlzoo.core.denormals import denormals_as_zero
 from rlzoo.core.interaction import Inputs
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv
@@ -102,10 +103,11 @@ def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     replay.gamma, replay.progress = config.gamma, 1 - clock.progress_remaining
     algorithm.set_training_mode(True)
     history = []
-    for batch in replay.batches(steps, config.batch_size):
-        history.append(algorithm.update(batch, clock))
-        if batch.priorities is not None:
-            replay.update_priorities(batch.indices, batch.priorities)
+    with denormals_as_zero():
+        for batch in replay.batches(steps, config.batch_size):
+            history.append(algorithm.update(batch, clock))
+            if batch.priorities is not None:
+                replay.update_priorities(batch.indices, batch.priorities)
     if history and algorithm.device.type == "cpu":  # elsewhere, reading a loss would wait for the device
         algorithm.check_losses(history[-1])
     return history

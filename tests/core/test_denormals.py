@@ -1,0 +1,36 @@
+"""Numbers below the normal ones are zero inside, and as they were outside."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlzoo.core.denormals import denormals_as_zero
+
+SMALLEST = torch.tensor(torch.finfo(torch.float32).tiny)
+
+
+@pytest.fixture(autouse=True)
+def _supported():
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot flush denormal numbers")
+
+
+def test_they_are_zero_inside_and_back_outside():
+    assert SMALLEST / 2 > 0
+    with denormals_as_zero():
+        assert SMALLEST / 2 == 0 and SMALLEST * 1 == SMALLEST
+    assert SMALLEST / 2 > 0
+
+
+def test_what_was_on_before_stays_on():
+    with denormals_as_zero():
+        with denormals_as_zero():
+            pass
+        assert SMALLEST / 2 == 0
+
+
+def test_an_error_inside_switches_back():
+    with pytest.raises(ZeroDivisionError), denormals_as_zero():
+        1 / 0  # noqa: B018
+    assert SMALLEST / 2 > 0
