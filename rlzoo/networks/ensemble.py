@@ -85,7 +85,7 @@ class EnsembleMlp(nn.Module):
                 layers.append(nn.Dropout(dropout))
             if layer_norm:
                 layers.append(EnsembleLayerNorm(n, next_width))
-            layers.append(activation_fn())
+            layers.append(nn.ReLU(inplace=True) if activation_fn is nn.ReLU else activation_fn())
             if batch_norm is not None:
                 layers.append(batch_norm(n, next_width))
             width = next_width

@@ -31,10 +31,6 @@ ELEMENTWISE = (
 """Optimisers that treat every number by itself, so that one vector gives the same steps as its pieces."""
 
 
-LARGE = 200_000
-"""Parameters from which on PyTorch's fused step, with all threads, is worth its bookkeeping."""
-
-
 def in_one_vector(parameters: list[nn.Parameter]) -> Tensor:
     """A vector that the parameters, of one dtype and device, are views of from now on."""
     vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
@@ -65,8 +61,7 @@ class FlatParameters:
         """An optimiser of the vector; of the single parameters where it looks at their shapes."""
         flat = issubclass(optimizer_class, ELEMENTWISE)
         made: torch.optim.Optimizer
-        small = self.vector.device.type == "cpu" and self.vector.numel() < LARGE
-        if small and optimizer_class in OF_ONE_VECTOR:
+        if self.vector.device.type == "cpu" and optimizer_class in OF_ONE_VECTOR:
             made = OF_ONE_VECTOR[optimizer_class]([self.vector], lr=lr, **kwargs)
         else:
             if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):

@@ -8,7 +8,6 @@ beyond the plain method (weight decay, momentum, ...) PyTorch's own step is take
 from __future__ import annotations
 
 import copyreg
-import math
 from typing import Any
 
 import torch
@@ -32,13 +31,22 @@ class Adam(_Adam):  # type: ignore[misc]
             state["step"] = torch.tensor(0.0)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
         state["step"] += 1
-        steps, (beta1, beta2) = state["step"].item(), group["betas"]
-        gradient, mean, square = vector.grad, state["exp_avg"], state["exp_avg_sq"]
-        with torch.no_grad():
-            mean.lerp_(gradient, 1 - beta1)
-            square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-            root = square.sqrt().div_(math.sqrt(1 - beta2**steps)).add_(group["eps"])
-            vector.addcdiv_(mean, root, value=-group["lr"] / (1 - beta1**steps))
+        with torch.no_grad():  # one pass over all five vectors
+            torch._fused_adam_(
+                [vector],
+                [vector.grad],
+                [state["exp_avg"]],
+                [state["exp_avg_sq"]],
+                [],
+                [state["step"]],
+                lr=float(group["lr"]),
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                weight_decay=0.0,
+                eps=group["eps"],
+                amsgrad=False,
+                maximize=False,
+            )
         return None
 
     step.hooked = True  # type: ignore[attr-defined]  # spares the profiler's wrapper around every step
