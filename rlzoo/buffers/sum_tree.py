@@ -30,9 +30,19 @@ class SumTree:
         """The sum of all weights."""
         return float(self.running[-1][0, -1])
 
+    @property
+    def leaves(self) -> np.ndarray:
+        """The weights of all indices, [n_leaves]; a view, to be read only."""
+        return self.weights[0].reshape(-1)[: self.n_leaves]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return 2 * sum(level.nbytes for level in self.weights)
+
     def get(self, indices: np.ndarray) -> np.ndarray:
         """The weights of indices [n]."""
-        return self.weights[0].reshape(-1)[indices]
+        return self.leaves[indices]
 
     def set(self, indices: np.ndarray, values: np.ndarray | float) -> None:
         """Change the weights of indices [n] to `values` [n], or to one number; none may be negative.

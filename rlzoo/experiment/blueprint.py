@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlzoo.algorithms.her import check_learner
 from rlzoo.algorithms.hyperparameters import build_config, check_value, field_names
 from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
+from rlzoo.config.her import HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.core.errors import RunFailed, UserError, unknown
@@ -62,7 +64,11 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         they may name only classes of rlzoo, torch.nn, torch.optim and gymnasium.wrappers
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
-    algorithm: Any = catalog.load(algo)
+    given = dict(values)
+    learner, values = learner_entry(algo, values)
+    algorithm: Any = catalog.load(learner)
+    if catalog.canonical(algo) == HER:
+        check_learner(algorithm)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
     hyperparams = {key: _resolve(value, trusted) for key, value in hyperparams.items()}
     known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
@@ -72,7 +78,7 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
     blueprint = Blueprint(
         algo=algo,
         algorithm=algorithm,
-        values=dict(values),
+        values=given,
         hyperparams={
             key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
         },

@@ -1,0 +1,93 @@
+"""HER, hindsight experience replay: Andrychowicz et al. (2017), https://arxiv.org/abs/1707.01495.
+
+Not an algorithm of its own: an off-policy algorithm whose replay buffer pretends that goals which were
+reached had been desired. `HER(policy, env, SAC)` is SAC with a `HerReplayBuffer`, which does all of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.buffers.her import GoalSelectionStrategy, HerReplayBuffer
+from rlzoo.config import catalog
+from rlzoo.config.her import HER as NAME
+from rlzoo.config.her import drop_old_keys, goal_policy, learner_name
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.envs.goal_env import HERGoalEnvWrapper
+from rlzoo.training.checkpoint import read_checkpoint
+
+
+class HER:
+    """Makes the agent of another algorithm, with hindsight replay.
+
+    :param policy: as for `model_class`; observations being a Dict, MlpPolicy means MultiInputPolicy
+    :param env: a goal environment: its observations are a Dict of "observation", "achieved_goal" and
+        "desired_goal", and it has `compute_reward(achieved_goal, desired_goal, info)`
+    :param model_class: the algorithm that learns, a class (SAC) or its name ("sac")
+    :param n_sampled_goal: pretended goals for each real one
+    :param goal_selection_strategy: where they come from: "future", "final", "episode" or "random"
+    :param online_sampling: of no effect, for scripts that give it: goals are always chosen on sampling
+    :param max_episode_length: of no effect: episodes may be of any length
+    :param kwargs: what `model_class` takes
+    :return: an agent of class `model_class`
+    :raises UserError: the algorithm does not replay experience, or the environment has no goals
+    """
+
+    def __new__(
+        cls,
+        policy: Any,
+        env: Any,
+        model_class: type[Algorithm] | str,
+        n_sampled_goal: int = 4,
+        goal_selection_strategy: GoalSelectionStrategy | str = "future",
+        online_sampling: bool | None = None,
+        max_episode_length: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        drop_old_keys({"online_sampling": online_sampling, "max_episode_length": max_episode_length})
+        learner: Any = (
+            catalog.load(learner_name(model_class)) if isinstance(model_class, str) else model_class
+        )
+        check_learner(learner)
+        if not issubclass(kwargs.setdefault("replay_buffer_class", HerReplayBuffer), HerReplayBuffer):
+            raise UserError("the replay_buffer_class of HER must be derived from HerReplayBuffer")
+        kwargs["replay_buffer_kwargs"] = {
+            **(kwargs.get("replay_buffer_kwargs") or {}),
+            "n_sampled_goal": n_sampled_goal,
+            "goal_selection_strategy": GoalSelectionStrategy(goal_selection_strategy).value,
+        }
+        return learner(goal_policy(policy), _with_goals(env), **kwargs)
+
+    @classmethod
+    def load(cls, path: Any, env: Any = None, **kwargs: Any) -> Any:
+        """Read an agent with the class that its file names; see `Algorithm.load`.
+
+        :raises CheckpointError: the file is damaged, or of an algorithm that `register` was not told of
+        """
+        written_by = read_checkpoint(path).metadata.get("algorithm")
+        if hasattr(path, "seek"):
+            path.seek(0)
+        targets = {catalog.resolve(name) for name in catalog.names() if name != NAME}
+        for module, _, name in (target.partition(":") for target in targets):
+            if name == written_by:
+                learner = getattr(importlib.import_module(module), name)
+                return learner.load(path, env=_with_goals(env), **kwargs)
+        raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
+
+
+def check_learner(learner: Any) -> None:
+    """:raises UserError: the class is not that of an algorithm with a replay buffer"""
+    if not isinstance(learner, type) or not issubclass(learner, Algorithm):
+        raise UserError(f"model_class must be an algorithm such as SAC, not {learner!r}")
+    if "replay_buffer_class" not in field_names(learner.Config):
+        raise UserError(
+            f"HER needs an algorithm that replays experience, such as SAC, not {learner.__name__}"
+        )
+
+
+def _with_goals(env: Any) -> Any:
+    """The environment that shows its goals, where a wrapper hides them in a vector."""
+    return env.env if isinstance(env, HERGoalEnvWrapper) else env
