@@ -292,13 +292,12 @@ class Algorithm:
         return array
 
     def summarise(self, history: list[Metrics], clock: Clock) -> Metrics:
-        """The mean of each metric over the minibatches of an update.
+        """The mean of each metric over the minibatches of an update that have it.
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = dict(history[0])
-        if len(history) > 1:
-            means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in means}
+        names = dict.fromkeys(name for metrics in history for name in metrics)
+        means = {name: _mean([metrics[name] for metrics in history if name in metrics]) for name in names}
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means
@@ -557,6 +556,12 @@ def _depends_on_mode(module: nn.Module) -> bool:
     if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase):
         return True
     return not type(module).__module__.startswith(("torch.", "rlzoo."))
+
+
+def _mean(values: list[Any]) -> Any:
+    """The mean of scalar tensors, a tensor, or of numbers."""
+    tensors = isinstance(values[0], torch.Tensor)
+    return torch.stack(values).mean() if tensors else math.fsum(values) / len(values)
 
 
 def _hyperparameter_property(name: str) -> property:
