@@ -146,6 +146,13 @@ class ReplayBuffer:
         zero_frame = observation if frame_stack > 1 else 0
         return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row + zero_frame
 
+    @classmethod
+    def check_space(cls, observation_space: spaces.Space[Any]) -> None:
+        """:raises UserError: observations of this space are not what the class is for"""
+
+    def set_env(self, env: Any) -> None:
+        """The algorithm has another environment now; only called where `needs_env`."""
+
     def reset(self) -> None:
         """Forget everything; the memory stays."""
         self.pos = self._size = 0
@@ -376,7 +383,10 @@ class ReplayBuffer:
         return map_obs(self._to_device, obs)
 
     def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if tensor.device == self.device else tensor.to(self.device, non_blocking=True)
+        if tensor.device == self.device:
+            return tensor
+        # a copy to the CPU must be finished before it is read; one to a device is in order with its work
+        return tensor.to(self.device, non_blocking=self.device.type != "cpu")
 
     # ------------------------------------------------------------------ what derived buffers save
 

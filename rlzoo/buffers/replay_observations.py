@@ -67,7 +67,7 @@ class Observations:
         self.n_slots, self.n_envs = n_slots, n_envs
         self.n_rows = n_slots * n_envs
         self.columns: Any = _map_space(
-            lambda part: Column(n_slots, n_envs, part.shape or (), _stored_dtype(part.dtype), device), space
+            lambda part: Column(n_slots, n_envs, part.shape or (), _torch_dtype(part.dtype), device), space
         )
         self.finals = Aside(map_obs(lambda column: column.rows[:0], self.columns))
         self._single = None if isinstance(self.columns, dict) else self.columns
@@ -77,7 +77,7 @@ class Observations:
         """Bytes of one observation."""
         parts = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
         return sum(
-            int(np.prod(part.shape or ())) * np.dtype(_stored_dtype(part.dtype)).itemsize for part in parts
+            int(np.prod(part.shape or ())) * np.dtype(_torch_dtype(part.dtype)).itemsize for part in parts
         )
 
     @property
@@ -168,7 +168,7 @@ class StackedObservations(Observations):
         self.n_slots, self.n_envs, self.n_rows = n_slots, n_envs, n_slots * n_envs
         frame = (self.channels, *space.shape[1:])
         self.columns = self._single = Column(
-            n_slots, n_envs, frame, _stored_dtype(space.dtype), device, spare=1
+            n_slots, n_envs, frame, _torch_dtype(space.dtype), device, spare=1
         )
         self.finals = Aside(self.columns.rows[:0])
         self.ages = np.zeros(
@@ -284,3 +284,9 @@ def _map_space(function: Any, space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: function(part) for key, part in space.spaces.items()}
     return function(space)
+
+
+def _torch_dtype(dtype: Any) -> Any:
+    """What numbers are stored as: torch can draw from signed integers and from bytes only."""
+    wider = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
+    return wider.get(np.dtype(dtype).name, _stored_dtype(dtype))

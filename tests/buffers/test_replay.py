@@ -3,6 +3,7 @@ the ring wraps around."""
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same, sample
 
 from rlzoo.buffers.replay import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
 from rlzoo.buffers.rollout import map_obs
 from rlzoo.core.errors import UserError
 from rlzoo.envs.dummy import DummyVecEnv
@@ -93,9 +95,39 @@ def test_without_timeouts_a_truncation_is_a_termination():
     drive(envs, replay, naive, steps=50)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.uint32, np.int64, np.float16])
+def test_any_kind_of_number(dtype):
+    envs = RandomEnvs(spaces.Box(0, 100, (3,), dtype), 2, 0)
+    drive(envs, *make(envs, 10), steps=30)
+
+
 def test_stored_whole_a_stack_is_the_same():
     envs = RandomEnvs(FRAME, 2, 0, n_stack=4)
     drive(envs, *make(envs, 10, frame_stack=1), steps=30)
+
+
+@pytest.mark.parametrize("space, n_stack", [(VECTOR, 1), (DICT, 1), (FRAME, 4)])
+def test_columns_that_are_written_as_tensors(space, n_stack):
+    """As they are where numpy has no view of them, on another device."""
+    envs = RandomEnvs(space, 2, 0, n_stack=n_stack)
+    replay, naive = make(envs, 10, n_steps=2)
+    columns = replay.obs.columns.values() if space is DICT else [replay.obs.columns]
+    for column in (*columns, replay.actions):
+        column._writer = torch.from_numpy(column._writer)
+    drive(envs, replay, naive, steps=40)
+    memory = io.BytesIO()
+    save_replay_buffer(memory, replay)
+    memory.seek(0)
+    replay.reset()
+    load_replay_buffer(memory, replay, truncate_last_traj=False)
+    assert_same(replay, naive)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("space, n_stack", [(VECTOR, 1), (DICT, 1), (FRAME, 4)])
+def test_columns_on_a_device(space, n_stack):
+    envs = RandomEnvs(space, 2, 0, n_stack=n_stack)
+    drive(envs, *make(envs, 10, n_steps=2, buffer_device="cuda"), steps=40)
 
 
 def test_a_start_makes_the_last_transition_a_truncated_one():
