@@ -22,7 +22,7 @@ from rlzoo.core.errors import UserError, unknown
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
-class GoalSelectionStrategy(Enum):
+class GoalSelectionStrategy(str, Enum):
     """Which achieved goal a transition is told to have been desired; by name, in any case, or by member."""
 
     FUTURE = "future"  # one that its episode achieved in it or afterwards
@@ -66,15 +66,7 @@ class HerReplayBuffer(ReplayBuffer):
         copy_info_dict: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(observation_space, spaces.Dict) or any(
-            key not in observation_space.spaces for key in GOAL_KEYS
-        ):
-            raise UserError(
-                f"HER needs a goal environment, whose observations are a Dict of {', '.join(GOAL_KEYS)};"
-                f" these are {observation_space}"
-            )
-        if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
-            raise UserError("HER needs achieved and desired goals of the same shape")
+        self.check_space(observation_space)
         if kwargs.get("n_steps", 1) != 1:
             raise UserError("HER goes with n_steps=1 only: another goal changes the rewards of all n steps")
         if env is None:
@@ -99,6 +91,18 @@ class HerReplayBuffer(ReplayBuffer):
         self.going_on = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
         self._relabelled = np.empty(0, np.int64)
         self.set_env(env)
+
+    @classmethod
+    def check_space(cls, observation_space: spaces.Space[Any]) -> None:
+        if not isinstance(observation_space, spaces.Dict) or any(
+            key not in observation_space.spaces for key in GOAL_KEYS
+        ):
+            raise UserError(
+                f"HER needs a goal environment, whose observations are a Dict of {', '.join(GOAL_KEYS)};"
+                f" these are {observation_space}"
+            )
+        if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
+            raise UserError("HER needs achieved and desired goals of the same shape")
 
     def set_env(self, env: Any) -> None:
         """Ask another environment what goals are worth."""

@@ -18,10 +18,11 @@ from rlzoo.algorithms.her import check_learner
 from rlzoo.algorithms.hyperparameters import build_config, check_value, field_names
 from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
-from rlzoo.config.her import HER, learner_entry
+from rlzoo.config.her import BUFFER_KEYS, HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.experiment.noise import NoisePlan, plan_noise
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
 
@@ -44,6 +45,7 @@ class Blueprint:
     policy: Any  # a name, or a class
     policy_kwargs: dict[str, Any] | None = None
     stats_window_size: int = 100
+    noise: NoisePlan | None = None  # becomes a hyperparameter when the action space is known
     n_timesteps: int = 0
     n_envs: int = 1
     frame_stack: int = 1
@@ -67,11 +69,12 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
     given = dict(values)
     learner, values = learner_entry(algo, values)
     algorithm: Any = catalog.load(learner)
+    known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
     if catalog.canonical(algo) == HER:
         check_learner(algorithm)
+        known += ("model_class", *BUFFER_KEYS)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
     hyperparams = {key: _resolve(value, trusted) for key, value in hyperparams.items()}
-    known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
     checked = build_config(algorithm.Config, hyperparams, known)
     if "policy" not in values:
         raise UserError(f"the hyperparameters of {algo} lack a policy, such as MlpPolicy")
@@ -85,6 +88,7 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         policy=_policy(values["policy"], trusted),
         policy_kwargs=_resolve(_mapping(values, "policy_kwargs"), trusted) or None,
         stats_window_size=_count(values, "stats_window_size", 100),
+        noise=plan_noise(values, algorithm),
         n_timesteps=_count(values, "n_timesteps", 0),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
