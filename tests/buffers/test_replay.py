@@ -387,6 +387,13 @@ def test_final_observations_do_not_pile_up():
     assert len(replay.obs.finals) <= 2 * 11 and replay.obs.finals.capacity <= 64
 
 
+def test_frames_from_before_a_start_do_not_pile_up():
+    envs = RandomEnvs(FRAME, 2, 0, n_stack=4)
+    replay, naive = make(envs, 10)
+    drive(envs, replay, naive, steps=600, restart=0.5, check=0.0)
+    assert 0 < len(replay.obs.older) <= 60
+
+
 def test_the_buffer_can_grow_its_finals_while_acting_and_be_written_to_afterwards():
     replay = ReplayBuffer(10, VECTOR, ACTIONS)
     final = np.zeros((1, 3))
