@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, field_names
 from rlzoo.buffers.replay import ReplayBuffer
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.memory import available_memory
 from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
@@ -56,6 +57,35 @@ def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.T
     return losses.mean() if weights is None else (losses * weights).mean()
 
 
+class _RoundOfNoise:
+    """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
+
+    def __init__(self, distribution: Any, clock: Clock) -> None:
+        self._distribution, self._clock = distribution, clock
+
+    def state_dict(self) -> dict[str, Any]:
+        if not self._clock.collected:
+            return {}
+        noise = self._distribution
+        return {"shared": noise.exploration_mat, "of_envs": noise.exploration_matrices}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """:raises CheckpointError: the noise does not fit the network"""
+        if not state:
+            return
+        noise = self._distribution
+        shape = noise.exploration_mat.shape
+        try:
+            shared, of_envs = state["shared"], state["of_envs"]
+            fits = shared.shape == shape and of_envs.ndim == 3 and of_envs.shape[1:] == shape
+        except (AttributeError, KeyError, TypeError):
+            fits = False
+        if not fits:
+            raise CheckpointError("the exploration noise in the file does not fit the network")
+        noise.exploration_mat = shared.to(noise.exploration_mat)
+        noise.exploration_matrices = of_envs.to(noise.exploration_mat)
+
+
 class OffPolicyAlgorithm(Algorithm):
     """A learner from replayed experience; it defines `explore`, `update`, `setup_optimizers` and `state`."""
 
@@ -70,6 +100,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     config: Any
     action_noise: ActionNoise | None = None
+    learns_aside = False  # whether a ParallelTrainCallback takes the gradient steps
     replay_continues = False  # whether the replay buffer stands where the environments are
     _replay_buffer: ReplayBuffer | None = None
 
@@ -137,6 +168,10 @@ class OffPolicyAlgorithm(Algorithm):
         """The class of the replay buffer, and its own arguments."""
         return self.config.replay_buffer_class or ReplayBuffer, dict(self.config.replay_buffer_kwargs or {})
 
+    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        super()._set_spaces(observation_space, action_space)
+        self.replay_class()[0].check_space(observation_space)
+
     def _make_replay_buffer(self) -> ReplayBuffer:
         buffer_class, kwargs = self.replay_class()
         shared: dict[str, Any] = {
@@ -188,6 +223,8 @@ class OffPolicyAlgorithm(Algorithm):
             self._replay_buffer = None
         elif replay is not None:
             replay.normalizer = self._normalizer()
+            if replay.needs_env:
+                replay.set_env(env)
         if hasattr(self, "policy"):
             self._setup_noise()
 
@@ -219,7 +256,10 @@ class OffPolicyAlgorithm(Algorithm):
             raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
 
     def state(self) -> dict[str, Any]:
-        return {} if self.action_noise is None else {"action_noise": self.action_noise}
+        state: dict[str, Any] = {} if self.action_noise is None else {"action_noise": self.action_noise}
+        if getattr(self.config, "use_sde", False):
+            state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.clock)
+        return state
 
     def save_replay_buffer(self, path: Any) -> None:
         """Write the replay buffer to a path (`.safetensors` is appended when it has no suffix) or file."""

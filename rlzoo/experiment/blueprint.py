@@ -69,7 +69,7 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
     given = dict(values)
     learner, values = learner_entry(algo, values)
     algorithm: Any = catalog.load(learner)
-    known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
+    known: tuple[str, ...] = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
     if catalog.canonical(algo) == HER:
         check_learner(algorithm)
         known += ("model_class", *BUFFER_KEYS)

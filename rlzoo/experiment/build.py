@@ -34,7 +34,29 @@ def make_blueprint(run: RunConfig) -> Blueprint:
         raise UserError(
             f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"
         )
+    learning_starts = blueprint.hyperparams.get(
+        "learning_starts", _default(blueprint, "learning_starts") or 0
+    )
+    if learning_starts >= blueprint.n_timesteps:
+        raise UserError(
+            f"nothing would be learned: learning_starts ({learning_starts:,}) is not below"
+            f" n_timesteps ({blueprint.n_timesteps:,})"
+        )
     return blueprint
+
+
+def _default(blueprint: Blueprint, name: str) -> Any:
+    """The default of a hyperparameter; None for one that the algorithm lacks."""
+    algorithm: Any = blueprint.algorithm
+    return getattr(algorithm.Config, name, None)
+
+
+def hyperparameters(blueprint: Blueprint, venv: VecEnv) -> dict[str, Any]:
+    """The fields of the algorithm's Config, with the noise that fits the actions of the environments."""
+    if blueprint.noise is None:
+        return blueprint.hyperparams
+    n_calls = blueprint.n_timesteps // venv.num_envs
+    return {**blueprint.hyperparams, **blueprint.noise.make(venv.action_space, n_calls)}
 
 
 def build_model(blueprint: Blueprint, venv: VecEnv, seed: int, device: str, verbose: int) -> Any:
@@ -43,7 +65,7 @@ def build_model(blueprint: Blueprint, venv: VecEnv, seed: int, device: str, verb
         return blueprint.algorithm(
             blueprint.policy,
             venv,
-            **blueprint.hyperparams,
+            **hyperparameters(blueprint, venv),
             policy_kwargs=blueprint.policy_kwargs,
             stats_window_size=blueprint.stats_window_size,
             seed=seed,
@@ -73,7 +95,7 @@ def load_model(
     """
     overrides: dict[str, Any] = {}
     if new_run_seed is not None:
-        overrides = {**blueprint.hyperparams, "seed": new_run_seed}
+        overrides = {**hyperparameters(blueprint, venv), "seed": new_run_seed}
         _check_spaces(path, venv)
     algorithm: Any = blueprint.algorithm
     model = algorithm.load(

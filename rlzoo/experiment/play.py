@@ -66,8 +66,9 @@ def play(config: PlayConfig) -> Scores:
     with ExitStack() as resources:
         venv = _build_env(config, blueprint)
         resources.callback(venv.close)
-        torch.set_num_threads(choose_threads(config.num_threads, blueprint.policy, venv))
+        torch.set_num_threads(1)
         model = load_model(blueprint, agent.path, venv, config.device)
+        torch.set_num_threads(choose_threads(config.num_threads, model, config.n_envs))
         set_random_seed(config.seed)
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)

@@ -32,6 +32,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+REPLAY_SUFFIX = ".safetensors"
 SHIPPED = (
     Path(__file__).parents[2] / "trained_agents",
     Path(__file__).parents[1] / "_data" / "trained_agents",
@@ -105,6 +106,24 @@ def config_path(folder: Path, env_id: str) -> Path:
 def normalize_path(folder: Path, env_id: str) -> Path:
     """The normalisation statistics of the final agent, for other tools; ours read those in its zip."""
     return folder / names.safe_name(env_id) / "vecnormalize.npz"
+
+
+def replay_path(folder: Path) -> Path:
+    """The replay buffer of the final agent."""
+    return folder / f"replay_buffer{REPLAY_SUFFIX}"
+
+
+def replay_of(agent: Path, saved_together: bool) -> Path | None:
+    """The replay buffer that was saved with an agent, or with `saved_together=False` any that lies beside it.
+
+    As in other zoos, every file called `replay_buffer` counts, whatever its suffix.
+    """
+    if (steps := names.checkpoint_steps(agent.name)) is not None:
+        own = agent.with_name(f"{names.CHECKPOINT_PREFIX}_replay_buffer_{steps}_steps{REPLAY_SUFFIX}")
+        if own.is_file() or saved_together:
+            return own if own.is_file() else None
+    found = sorted(agent.parent.glob("replay_buffer.*"), key=lambda path: path.suffix != REPLAY_SUFFIX)
+    return next((path for path in found if path.is_file()), None)
 
 
 def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command: str) -> None:

@@ -18,7 +18,7 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.logger import Logger, make_logger, make_output_format
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
-from rlzoo.experiment import run_folder, tracking
+from rlzoo.experiment import replay, run_folder, tracking
 from rlzoo.experiment.blueprint import Blueprint, import_packages
 from rlzoo.experiment.build import build_callbacks, build_model, load_model, make_blueprint
 from rlzoo.experiment.environments import (
@@ -191,6 +191,8 @@ def save(session: Session, failure: BaseException | None) -> str:
             f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
         )
     try:
+        if session.run.save_replay_buffer and replay.has_buffer(model):
+            model.save_replay_buffer(run_folder.replay_path(session.folder))
         model.save(path)
         if (normalize := model.get_vec_normalize_env()) is not None:
             normalize.save(run_folder.normalize_path(session.folder, session.run.env_id))
@@ -227,13 +229,16 @@ def _build(
     the session that takes them over."""
     venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, folder, append=resumed)
     resources.callback(venv.close)
-    torch.set_num_threads(choose_threads(run.num_threads, blueprint.policy, venv))
+    torch.set_num_threads(1)
     if agent:
         model = load_model(
             blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
         )
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if replay.has_buffer(model):
+        replay.prepare(model, run, Path(agent) if agent else None, resumed)
+    torch.set_num_threads(choose_threads(run.num_threads, model, replay.batch_size(model)))
     if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
         resources.callback(tracking.start(run, blueprint, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)

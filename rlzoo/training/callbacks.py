@@ -60,7 +60,8 @@ class CheckpointCallback(BaseCallback):
     Files: `<name_prefix>_<steps>_steps.zip`, which holds the statistics of a VecNormalize too.
 
     :param save_path: folder, made if it is missing
-    :param save_replay_buffer: also `<name_prefix>_replay_buffer_<steps>_steps`, where the model has one
+    :param save_replay_buffer: also `<name_prefix>_replay_buffer_<steps>_steps.safetensors`, where the model
+        has one; written before the model, so that every model that is there has its buffer
     :param save_vecnormalize: also `<name_prefix>_vecnormalize_<steps>_steps.npz`
     """
 
@@ -87,12 +88,12 @@ class CheckpointCallback(BaseCallback):
 
     def _save(self) -> None:
         os.makedirs(self.save_path, exist_ok=True)
-        self._save_to("model", ".zip", self.model.save)
         if self.save_replay_buffer and getattr(self.model, "replay_buffer", None) is not None:
-            self._save_to("replay_buffer", "", self.model.save_replay_buffer)
+            self._save_to("replay_buffer", ".safetensors", self.model.save_replay_buffer)
         normalize = self.model.get_vec_normalize_env()
         if self.save_vecnormalize and normalize is not None:
             self._save_to("vecnormalize", ".npz", normalize.save)
+        self._save_to("model", ".zip", self.model.save)
 
     def _save_to(self, what: str, suffix: str, save: Callable[[str], Any]) -> None:
         kind = "" if what == "model" else f"{what}_"

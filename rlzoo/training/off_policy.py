@@ -7,12 +7,16 @@ and owns the clock; the algorithm acts, and takes one gradient step on each batc
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlzoo.buffers.rollout import map_obs
 from rlzoo.core.denormals import denormals_as_zero
+from rlzoo.core.errors import EnvironmentFailed
 from rlzoo.core.interaction import Inputs
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv
@@ -30,7 +34,8 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
     try:
         callback.on_training_start(locals_, globals())
         remember_start(algorithm)
-        logged, metrics = clock.episodes // log_interval, {}
+        logged = clock.episodes // log_interval
+        metrics: list[dict[str, Any]] = []
         while clock.num_timesteps < clock.total_timesteps:
             if not collect(algorithm, env, callback, locals_):
                 break
@@ -61,7 +66,8 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
-        algorithm.begin_rollout()
+        if clock.collected == 0:  # else a training goes on that stopped between two rounds of updates
+            algorithm.begin_rollout()
         while (clock.ended if in_episodes else clock.collected) < count:
             obs = map_obs(torch.from_numpy, algorithm._last_obs)
             if on_device:
@@ -69,6 +75,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             clock.warm_up = clock.num_timesteps < config.learning_starts
             step = algorithm.act(Inputs(obs, algorithm._last_episode_starts, clock.collected, clock))
             result = env.step_arrays(step.env_action)
+            check_finite(result, clock.num_timesteps // env.num_envs + 1)
             replay.add_step(step.action, result if replay.normalizer is None else as_seen(replay, result))
             clock.num_timesteps += env.num_envs
             clock.collected += 1
@@ -86,6 +93,38 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     return True
 
 
+def check_finite(result: StepArrays, step: int) -> None:
+    """Ask that environments returned numbers, before these are remembered.
+
+    :param step: the steps that each environment has taken
+    :raises EnvironmentFailed: naming the environment, what it returned, and the step
+    """
+    everywhere = range(len(result.rewards))
+    _check_rows("reward", result.rewards, everywhere, step)
+    observed: list[tuple[Any, Any]] = [(result.obs, everywhere)]
+    if len(result.ended):
+        observed.append((result.final_obs, result.ended))
+    for obs, envs in observed:
+        if isinstance(obs, dict):
+            for name, rows in obs.items():
+                _check_rows(name, rows, envs, step)
+        else:
+            _check_rows("observation", obs, envs, step)
+
+
+def _check_rows(name: str, rows: np.ndarray, envs: Sequence[int], step: int) -> None:
+    """:param envs: the environments that the rows come from"""
+    if rows.dtype.kind != "f" or math.isfinite(np.vdot(rows, rows)):
+        return
+    rows = rows.reshape(len(rows), -1)
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):  # else the numbers are only too large to be squared
+        row, entry = (int(index) for index in bad[0])
+        env = int(envs[row])
+        value = rows[row, entry]
+        raise EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
+
+
 def as_seen(replay: Any, result: StepArrays) -> StepArrays:
     """The step before a VecNormalize scaled it: what is remembered is scaled when it is drawn."""
     seen = replay.normalizer
@@ -94,10 +133,18 @@ def as_seen(replay: Any, result: StepArrays) -> StepArrays:
     )
 
 
+def can_learn(algorithm: Any, n_envs: int) -> bool:
+    """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one first."""
+    replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
+    enough = min(learning_starts, replay.buffer_size * n_envs)
+    warm = algorithm.clock.num_timesteps > learning_starts and len(replay) >= enough
+    return warm and bool(replay.can_sample())
+
+
 def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
-    """A round of gradient steps; the metrics of each, none while there is nothing to learn from."""
+    """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
     clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
-    if clock.num_timesteps <= config.learning_starts or not replay.can_sample():
+    if algorithm.learns_aside or not can_learn(algorithm, n_envs):
         return []
     steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
     replay.gamma, replay.progress = config.gamma, 1 - clock.progress_remaining

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,9 @@ def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
 class LoopLocals(Mapping[str, Any]):
     """What callbacks see as `locals`: looked up when read, so that it costs nothing when nobody looks.
 
+    `actions` are the policy's where it learns from a rollout, and what the environments executed where it
+    replays experience; the others are `clipped_actions` and `buffer_actions`.
+
     :param buffers: `rollout_buffer` or `replay_buffer`
     """
 
@@ -63,16 +67,30 @@ class LoopLocals(Mapping[str, Any]):
         self.step: Any = None
         self.result: Any = None
         self._readers: dict[str, Callable[[], Any]] = {
-            "self": lambda: self.algorithm,
-            **{name: lambda buffer=buffer: buffer for name, buffer in buffers.items()},
-            "env": lambda: self.algorithm.env,
-            "total_timesteps": lambda: self.algorithm.clock.total_timesteps,
+            "self": lambda: algorithm,
+            **{name: partial(buffers.get, name) for name in buffers},
+            "env": lambda: algorithm.env,
+            "total_timesteps": lambda: algorithm.clock.total_timesteps,
         }
         self._step_readers: dict[str, Callable[[], Any]] = {
             "infos": lambda: self.result.infos,
             "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
             "dones": lambda: self.result.terminated | self.result.truncated,
             "new_obs": lambda: copy_obs(self.result.obs),
+        }
+        of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
+        self._step_readers |= of_loop()
+
+    def _of_replay(self) -> dict[str, Callable[[], Any]]:
+        return {
+            "actions": lambda: self.step.env_action,
+            "buffer_actions": lambda: self.step.action.cpu().numpy(),
+            "num_collected_steps": lambda: self.algorithm.clock.collected,
+            "num_collected_episodes": lambda: self.algorithm.clock.ended,
+        }
+
+    def _of_rollout(self) -> dict[str, Callable[[], Any]]:
+        return {
             "actions": lambda: self.step.action.cpu().numpy(),
             "clipped_actions": lambda: self.step.env_action,
             "values": self._values,

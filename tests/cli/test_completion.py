@@ -9,6 +9,7 @@ import pytest
 
 from rlzoo.cli.completion import WRITERS, commands
 from rlzoo.cli.main import COMMANDS, main
+from rlzoo.config import catalog
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_the_command_prints_the_script(capsys, scripts):
     [
         (["rlzoo", ""], [*COMMANDS, "--help", "--version"]),
         (["rlzoo", "tr"], ["train"]),
-        (["rlzoo", "train", "--algo", ""], ["a2c", "ppo"]),
+        (["rlzoo", "train", "--algo", ""], catalog.names()),
         (["rlzoo", "train", "--env", "CartP"], ["CartPole-v1"]),
         (["rlzoo", "show", "--conf"], ["--conf-file"]),
         (["rlzoo", "list", "a"], ["algos", "agents"]),
