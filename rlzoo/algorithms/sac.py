@@ -141,7 +141,7 @@ class SAC(OffPolicyAlgorithm):
         learning_rate = self.set_learning_rate(actor_optimizer, clock)
         self.set_learning_rate(critic_optimizer, clock)
         if config.use_sde:
-            policy.reset_noise(len(batch.rewards))
+            policy.reset_noise()  # one matrix for the batch
         clock.n_updates += 1
         update_actor = clock.n_updates % config.policy_delay == 0
 

@@ -18,6 +18,7 @@ _TARGETS: dict[str, str] = {
     "qrdqn": "rlzoo.algorithms.qrdqn:QRDQN",
     "sac": "rlzoo.algorithms.sac:SAC",
     "td3": "rlzoo.algorithms.td3:TD3",
+    "tqc": "rlzoo.algorithms.tqc:TQC",
 }
 _ALIASES: dict[str, str] = {}
 

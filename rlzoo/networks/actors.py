@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -140,6 +139,8 @@ class SquashedGaussianActor(nn.Module):
         return actions, distribution.log_prob(actions)
 
     def reset_noise(self, batch_size: int = 1) -> None:
-        """Draw new exploration noise, one matrix per environment (gSDE)."""
-        with torch.no_grad():
-            self.action_dist.sample_weights(self.log_std, batch_size=batch_size)
+        """Draw new exploration noise, one matrix per environment (gSDE).
+
+        Gradients of the actions that it makes go on to its standard deviations.
+        """
+        self.action_dist.sample_weights(self.log_std, batch_size=batch_size)

@@ -109,14 +109,17 @@ class EnsembleMlp(nn.Module):
 
 def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: Any) -> None:
     """Give every network of the ensemble its own entries, views of the tensors they share."""
-    for key in [key for key in state_dict if key.startswith(f"{prefix}layers.")]:
-        tensor = state_dict.pop(key)
-        layer, _, kind = key.removeprefix(f"{prefix}layers.").partition(".")
-        for i in range(ensemble.n):
+    start = f"{prefix}layers."
+    stacked = {
+        key.removeprefix(start): state_dict.pop(key) for key in list(state_dict) if key.startswith(start)
+    }
+    for i in range(ensemble.n):
+        for key, tensor in stacked.items():
+            layer, _, kind = key.partition(".")
             part = tensor[i] if tensor.dim() else tensor
             if _is_vector(ensemble.layers[int(layer)], kind) and tensor.dim():
                 part = part.squeeze(0)
-            state_dict[f"{prefix}{ensemble.name}{i}.{layer}.{kind}"] = part
+            state_dict[f"{prefix}{ensemble.name}{i}.{key}"] = part
 
 
 def _join(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
