@@ -11,9 +11,20 @@ from gymnasium import spaces
 from rlzoo.config import catalog
 
 ON_POLICY = ["ppo", "a2c"]
+Q_LEARNING = ["dqn", "qrdqn"]
+Q_FAST = {
+    "learning_rate": 3e-3,
+    "learning_starts": 100,
+    "target_update_interval": 100,
+    "train_freq": 2,
+    "exploration_fraction": 0.5,
+    "exploration_final_eps": 0.2,
+}
 FAST = {
     "ppo": {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "learning_rate": 3e-3},
     "a2c": {"n_steps": 4, "learning_rate": 3e-3},
+    "dqn": Q_FAST,
+    "qrdqn": {**Q_FAST, "policy_kwargs": {"n_quantiles": 10}},
 }
 ONE = spaces.Box(-1, 1, (1,), np.float32)
 
@@ -152,3 +163,37 @@ def test_the_action_depends_on_the_observation(algo):
 def test_an_asymmetric_box_is_searched_in_its_own_units(algo):
     model = train(algo, AsymmetricBox, 16_000)
     assert model.predict(np.zeros(1, np.float32), deterministic=True)[0][0] == pytest.approx(3, abs=0.5)
+
+
+Q_OPTIONS = [
+    {},
+    {"double_q": True, "prioritized_replay": True},
+    {"n_steps": 3, "policy_kwargs": {"dueling": True}},
+]
+Q_CASES = [("dqn", options) for options in Q_OPTIONS] + [("qrdqn", {})]
+
+
+@pytest.mark.parametrize("algo", Q_LEARNING)
+def test_q_learning_values_depend_on_the_observation(algo):
+    model = train(algo, ObservedReward, 6000)
+    assert value(model, 1.0) == pytest.approx(1, abs=0.1) and value(model, -1.0) == pytest.approx(-1, abs=0.1)
+
+
+@pytest.mark.parametrize(("algo", "options"), Q_CASES)
+def test_q_learning_discounts_a_later_reward(algo, options):
+    model = train(algo, TwoSteps, 8000, gamma=0.5, **options)
+    assert value(model, 0.0) == pytest.approx(0.5, abs=0.08)
+    assert value(model, 1.0) == pytest.approx(1, abs=0.08)
+
+
+@pytest.mark.parametrize(("algo", "options"), Q_CASES)
+def test_q_learning_looks_beyond_a_truncation(algo, options):
+    model = train(algo, EndlessReward, 8000, gamma=0.8, **options)
+    assert value(model, 0.0) == pytest.approx(1 / (1 - 0.8), abs=0.4)
+
+
+@pytest.mark.parametrize("algo", Q_LEARNING)
+def test_q_learning_takes_the_action_for_the_observation(algo):
+    model = train(algo, MatchingAction, 6000)
+    assert model.predict(np.ones(1, np.float32), deterministic=True)[0] == 1
+    assert model.predict(-np.ones(1, np.float32), deterministic=True)[0] == 0

@@ -15,9 +15,8 @@ from rlzoo.algorithms.dqn import Milestones, dqn_losses, dqn_target
 from rlzoo.algorithms.qrdqn import qrdqn_losses, qrdqn_target
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
-from rlzoo.core.interaction import Clock
 
-B, N_STATES, N_ACTIONS, N_QUANTILES = 6, 4, 3, 5
+B, N_ACTIONS, N_QUANTILES = 6, 3, 5
 ALGORITHMS = [DQN, QRDQN]
 
 
@@ -49,7 +48,7 @@ def make_batch(weights=False):
 
 
 def tables(network):
-    """What a network says for every state, as an array [n_states, (n_quantiles,) n_actions]."""
+    """What a network says for each of the N_ACTIONS states, [n_states, (n_quantiles,) n_actions]."""
     with torch.no_grad():
         return network(torch.arange(N_ACTIONS)).double().numpy()
 
