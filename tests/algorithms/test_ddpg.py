@@ -234,7 +234,7 @@ def test_pop_art_learns_large_returns_in_few_steps():
         with torch.no_grad():
             outputs = model.policy.critic(batch.observations, batch.actions)
             values[option] = float(model.returns.restore(outputs).mean())
-    assert values[True] == pytest.approx(float(batch.rewards.mean()), abs=30) and values[False] < 500
+    assert values[True] == pytest.approx(float(batch.rewards.mean()), abs=30) and values[False] < 800
 
 
 def test_the_range_of_returns_bounds_what_the_critic_says():
