@@ -23,7 +23,9 @@ _MODULES = {
     "rlzoo.algorithms.dqn": "DQN",
     "rlzoo.algorithms.ppo": "PPO",
     "rlzoo.algorithms.qrdqn": "QRDQN",
+    "rlzoo.algorithms.sac": "SAC",
     "rlzoo.algorithms.td3": "TD3",
+    "rlzoo.algorithms.tqc": "TQC",
     "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
@@ -101,6 +103,7 @@ _MODULES = {
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
+    "rlzoo.training.parallel_callback": "ParallelTrainCallback",
     "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
 }

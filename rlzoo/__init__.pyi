@@ -12,7 +12,9 @@ from rlzoo.algorithms.dqn import DQN as _DQN
 from rlzoo.algorithms.her import HER as HER
 from rlzoo.algorithms.ppo import PPO as _PPO
 from rlzoo.algorithms.qrdqn import QRDQN as _QRDQN
+from rlzoo.algorithms.sac import SAC as _SAC
 from rlzoo.algorithms.td3 import TD3 as _TD3
+from rlzoo.algorithms.tqc import TQC as _TQC
 from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
 from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
@@ -159,6 +161,7 @@ from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes as StopTrainingOn
 from rlzoo.training.callbacks import StopTrainingOnNoModelImprovement as StopTrainingOnNoModelImprovement
 from rlzoo.training.callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
+from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
 
 __version__: str
 __all__: list[str]
@@ -444,6 +447,67 @@ class QRDQN(_QRDQN):
         device: torch.device | str = "auto",
     ) -> None: ...
 
+class SAC(_SAC):
+    """SAC for Box actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    action_noise: Any
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    ent_coef: float | str
+    target_update_interval: int
+    target_entropy: float | str
+    use_sde: bool
+    sde_sample_freq: int
+    use_sde_at_warmup: bool
+    random_exploration: float
+    policy_delay: int
+    n_target_critics: int | None
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0003,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 256,
+        tau: float = 0.005,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 1,
+        gradient_steps: int = 1,
+        action_noise: Any = None,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        ent_coef: float | str = "auto",
+        target_update_interval: int = 1,
+        target_entropy: float | str = "auto",
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        use_sde_at_warmup: bool = False,
+        random_exploration: float = 0.0,
+        policy_delay: int = 1,
+        n_target_critics: int | None = None,
+        buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
 class TD3(_TD3):
     """TD3 for Box actions."""
 
@@ -485,6 +549,65 @@ class TD3(_TD3):
         policy_delay: int = 2,
         target_policy_noise: float = 0.2,
         target_noise_clip: float = 0.5,
+        random_exploration: float = 0.0,
+        buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class TQC(_TQC):
+    """TQC for Box actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    tau: float
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    action_noise: Any
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    ent_coef: float | str
+    target_update_interval: int
+    target_entropy: float | str
+    top_quantiles_to_drop_per_net: int
+    use_sde: bool
+    sde_sample_freq: int
+    use_sde_at_warmup: bool
+    random_exploration: float
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0003,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 256,
+        tau: float = 0.005,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 1,
+        gradient_steps: int = 1,
+        action_noise: Any = None,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        ent_coef: float | str = "auto",
+        target_update_interval: int = 1,
+        target_entropy: float | str = "auto",
+        top_quantiles_to_drop_per_net: int = 2,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        use_sde_at_warmup: bool = False,
         random_exploration: float = 0.0,
         buffer_device: str = "cpu",
         policy_kwargs: dict[str, Any] | None = None,

@@ -15,6 +15,8 @@ def action_probability(
     policy: Any, space: spaces.Space[Any], observation: Any, actions: Any = None, logp: bool = False
 ) -> Any:
     """See `Algorithm.action_probability`; `space` is the action space."""
+    if not hasattr(policy, "get_distribution"):
+        raise UserError(f"{type(policy).__name__} is deterministic: its actions have no probabilities")
     obs, vectorized = policy.obs_to_tensor(observation)
 
     def read(tensor: torch.Tensor) -> np.ndarray:

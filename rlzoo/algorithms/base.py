@@ -408,7 +408,7 @@ class Algorithm:
         :return: without `actions` the probabilities of the choices [batch, n] (a list of them for
             MultiDiscrete), or (mean, standard deviation) of a Box; with `actions` their probability mass
             or density [batch]; without the batch axis when `observation` has none
-        :raises UserError: another number of actions than of observations
+        :raises UserError: another number of actions than of observations, or a deterministic policy
         """
         return action_probability(self.policy, self.action_space, observation, actions, logp)
 
