@@ -134,7 +134,7 @@ def as_seen(replay: Any, result: StepArrays) -> StepArrays:
 
 
 def can_learn(algorithm: Any, n_envs: int) -> bool:
-    """Whether the warm-up is over; a training that goes on without its replay buffer first fills a new one."""
+    """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one."""
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
     enough = min(learning_starts, replay.buffer_size * n_envs)
     warm = algorithm.clock.num_timesteps > learning_starts and len(replay) >= enough

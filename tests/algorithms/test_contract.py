@@ -13,9 +13,24 @@ from gymnasium import spaces
 
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UnknownArgument, UserError
+from rlzoo.training.off_policy import off_policy
+from rlzoo.training.on_policy import on_policy
 
-ALGORITHMS = catalog.names()
-TINY = {"n_steps": 8, "batch_size": 8, "n_epochs": 2, "policy_kwargs": {"net_arch": [8]}}
+ALGORITHMS = [
+    name for name in catalog.names() if hasattr(catalog.load(name), "Config")
+]  # `her` makes another
+TINY_NETS = {"policy_kwargs": {"net_arch": [8]}}
+TINY = {
+    on_policy: {"n_steps": 8, "batch_size": 8, "n_epochs": 2, **TINY_NETS},
+    off_policy: {
+        "buffer_size": 100,
+        "learning_starts": 10,
+        "batch_size": 8,
+        "train_freq": 4,
+        "target_update_interval": 8,
+        **TINY_NETS,
+    },
+}
 
 OBSERVATIONS = {
     "Box": spaces.Box(-1, 1, (3,), np.float32),
@@ -69,21 +84,35 @@ class RandomEnv(gym.Env):
         return self._obs(), float(self.np_random.normal()), False, self.t >= self.length, {}
 
 
-def make(algo, observation="Box", action="Discrete", **kwargs):
+def fields(algo):
+    return {field.name for field in dataclasses.fields(catalog.load(algo).Config)}
+
+
+def make(algo, observation="Box", action=None, **kwargs):
     cls = catalog.load(algo)
     policy = {"Image": "CnnPolicy", "Dict": "MultiInputPolicy"}.get(observation, "MlpPolicy")
-    fields = {field.name for field in dataclasses.fields(cls.Config)} | {"policy_kwargs"}
-    tiny = {name: value for name, value in TINY.items() if name in fields}
-    env = RandomEnv(OBSERVATIONS[observation], ACTIONS[action])
+    known = fields(algo) | {"policy_kwargs"}
+    tiny = {name: value for name, value in TINY[cls.loop].items() if name in known}
+    env = RandomEnv(OBSERVATIONS[observation], ACTIONS[action or supported(algo)[-1]])
     return cls(policy, env, **{"seed": 0, "device": "cpu", **tiny, **kwargs})
 
 
 def weights(model):
-    return {name: value.clone() for name, value in model.policy.state_dict().items()}
+    return {name: value.detach().clone() for name, value in model.policy.named_parameters()}
 
 
 def supported(algo):
     return [name for name, space in ACTIONS.items() if isinstance(space, catalog.load(algo).action_spaces)]
+
+
+def cases(named):
+    """(algorithm, value) for the values that are meant for all algorithms, one loop, or a hyperparameter."""
+    return [
+        (algo, *case[1:])
+        for algo in ALGORITHMS
+        for case in named
+        if case[0] in ("all", catalog.load(algo).loop) or case[0] in fields(algo)
+    ]
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -114,7 +143,8 @@ def test_builds_and_learns_on_every_action_space(algo, action):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_every_parameter_takes_part_in_learning(algo):
     """Two updates on random experience move each tensor of the policy."""
-    model = make(algo, action="Box" if "Box" in supported(algo) else "Discrete", ent_coef=0.01)
+    entropy = {"ent_coef": 0.01} if "ent_coef" in fields(algo) else {}
+    model = make(algo, action="Box" if "Box" in supported(algo) else "Discrete", **entropy)
     before = weights(model)
     model.learn(64)
     after = weights(model)
@@ -152,18 +182,32 @@ def test_wrong_keywords_name_the_nearest_right_one(algo):
         make(algo, verbos=1)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("gamma", 1.5),
-        ("gamma", "high"),
-        ("n_steps", 0),
-        ("n_steps", 2.5),
-        ("learning_rate", "linear"),
-        ("use_sde", 1),
-    ],
-)
+WRONG_VALUES = [
+    ("all", "gamma", 1.5),
+    ("all", "gamma", "high"),
+    ("all", "n_steps", 0),
+    ("all", "n_steps", 2.5),
+    ("all", "learning_rate", "linear"),
+    ("use_sde", "use_sde", 1),
+    (off_policy, "buffer_size", 0),
+    (off_policy, "learning_starts", -1),
+    (off_policy, "batch_size", 0),
+    (off_policy, "gradient_steps", -2),
+    (off_policy, "train_freq", 0),
+    (off_policy, "train_freq", (1, "epsiode")),
+    (off_policy, "train_freq", (1, "step", 2)),
+    (off_policy, "replay_buffer_class", dict),
+    (off_policy, "replay_buffer_kwargs", 3),
+    ("tau", "tau", 1.5),
+    ("action_noise", "action_noise", 0.1),
+    ("random_exploration", "random_exploration", -0.1),
+    ("target_update_interval", "target_update_interval", 0),
+    ("policy_delay", "policy_delay", 0),
+    ("exploration_fraction", "exploration_fraction", 2),
+]
+
+
+@pytest.mark.parametrize(("algo", "name", "value"), cases(WRONG_VALUES))
 def test_wrong_values_are_refused(algo, name, value):
     with pytest.raises(UserError, match=name if name != "learning_rate" else "linear|learning_rate"):
         make(algo, **{name: value})
@@ -193,26 +237,29 @@ def test_hyperparameters_read_and_assign_through_the_model(algo):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_positional_hyperparameters_follow_the_signature(algo):
-    model = catalog.load(algo)("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], ACTIONS["Discrete"]), 1e-4, 16)
-    assert (model.learning_rate, model.n_steps) == (1e-4, 16)
+    cls = catalog.load(algo)
+    second = dataclasses.fields(cls.Config)[1].name
+    model = cls("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], ACTIONS[supported(algo)[-1]]), 1e-4, 16)
+    assert (model.learning_rate, getattr(model, second)) == (1e-4, 16)
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
-@pytest.mark.parametrize(
-    ("argument", "text"),
-    [
-        ({"policy_kwargs": 5}, "policy_kwargs must be a dictionary, not 5"),
-        ({"stats_window_size": "a"}, "stats_window_size must be a whole number, not 'a'"),
-        ({"stats_window_size": 0}, "stats_window_size must be at least 1, not 0"),
-        ({"seed": -3}, "seed must be at least 0, not -3"),
-        ({"seed": 1.5}, "seed must be a whole number or null, not 1.5"),
-        ({"ent_coef": float("nan")}, "ent_coef must be a number, not nan"),
-        ({"n_steps": float("nan")}, "n_steps must be a whole number, not nan"),
-    ],
-)
+WRONG_ARGUMENTS = [
+    ("all", {"policy_kwargs": 5}, "policy_kwargs must be a dictionary, not 5"),
+    ("all", {"stats_window_size": "a"}, "stats_window_size must be a whole number, not 'a'"),
+    ("all", {"stats_window_size": 0}, "stats_window_size must be at least 1, not 0"),
+    ("all", {"seed": -3}, "seed must be at least 0, not -3"),
+    ("all", {"seed": 1.5}, "seed must be a whole number or null, not 1.5"),
+    ("ent_coef", {"ent_coef": float("nan")}, "ent_coef must be a number.*, not nan"),
+    ("all", {"n_steps": float("nan")}, "n_steps must be a whole number, not nan"),
+    (off_policy, {"replay_buffer_kwargs": {"n_stesp": 3}}, "replay_buffer_kwargs.*n_stesp"),
+]
+
+
+@pytest.mark.parametrize(("algo", "argument", "text"), cases(WRONG_ARGUMENTS))
 def test_wrong_arguments_are_named(algo, argument, text):
-    with pytest.raises(UserError, match=text):
-        make(algo, **argument)
+    with pytest.raises(UserError, match=text) as error:
+        make(algo, **argument).learn(8)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -243,7 +290,7 @@ def test_observations_that_cannot_be_stored_are_refused(algo, space, text):
         step_async = reset
 
     with pytest.raises(UserError, match=text):
-        catalog.load(algo)("MlpPolicy", Shown(1, space, spaces.Discrete(2)))
+        catalog.load(algo)("MlpPolicy", Shown(1, space, ACTIONS[supported(algo)[0]]))
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -259,8 +306,8 @@ def test_set_env_wants_the_same_spaces_and_takes_any_number_of_copies(algo):
 
     model = make(algo)
     with pytest.raises(UserError, match="action_space"):
-        model.set_env(RandomEnv(OBSERVATIONS["Box"], ACTIONS["MultiBinary"]))
-    copies = [lambda: RandomEnv(OBSERVATIONS["Box"], ACTIONS["Discrete"]) for _ in range(3)]
+        model.set_env(RandomEnv(OBSERVATIONS["Box"], spaces.Discrete(77)))
+    copies = [lambda: RandomEnv(OBSERVATIONS["Box"], model.action_space) for _ in range(3)]
     model.set_env(DummyVecEnv(copies))
     model.learn(48)
     assert model.n_envs == 3 and model.num_timesteps % 3 == 0
