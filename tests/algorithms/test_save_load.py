@@ -23,6 +23,7 @@ from torch import nn
 from rlzoo.algorithms.a2c import A2C
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.ppo import PPO
+from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.schedules import LinearSchedule
 from rlzoo.envs.dummy import DummyVecEnv
@@ -31,7 +32,11 @@ from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import BaseFeaturesExtractor
 
+LOADED = [catalog.load(name) for name in catalog.names()]
+ALGORITHMS: list[Any] = [loaded for loaded in LOADED if hasattr(loaded, "Config")]  # `her` makes another
+REPLAYING = {"buffer_size": 50, "learning_starts": 8, "batch_size": 4, "train_freq": 4}
 SMALL: dict[type[Algorithm], dict[str, Any]] = {
+    **dict.fromkeys(ALGORITHMS, REPLAYING),
     PPO: {"n_steps": 16, "batch_size": 16, "n_epochs": 2},
     A2C: {"n_steps": 5},
 }
@@ -91,8 +96,22 @@ def parameters(model: Algorithm) -> dict[str, torch.Tensor]:
 
 
 def optimizer_tensors(model: Algorithm) -> list[torch.Tensor]:
-    state = model.policy.optimizer.state_dict()["state"]
-    return [torch.as_tensor(value).clone() for entry in state.values() for value in entry.values()]
+    states = [part["state"] for name, part in model.get_parameters().items() if "optimizer" in name]
+    assert states
+    return [
+        torch.as_tensor(value).clone()
+        for state in states
+        for entry in state.values()
+        for value in entry.values()
+    ]
+
+
+def env_for(algorithm: type[Algorithm], n_envs: int = 2) -> VecEnv:
+    return make_env(n_envs, action=actions_of(algorithm)[0])
+
+
+def actions_of(algorithm: type[Algorithm]) -> list[str]:
+    return [name for name, space in ACTIONS.items() if isinstance(space, algorithm.action_spaces)]
 
 
 def assert_same_parameters(left: Algorithm, right: Algorithm) -> None:
@@ -127,9 +146,11 @@ def changed(
 # The agent comes back
 
 
-@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("observation", OBSERVATIONS)
-@pytest.mark.parametrize("algorithm", [PPO, A2C])
+@pytest.mark.parametrize(
+    ("algorithm", "action"),
+    [(algorithm, action) for algorithm in ALGORITHMS for action in actions_of(algorithm)],
+)
 def test_predictions_come_back_exactly(
     algorithm: type[Algorithm], observation: str, action: str, tmp_path: Path
 ) -> None:
@@ -172,12 +193,12 @@ def test_counters_hyperparameters_and_arguments_come_back() -> None:
     assert (again.env, again.n_envs) == (None, 2)
 
 
-def test_the_optimizer_comes_back() -> None:
-    for algorithm in (PPO, A2C):
-        model = make(algorithm).learn(40)
-        again = algorithm.load(saved(model), device="cpu")
-        mine, other = optimizer_tensors(model), optimizer_tensors(again)
-        assert mine and len(mine) == len(other) and all(map(torch.equal, mine, other))
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_optimizers_come_back(algorithm: type[Algorithm]) -> None:
+    model = make(algorithm, env_for(algorithm)).learn(40)
+    again = algorithm.load(saved(model), device="cpu")
+    mine, other = optimizer_tensors(model), optimizer_tensors(again)
+    assert mine and len(mine) == len(other) and all(map(torch.equal, mine, other))
 
 
 def test_saving_and_loading_leave_the_generators_alone() -> None:
@@ -192,9 +213,10 @@ def test_saving_and_loading_leave_the_generators_alone() -> None:
     assert (np.random.rand(), random.random()) == expected[1:]
 
 
-def test_a_file_saved_again_holds_the_same() -> None:
-    first = PPO.load(saved(make().learn(32)), device="cpu")
-    again = PPO.load(saved(first), device="cpu")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_file_saved_again_holds_the_same(algorithm: type[Algorithm]) -> None:
+    first = algorithm.load(saved(make(algorithm, env_for(algorithm)).learn(32)), device="cpu")
+    again = algorithm.load(saved(first), device="cpu")
     assert_same_parameters(first, again)
     assert again.config == first.config and again.num_timesteps == first.num_timesteps
     assert all(map(torch.equal, optimizer_tensors(first), optimizer_tensors(again)))
@@ -310,14 +332,18 @@ def test_exclude_and_include() -> None:
 # Parameters
 
 
-def test_set_parameters_takes_what_get_parameters_gives() -> None:
-    source, model = make(seed=1).learn(32), make(seed=2)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_set_parameters_takes_what_get_parameters_gives(algorithm: type[Algorithm]) -> None:
+    def fresh(seed: int) -> Algorithm:
+        return make(algorithm, env_for(algorithm), seed=seed)
+
+    source, model = fresh(1).learn(32), fresh(2)
     model.set_parameters(source.get_parameters())
     assert_same_parameters(source, model)
-    flat, model = {name: value.numpy() for name, value in parameters(source).items()}, make(seed=2)
+    flat, model = {name: value.numpy() for name, value in parameters(source).items()}, fresh(2)
     model.load_parameters(flat)
     assert_same_parameters(source, model)
-    model = make(seed=2)
+    model = fresh(2)
     model.set_parameters(saved(source))
     assert_same_parameters(source, model)
 
