@@ -81,10 +81,16 @@ class Aside:
         self._held.clear()
         self._oldest = self._next
 
-    def gather(self, tickets: np.ndarray) -> Obs:
-        """Tensors [n, ...] of the entries with these tickets."""
-        index = torch.from_numpy(tickets % self.capacity)
-        return map_obs(lambda rows: rows.index_select(0, index.to(rows.device)), self.rows)
+    def gather(self, tickets: np.ndarray, key: str | None = None) -> Obs:
+        """Tensors [n, ...] of the entries with these tickets; with a key, of that part of a Dict alone."""
+        index = tickets % self.capacity
+
+        def chosen(rows: torch.Tensor) -> torch.Tensor:
+            if rows.device.type == "cpu":
+                return torch.from_numpy(rows.numpy().take(index, axis=0))
+            return rows.index_select(0, torch.from_numpy(index).to(rows.device))
+
+        return map_obs(chosen, self.rows if key is None else self.rows[key])
 
     def _grow(self, capacity: int) -> None:
         tickets = np.arange(self._oldest, self._next)

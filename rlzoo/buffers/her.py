@@ -89,7 +89,7 @@ class HerReplayBuffer(ReplayBuffer):
         self.to_end = np.zeros((self.n_slots, n_envs), np.int32)  # steps to the last one of the episode
         self.from_start = np.zeros((self.n_slots, n_envs), np.int32)  # steps since the first one
         self.going_on = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
-        self._relabelled = np.empty(0, np.int64)
+        self._batch_size = -1  # of which `_relabelled` and `_where` say which rows get another goal
         self.set_env(env)
 
     @classmethod
@@ -164,7 +164,7 @@ class HerReplayBuffer(ReplayBuffer):
         self._relabel(indices, obs, next_obs, rewards)
         return ReplayBatch(
             observations=self._presented(obs),
-            actions=self._to_device(self.actions.gather(torch.from_numpy(indices))),
+            actions=self._to_device(self.actions.gather(indices)),
             next_observations=self._presented(next_obs),
             rewards=self._to_device(torch.from_numpy(self._normalized_rewards(rewards))),
             discounts=self._to_device(torch.from_numpy(self._discounts(indices, indices, flags))),
@@ -173,11 +173,14 @@ class HerReplayBuffer(ReplayBuffer):
 
     def _relabel(self, indices: np.ndarray, obs: Any, next_obs: Any, rewards: np.ndarray) -> None:
         """Change goals and rewards of n in n + 1 rows; they were drawn at random, so it may be any rows."""
-        rows = np.flatnonzero(np.arange(len(indices)) % (self.n_sampled_goal + 1))
+        if len(indices) != self._batch_size:
+            self._batch_size = len(indices)
+            self._relabelled = np.flatnonzero(np.arange(len(indices)) % (self.n_sampled_goal + 1))
+            self._where = torch.from_numpy(self._relabelled).to(self.buffer_device)
+        rows, where = self._relabelled, self._where
         if len(rows) == 0:
             return
         chosen = indices.take(rows)
-        where = torch.from_numpy(rows).to(self.buffer_device)
         goals = self._achieved(self._goal_indices(chosen))
         achieved = next_obs["achieved_goal"].index_select(0, where)
         for part in (obs, next_obs):
@@ -206,11 +209,12 @@ class HerReplayBuffer(ReplayBuffer):
     def _achieved(self, indices: np.ndarray) -> torch.Tensor:
         """What the transitions at indices [n] achieved, [n, ...]."""
         following = (indices + self.n_envs) % self._n_rows
-        goals: torch.Tensor = self.obs.columns["achieved_goal"].gather(torch.from_numpy(following))
+        goals: torch.Tensor = self.obs.columns["achieved_goal"].gather(following)
         ended = np.flatnonzero(self.flags.reshape(-1).take(indices) & ASIDE)
         if len(ended):
-            finals: Any = self.obs.finals.gather(self.tickets.reshape(-1).take(indices.take(ended)))
-            goals.index_copy_(0, torch.from_numpy(ended).to(goals.device), finals["achieved_goal"])
+            tickets = self.tickets.reshape(-1).take(indices.take(ended))
+            finals = self.obs.finals.gather(tickets, "achieved_goal")
+            goals.index_copy_(0, torch.from_numpy(ended).to(goals.device), finals)
         return goals
 
     # ------------------------------------------------------------------ files

@@ -331,7 +331,7 @@ class ReplayBuffer:
         obs, next_obs = self.obs.pair(indices, last, rows, tickets)
         return ReplayBatch(
             observations=self._presented(obs),
-            actions=self._to_device(self.actions.gather(torch.from_numpy(indices))),
+            actions=self._to_device(self.actions.gather(indices)),
             next_observations=self._presented(next_obs),
             rewards=self._to_device(torch.from_numpy(rewards)),
             discounts=self._to_device(torch.from_numpy(discounts)),

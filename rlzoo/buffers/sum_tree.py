@@ -1,8 +1,9 @@
 """Running sums over a changing list of weights, to draw indices in proportion to them.
 
-A tree with 32 branches, vectorised: an update and a search are each one pass per level, four for a million
-leaves (the binary tree of Schaul et al., 2016, "Prioritized experience replay", would take twenty). A node is
-computed from its children anew, never adjusted, so rounding errors do not add up.
+What Schaul et al. (2016), "Prioritized experience replay", do with a binary tree of twenty levels, vectorised
+and therefore flat: nodes of 32 children, as many levels of them as it takes to come to a list short enough
+to be summed anew after every change. A million leaves have two such levels. A node is computed from its
+children anew, never adjusted, so rounding errors do not add up.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 BRANCHES = 32
+SHORT = 2048
 
 
 class SumTree:
@@ -20,15 +22,17 @@ class SumTree:
         self.weights: list[np.ndarray] = []  # [n_nodes, BRANCHES] of each level, the leaves first
         self.running: list[np.ndarray] = []  # the same shapes: sums over a node's children up to each one
         n_nodes = n_leaves
-        while n_nodes > 1 or not self.weights:
+        while n_nodes > SHORT or not self.weights:
             n_nodes = -(-n_nodes // BRANCHES)
             self.weights.append(np.zeros((n_nodes, BRANCHES)))
             self.running.append(np.zeros((n_nodes, BRANCHES)))
+        self.top = np.zeros(n_nodes)  # the sums of the last level's nodes
+        self.top_running = np.zeros(n_nodes)
 
     @property
     def total(self) -> float:
         """The sum of all weights."""
-        return float(self.running[-1][0, -1])
+        return float(self.top_running[-1])
 
     @property
     def leaves(self) -> np.ndarray:
@@ -38,11 +42,11 @@ class SumTree:
     @property
     def nbytes(self) -> int:
         """Bytes allocated."""
-        return 2 * sum(level.nbytes for level in self.weights)
+        return 2 * sum(level.nbytes for level in (*self.weights, self.top))
 
     def get(self, indices: np.ndarray) -> np.ndarray:
         """The weights of indices [n]."""
-        return self.leaves[indices]
+        return self.leaves.take(indices)
 
     def set(self, indices: np.ndarray, values: np.ndarray | float) -> None:
         """Change the weights of indices [n] to `values` [n], or to one number; none may be negative.
@@ -55,23 +59,25 @@ class SumTree:
             nodes = nodes // BRANCHES
             if len(nodes) > len(running):
                 nodes = np.unique(nodes)
-            sums = weights[nodes].cumsum(axis=1)
+            sums = weights.take(nodes, axis=0).cumsum(axis=1)
             running[nodes] = sums
             values = sums[:, -1]
+        self.top[nodes] = values
+        self.top_running = self.top.cumsum()
 
     def find(self, sums: np.ndarray) -> np.ndarray:
         """The first index up to which the weights sum to more, for each of `sums` [n] in [0, total).
 
         An index of weight zero is never found.
         """
-        nodes = np.zeros(len(sums), np.int64)
-        rows = np.arange(len(sums))
+        nodes = self.top_running.searchsorted(sums, side="right")
+        sums = sums - (self.top_running.take(nodes) - self.top.take(nodes))
+        starts = np.arange(len(sums)) * BRANCHES
         for weights, running in zip(reversed(self.weights), reversed(self.running), strict=True):
-            children = running[nodes]
-            sums = np.minimum(
-                sums, np.nextafter(children[:, -1], 0.0)
-            )  # rounding must not pass the last child
-            child = (children <= sums[:, None]).sum(axis=1)
-            sums = np.maximum(sums - (children[rows, child] - weights[nodes, child]), 0.0)
+            children = running.take(nodes, axis=0)
+            # Rounding must neither lead before the first child nor past the last.
+            sums = np.maximum(np.minimum(sums, np.nextafter(children[:, -1], 0.0)), 0.0)
+            child = (children > sums[:, None]).argmax(axis=1)
             nodes = nodes * BRANCHES + child
+            sums -= children.take(starts + child) - weights.take(nodes)
         return nodes

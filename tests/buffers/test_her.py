@@ -21,6 +21,7 @@ from rlzoo import (
     UserError,
 )
 from rlzoo.buffers.her import GOAL_KEYS
+from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
 
 STRATEGIES = [strategy.value for strategy in GoalSelectionStrategy]
 PLACE = spaces.Box(-np.inf, np.inf, (3,), np.float64)
@@ -387,6 +388,38 @@ def test_what_a_loaded_file_must_make_again_follows_from_its_columns() -> None:
             goals = record.buffer._goal_indices(indices)
             torch.manual_seed(1)
             np.testing.assert_array_equal(copy._goal_indices(indices), goals)
+
+
+def test_a_saved_buffer_goes_on_to_the_bit(tmp_path: Any) -> None:
+    record, copy = Record(40, 2), Record(40, 2)
+    record.advance(47)
+    save_replay_buffer(tmp_path / "replay", record.buffer)
+    load_replay_buffer(tmp_path / "replay", copy.buffer, truncate_last_traj=False)
+    copy.rows, copy.step, copy.episode = record.rows, record.step.copy(), record.episode.copy()
+    for _ in range(4):
+        seed = record.rng.integers(1000)
+        batches = []
+        for each in (record, copy):
+            each.rng = np.random.default_rng(seed)
+            each.rows = [list(rows) for rows in each.rows]
+            each.advance(5)
+            torch.manual_seed(0)
+            batches.append(each.buffer.sample(50))
+            check_batch(each, batches[-1], "future")
+        for key in GOAL_KEYS:
+            assert batches[0].observations[key].equal(batches[1].observations[key])
+        assert batches[0].rewards.equal(batches[1].rewards)
+
+
+def test_a_loaded_buffer_may_close_the_episodes_that_went_on(tmp_path: Any) -> None:
+    record, copy = Record(40, 2), Record(40, 2)
+    record.advance(30, end=0.1)
+    save_replay_buffer(tmp_path / "replay", record.buffer)
+    load_replay_buffer(tmp_path / "replay", copy.buffer)
+    assert not copy.buffer.going_on.any()
+    record.restart()
+    torch.manual_seed(0)
+    check_batch(record, copy.buffer.sample(200), "future")
 
 
 def test_refusals() -> None:

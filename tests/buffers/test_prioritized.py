@@ -9,6 +9,7 @@ from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same
 
 from rlzoo import PrioritizedReplayBuffer, UserError
+from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -167,3 +168,23 @@ def test_needed_memory_counts_the_tree():
 def test_refusals(kwargs):
     with pytest.raises(UserError, match=next(iter(kwargs))):
         make(**kwargs)
+
+
+def test_a_saved_buffer_goes_on_to_the_bit(tmp_path):
+    replay, copy = make(n_envs=2, buffer_size=20), make(n_envs=2, buffer_size=20)
+    envs = fill(replay, 25)
+    batch = replay.sample(12)
+    replay.update_priorities(batch.indices, torch.rand(12) * 3)
+    fill(replay, 2, envs=envs)
+    save_replay_buffer(tmp_path / "replay", replay)
+    load_replay_buffer(tmp_path / "replay", copy, truncate_last_traj=False)
+    for _ in range(3):
+        step = envs.actions(), envs.step()
+        batches = []
+        for each in (replay, copy):
+            torch.manual_seed(4)
+            each.add_step(*step)
+            batches.append(each.sample(16))
+            each.update_priorities(batches[-1].indices, torch.linspace(0, 9, 16))
+        for name in ("observations", "next_observations", "rewards", "discounts", "weights"):
+            assert getattr(batches[0], name).equal(getattr(batches[1], name))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlzoo.buffers.sum_tree import BRANCHES, SumTree
+from rlzoo.buffers.sum_tree import BRANCHES, SHORT, SumTree
 
-SIZES = (1, 2, BRANCHES, BRANCHES + 1, 7 * BRANCHES + 3, BRANCHES**2 + 5)
+SIZES = (1, 2, BRANCHES, BRANCHES + 1, 7 * BRANCHES + 3, SHORT, SHORT + 1, SHORT * BRANCHES + 5)
 
 
 @pytest.mark.parametrize("n_leaves", SIZES)
