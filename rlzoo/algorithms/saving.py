@@ -207,10 +207,21 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             load_module(part, checkpoint.weights, f"{name}/")
         elif isinstance(part, torch.optim.Optimizer):
             load_optimizer(part, optimizers.get(name), name)
-        elif hasattr(part, "load_state_dict"):
+        else:
+            _restore_other(name, part, others)
+
+
+def _restore_other(name: str, part: Any, others: Any) -> None:
+    """What is neither a module nor an optimiser: a tensor, or anything with `load_state_dict`."""
+    try:
+        if hasattr(part, "load_state_dict"):
             part.load_state_dict(others[name])
         else:
             part.copy_(others[name])
+    except CheckpointError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"state.json of the model file is damaged: {name}: {error!r}"[:300]) from None
 
 
 def continue_randomness(model: Any, env: VecEnv) -> None:

@@ -22,9 +22,13 @@ from torch import nn
 
 from rlzoo.algorithms.a2c import A2C
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.ddpg import DDPG
+from rlzoo.algorithms.dqn import DQN
 from rlzoo.algorithms.ppo import PPO
+from rlzoo.algorithms.sac import SAC
 from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.core.noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
 from rlzoo.core.schedules import LinearSchedule
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv, load_env_state
@@ -476,10 +480,29 @@ def paths_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path] * bool(path) + [inner for key, child in children for inner in paths_of(child, (*path, key))]
 
 
+DRIFTING = OrnsteinUhlenbeckActionNoise(np.zeros(2), np.full(2, 0.3))
+WITH_STATE: list[tuple[type[Algorithm], dict[str, Any]]] = [
+    (PPO, {}),
+    (SAC, {"use_sde": True, "action_noise": DRIFTING}),
+    (DQN, {"param_noise": True}),
+    (DDPG, {"param_noise": AdaptiveParamNoiseSpec(), "normalize_observations": True}),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "kwargs"), WITH_STATE)
 @pytest.mark.parametrize("member", ["config.json", "state.json", "metadata.json"])
-def test_a_file_with_any_value_changed_is_a_user_error_or_an_agent(member: str) -> None:
+def test_a_file_with_any_value_changed_is_a_user_error_or_an_agent(
+    algorithm: type[Algorithm], kwargs: dict[str, Any], member: str
+) -> None:
     """Any value becomes one of another type, or goes: no other error escapes and nothing is executed."""
-    buffer = saved(make().learn(32))
+    file = io.BytesIO()
+
+    def save_between_rounds(locals_: Any, _: Any) -> None:
+        if locals_["self"].num_timesteps == 30:
+            locals_["self"].save(file)
+
+    make(algorithm, env_for(algorithm), **kwargs).learn(32, save_between_rounds)
+    buffer = io.BytesIO(file.getvalue())
     with zipfile.ZipFile(buffer) as archive:
         tree = json.loads(archive.read(member))
     paths = paths_of(tree)
@@ -499,7 +522,7 @@ def test_a_file_with_any_value_changed_is_a_user_error_or_an_agent(member: str) 
                 root[path[-1]] = value
 
         try:
-            PPO.load(changed(buffer, change, member), device="cpu")
+            algorithm.load(changed(buffer, change, member), device="cpu")
         except UserError as error:
             assert "\n" not in str(error)
         except Exception as error:
