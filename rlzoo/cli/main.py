@@ -15,8 +15,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 from rlzoo.cli.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, unknown
@@ -28,10 +30,12 @@ FIRST_WORDS = (*COMMANDS, "--help", "--version")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code.
 
-    A person's mistake and a failed run become one line; a defect of rlzoo keeps its traceback.
+    A person's mistake, a failed run and a warning become one line; a defect of rlzoo keeps its traceback.
     """
     try:
-        return dispatch(list(sys.argv[1:] if argv is None else argv))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show(warnings.showwarning)
+            return dispatch(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
         return _report(error, 2)
     except RunFailed as error:
@@ -101,6 +105,18 @@ def version() -> str:
         return metadata.version("rlzoo")
     except metadata.PackageNotFoundError:
         return "(run from a checkout that is not installed)"
+
+
+def _show(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """A `warnings.showwarning` for persons: what is meant for them without the line of code it comes from."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
+        if category is UserWarning:
+            print("rlzoo:", " ".join(str(message).split()), file=sys.stderr)
+        else:
+            otherwise(message, category, *where, **kwargs)
+
+    return show
 
 
 def _report(error: Exception, code: int) -> int:

@@ -24,6 +24,17 @@ Faulty-v0: &small
   policy_kwargs: {net_arch: [8]}
 CartPole-v1: *small
 """
+REPLAY_VALUES = """\
+default:
+  policy: MlpPolicy
+  n_envs: 2
+  n_timesteps: 400
+  buffer_size: 300
+  learning_starts: 20
+  batch_size: 4
+  train_freq: 4
+  policy_kwargs: {net_arch: [8]}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +80,32 @@ def run(conf: Path, logs: Path) -> Any:
         return RunConfig(**{**defaults, **fields})
 
     return make
+
+
+@pytest.fixture
+def replay_conf(tmp_path: Path) -> Path:
+    """The same for algorithms that replay experience."""
+    path = tmp_path / "replay.yml"
+    path.write_text(REPLAY_VALUES)
+    return path
+
+
+@pytest.fixture
+def replay_run(run: Any, replay_conf: Path) -> Any:
+    """Makes the RunConfig of a small run of DQN that keeps its replay buffer."""
+
+    def make(**fields: Any) -> RunConfig:
+        defaults: dict[str, Any] = {"algo": "dqn", "conf_file": str(replay_conf), "save_replay_buffer": True}
+        return run(**{**defaults, **fields})
+
+    return make
+
+
+@pytest.fixture
+def replay_command(command: list[str], replay_conf: Path) -> list[str]:
+    """The same run as the beginning of a command line."""
+    changed = [*command, "--algo", "dqn", "-conf", str(replay_conf)]  # the last of two flags holds
+    return [*changed, "--save-replay-buffer"]
 
 
 @pytest.fixture
