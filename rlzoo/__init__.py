@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
     "rlzoo.algorithms.a2c": "A2C",
+    "rlzoo.algorithms.crossq": "CrossQ",
     "rlzoo.algorithms.ddpg": "DDPG",
     "rlzoo.algorithms.her": "HER",
     "rlzoo.algorithms.dqn": "DQN",
@@ -91,7 +92,7 @@ _MODULES = {
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
     "rlzoo.networks.q_networks": "DQNPolicy QRDQNPolicy",
-    "rlzoo.networks.registry": "register_policy",
+    "rlzoo.networks.registry": "LnCnnPolicy LnMlpPolicy register_policy",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
     "rlzoo.report.curves": (

@@ -7,6 +7,7 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.base import Algorithm as Algorithm
+from rlzoo.algorithms.crossq import CrossQ as _CrossQ
 from rlzoo.algorithms.ddpg import DDPG as _DDPG
 from rlzoo.algorithms.dqn import DQN as _DQN
 from rlzoo.algorithms.her import HER as HER
@@ -134,6 +135,8 @@ from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
 from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
 from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
 from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
+from rlzoo.networks.registry import LnCnnPolicy as LnCnnPolicy
+from rlzoo.networks.registry import LnMlpPolicy as LnMlpPolicy
 from rlzoo.networks.registry import register_policy as register_policy
 from rlzoo.optim.polyak import polyak_update as polyak_update
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
@@ -209,6 +212,61 @@ class A2C(_A2C):
         use_sde: bool = False,
         sde_sample_freq: int = -1,
         normalize_advantage: bool = False,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class CrossQ(_CrossQ):
+    """CrossQ for Box actions."""
+
+    learning_rate: ScheduleLike
+    buffer_size: int
+    learning_starts: int
+    batch_size: int
+    gamma: float
+    train_freq: TrainFreq
+    gradient_steps: int
+    action_noise: Any
+    replay_buffer_class: Any
+    replay_buffer_kwargs: Any
+    optimize_memory_usage: bool
+    n_steps: int
+    ent_coef: float | str
+    target_entropy: float | str
+    policy_delay: int
+    use_sde: bool
+    sde_sample_freq: int
+    use_sde_at_warmup: bool
+    random_exploration: float
+    buffer_device: str
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.001,
+        buffer_size: int = 1000000,
+        learning_starts: int = 100,
+        batch_size: int = 256,
+        gamma: float = 0.99,
+        train_freq: TrainFreq = 1,
+        gradient_steps: int = 1,
+        action_noise: Any = None,
+        replay_buffer_class: Any = None,
+        replay_buffer_kwargs: Any = None,
+        optimize_memory_usage: bool = False,
+        n_steps: int = 1,
+        ent_coef: float | str = "auto",
+        target_entropy: float | str = "auto",
+        policy_delay: int = 3,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        use_sde_at_warmup: bool = False,
+        random_exploration: float = 0.0,
+        buffer_device: str = "cpu",
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,

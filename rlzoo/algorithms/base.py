@@ -41,6 +41,7 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
 from rlzoo.optim.flat import FlatParameters
@@ -553,7 +554,7 @@ class Algorithm:
 
 def _depends_on_mode(module: nn.Module) -> bool:
     """Whether a module may behave differently in training: what is not ours or torch's is taken to."""
-    if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase):
+    if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase | BatchRenorm):
         return True
     return not type(module).__module__.startswith(("torch.", "rlzoo."))
 

@@ -57,7 +57,10 @@ class EntropyCoefficient:
         self.fixed = torch.tensor(initial, device=model.device)
         if self.learned:
             self.flat = FlatParameters([torch.nn.Parameter(self.fixed.log().reshape(1))])
-            self.optimizer = model.make_optimizer(self.flat)
+            # Of the policy's class, but without its options, such as weight decay: these are for networks.
+            self.optimizer = self.flat.optimizer(
+                model.policy.optimizer_class, lr=model.schedules["learning_rate"](1.0)
+            )
 
     def value(self) -> torch.Tensor:
         """alpha, a scalar without gradient."""

@@ -1,17 +1,17 @@
 """Truncated quantile critics (Kuznetsov et al. 2020, https://arxiv.org/abs/2005.04269).
 
 SAC with critics that estimate the distribution of returns by quantiles theta_i(s, a). The quantiles of all
-target critics are pooled, and the largest are left out against values that grow too high. Of the m quantiles
-of each of n critics at (s', a'), a' ~ pi(.|s'), let z_(1) <= ... <= z_(k) be the smallest k = n (m - d)
-(eq. 9 and 11). A gradient step lowers, one after the other,
+target critics are pooled, and the largest are left out against values that grow too high: of the m quantiles
+of each of n critics at (s', a'), a' ~ pi(.|s'), let z_1, ..., z_k be the smallest k = n (m - d). A gradient
+step lowers, one after the other,
 
-    y_j      = r + gamma (z_(j) - alpha log pi(a'|s'))                         eq. 10,  j = 1 ... k
+    y_j      = r + gamma (z_j - alpha log pi(a'|s'))
     J(alpha) = -log alpha (log pi(a|s) + target_entropy)
-    J(Q)     = 1 / (n m k) sum over critics, i, j of rho_tau_i(y_j - theta_i(s, a))         eq. 13
-    J(pi)    = E[alpha log pi(a|s) - mean of all theta_i(s, a)],  a ~ pi(.|s)               eq. 14
+    J(Q)     = E[1 / (n m k) sum over critics, i and j of rho_i(y_j - theta_i(s, a))]
+    J(pi)    = E[alpha log pi(a|s) - 1 / (n m) sum over critics and i of theta_i(s, a)],   a ~ pi(.|s)
 
-with rho the quantile Huber loss and tau_i the midpoints (2 i - 1) / 2 m. Departures from the paper: log alpha
-is what is learned, as in SAC; the mean over critics, where eq. 12 has their sum, is as in the authors' code.
+with rho_i the quantile Huber loss for the probability (2 i - 1) / 2 m. Departures from the paper: log alpha
+is what is learned, as in SAC; J(Q) is the mean over the critics, as in the authors' code, not the sum.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def truncated(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
 
 
 def tqc_target(policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
-    """y of eq. 10, [batch, n_kept]."""
+    """y_j, [batch, n_kept]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
         kept = truncated(policy.critic_target(batch.next_observations, actions), n_drop)
@@ -91,7 +91,7 @@ def tqc_target(policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: 
 def tqc_critic_loss(
     quantiles: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> torch.Tensor:
-    """Eq. 13.
+    """J(Q).
 
     :param quantiles: theta_i(s, a), [n_critics, batch, n_quantiles]
     :param target: [batch, n_kept]
@@ -101,7 +101,7 @@ def tqc_critic_loss(
 
 
 def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
-    """Eq. 14.
+    """J(pi).
 
     :param quantiles: what the critics make of the actor's actions, [n_critics, batch, n_quantiles]
     """

@@ -12,6 +12,7 @@ from rlzoo.core.errors import UserError, unknown
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
     "her": "rlzoo.algorithms.her:HER",
+    "crossq": "rlzoo.algorithms.crossq:CrossQ",
     "ddpg": "rlzoo.algorithms.ddpg:DDPG",
     "dqn": "rlzoo.algorithms.dqn:DQN",
     "ppo": "rlzoo.algorithms.ppo:PPO",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.distributions.base import Distribution
 from rlzoo.networks.actors import Actor, SquashedGaussianActor
 from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.ensemble import EnsembleMlp
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
@@ -307,6 +309,91 @@ class TQCPolicy(SACPolicy):
 
     def critic_layers(self) -> dict[str, Any]:
         return {**super().critic_layers(), "n_outputs": self.n_quantiles}
+
+
+class CrossQPolicy(SACPolicy):
+    """As SACPolicy, with batch renormalisation in actor and critics, wide critics and no copies (Bhatt et al.
+    2024).
+
+    :param batch_norm: put a batch renormalisation before the first layer and after every hidden one
+    :param batch_norm_momentum: see BatchRenorm for this, `batch_norm_eps` and `renorm_warmup_steps`
+    """
+
+    default_arch = {"pi": [256, 256], "qf": [1024, 1024]}
+    with_target_critics = False
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | dict[str, list[int]] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        batch_norm: bool = True,
+        batch_norm_momentum: float = 0.01,
+        batch_norm_eps: float = 0.001,
+        renorm_warmup_steps: int = 100_000,
+        use_sde: bool = False,
+        log_std_init: float = -3.0,
+        use_expln: bool = False,
+        clip_mean: float = 2.0,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        share_features_extractor: bool = False,
+    ) -> None:
+        if not 0 < batch_norm_momentum <= 1:
+            raise UserError(f"batch_norm_momentum must be above 0 and at most 1, not {batch_norm_momentum!r}")
+        if batch_norm_eps <= 0:
+            raise UserError(f"batch_norm_eps must be above 0, not {batch_norm_eps!r}")
+        self.batch_norm = (
+            partial(
+                BatchRenorm,
+                momentum=batch_norm_momentum,
+                eps=batch_norm_eps,
+                warmup_steps=renorm_warmup_steps,
+            )
+            if batch_norm
+            else None
+        )
+        if optimizer_kwargs is None and issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
+            optimizer_kwargs = {"betas": (0.5, 0.999)}
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            net_arch,
+            activation_fn,
+            use_sde=use_sde,
+            log_std_init=log_std_init,
+            use_expln=use_expln,
+            clip_mean=clip_mean,
+            features_extractor_class=features_extractor_class,
+            features_extractor_kwargs=features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            n_critics=n_critics,
+            share_features_extractor=share_features_extractor,
+        )
+
+    def make_actor(
+        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+    ) -> SquashedGaussianActor:
+        if self.batch_norm is not None and hidden is None:
+            width = features_extractor.features_dim
+            hidden = [self.batch_norm(None, width)]
+            for next_width in self.pi_arch:
+                hidden += [nn.Linear(width, next_width), self.activation_fn()]
+                hidden.append(self.batch_norm(None, next_width))
+                width = next_width
+        return super().make_actor(features_extractor, hidden)
+
+    def critic_layers(self) -> dict[str, Any]:
+        return {**super().critic_layers(), "batch_norm": self.batch_norm}
 
 
 def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:

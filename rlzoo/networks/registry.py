@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.networks.continuous import SACPolicy, TD3Policy, TQCPolicy, variants
+from rlzoo.networks.continuous import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy, variants
 from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
 from rlzoo.networks.q_networks import DQNPolicy, QRDQNPolicy
 
@@ -20,7 +20,12 @@ _POLICIES: dict[str, dict[str, type]] = {
     "deterministic": variants(TD3Policy, "TD3"),
     "squashed": variants(SACPolicy, "SAC"),
     "tqc": variants(TQCPolicy, "TQC"),
+    "crossq": variants(CrossQPolicy, "CrossQ", layer_norm=False),
 }
+
+# Public like MlpPolicy; as for that one, each family puts its own in the place of the class.
+LnMlpPolicy: type = _POLICIES["q_network"]["LnMlpPolicy"]
+LnCnnPolicy: type = _POLICIES["q_network"]["LnCnnPolicy"]
 
 
 def register_policy(name: str, policy_class: type, family: str = "actor_critic") -> None:
@@ -37,15 +42,21 @@ def register_policy(name: str, policy_class: type, family: str = "actor_critic")
 
 
 def get_policy_class(family: str, policy: str | type) -> type:
-    """The class registered under a name; a class is returned as it is.
+    """The class registered under a name; a class of one's own is returned as it is.
+
+    A class that another family knows by a name stands for that name, so that `SAC(MlpPolicy, env)` works with
+    the `MlpPolicy` that `rlzoo` exports.
 
     :raises UserError: for a name that the family does not have
     """
+    policies = _POLICIES.get(family, {})
     if isinstance(policy, type):
         if not issubclass(policy, nn.Module):
             raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
-        return policy
-    policies = _POLICIES.get(family, {})
+        elsewhere = [name for known in _POLICIES.values() for name, found in known.items() if found is policy]
+        if policy in policies.values() or not elsewhere:
+            return policy
+        policy = elsewhere[0]
     if not isinstance(policy, str) or policy not in policies:
         raise unknown("policy", str(policy), policies)
     return policies[policy]

@@ -49,6 +49,7 @@ class Target:
         """target <- tau * source + (1 - tau) * target; statistics of normalisation layers are copied."""
         self.vector.lerp_(self.source_vector, tau)
         if self.others:
-            polyak_update(*zip(*self.others, strict=True), tau=tau)
-        for mine, own in self.statistics:
-            own.copy_(mine)
+            mine, own = zip(*self.others, strict=True)
+            polyak_update(mine, own, tau)
+        for gathered, copied in self.statistics:
+            copied.copy_(gathered)
