@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.base import Algorithm as Algorithm
 from rlzoo.algorithms.crossq import CrossQ as _CrossQ

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 '''
 
 # Types of what every constructor takes besides its Config.
