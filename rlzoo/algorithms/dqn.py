@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
@@ -103,10 +102,21 @@ def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
         return torch.addcmul(batch.rewards, batch.discounts, next_values)
 
 
-def dqn_losses(policy: Any, batch: ReplayBatch, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Huber losses and temporal differences, both [batch]."""
-    q = policy.q_net(batch.observations).gather(1, batch.actions.unsqueeze(1)).squeeze(1)
-    return F.smooth_l1_loss(q, target, reduction="none"), q.detach() - target
+def dqn_losses(q: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Huber losses, their derivatives, and temporal differences.
+
+    The derivative is the difference clipped to [-1, 1], as the paper has it.
+
+    :param q: Q(s, .), [batch, n_actions]
+    :param actions: [batch]
+    :param target: [batch]
+    :return: [batch]; with respect to q, [batch, n_actions]; [batch]
+    """
+    index = actions.unsqueeze(1)
+    differences = q.gather(1, index).squeeze(1) - target
+    clipped = differences.clamp(-1, 1)
+    slopes = torch.zeros_like(q).scatter_(1, index, clipped.unsqueeze(1))
+    return clipped * (differences - clipped / 2), slopes, differences
 
 
 class DQN(OffPolicyAlgorithm):
@@ -208,21 +218,31 @@ class DQN(OffPolicyAlgorithm):
             self.adapt_noise(noise, batch.observations)
         learning_rate = self.set_learning_rate(optimizer, clock)
 
-        losses, differences = self.losses(batch)
+        output, backward = self.policy.with_backward(batch.observations)
+        losses, slopes, differences = self.losses(batch, output)
         loss = weighted_mean(losses, batch.weights)
         self.flat.zero_grad()
-        loss.backward()
+        backward(mean_slopes(slopes, batch.weights))
         if config.max_grad_norm is not None:
             self.flat.clip_grad_norm(config.max_grad_norm)
         optimizer.step()
         clock.n_updates += 1
         if batch.weights is not None:
             batch.priorities = differences.abs()
-        return {"loss": loss.detach(), "learning_rate": learning_rate}
+        return {"loss": loss, "learning_rate": learning_rate}
 
-    def losses(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
-        """What is to be lowered, with gradients, and the temporal differences, both [batch]."""
-        return dqn_losses(self.policy, batch, dqn_target(self.policy, batch, self.config.double_q))
+    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What is to be lowered [batch], its derivatives with respect to the network's output (shaped like it),
+        and the temporal differences [batch]."""
+        target = dqn_target(self.policy, batch, self.config.double_q)
+        return dqn_losses(output, batch.actions, target)
+
+
+def mean_slopes(slopes: Tensor, weights: Tensor | None) -> Tensor:
+    """The derivatives [batch, ...] of each row's loss as those of the (weighted) mean; changes `slopes`."""
+    if weights is not None:
+        slopes *= weights.view(-1, *[1] * (slopes.dim() - 1))
+    return slopes.div_(len(slopes))
 
 
 class Milestones:

@@ -21,7 +21,7 @@ from rlzoo.algorithms.dqn import DQN, check_q_learning
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy import check_off_policy
 from rlzoo.buffers.replay_batch import ReplayBatch
-from rlzoo.core.quantiles import quantile_huber_losses
+from rlzoo.core.quantiles import losses_and_slopes, midpoints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,25 +54,29 @@ def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
     """r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
     with torch.no_grad():
         quantiles = policy.quantile_net_target(batch.next_observations)  # [batch, n_quantiles, n_actions]
-        best = of_actions(quantiles, quantiles.mean(dim=1).argmax(dim=1))
-        return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), best)
+        best = quantiles.mean(dim=1).argmax(dim=1)
+        theta = quantiles.gather(2, index_of(best, quantiles)).squeeze(2)
+        return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), theta)
 
 
-def qrdqn_losses(policy: Any, batch: ReplayBatch, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantile Huber losses, and differences of the means, both [batch]."""
-    quantiles = of_actions(policy.quantile_net(batch.observations), batch.actions)
-    differences = quantiles.detach().mean(dim=1) - target.mean(dim=1)
-    return quantile_huber_losses(quantiles, target), differences
+def qrdqn_losses(quantiles: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Quantile Huber losses, their derivatives, and the differences of the means.
 
-
-def of_actions(quantiles: Tensor, actions: Tensor) -> Tensor:
-    """The quantiles [batch, n_quantiles] of one action each.
-
-    :param quantiles: [batch, n_quantiles, n_actions]
+    :param quantiles: theta(s, .), [batch, n_quantiles, n_actions]
     :param actions: [batch]
+    :param target: [batch, n_quantiles]
+    :return: [batch]; with respect to the quantiles, [batch, n_quantiles, n_actions]; [batch]
     """
-    index = actions.view(-1, 1, 1).expand(-1, quantiles.shape[1], 1)
-    return quantiles.gather(2, index).squeeze(2)
+    index = index_of(actions, quantiles)
+    theta = quantiles.gather(2, index).squeeze(2)
+    losses, derivatives = losses_and_slopes(theta, target, midpoints(theta.shape[1], theta.device))
+    slopes = torch.zeros_like(quantiles).scatter_(2, index, derivatives.unsqueeze(2))
+    return losses.sum(dim=1), slopes, theta.mean(dim=1) - target.mean(dim=1)
+
+
+def index_of(actions: Tensor, quantiles: Tensor) -> Tensor:
+    """Where the quantiles [batch, n_quantiles, n_actions] of actions [batch] are: [batch, n_quantiles, 1]."""
+    return actions.view(-1, 1, 1).expand(-1, quantiles.shape[1], 1)
 
 
 class QRDQN(DQN):
@@ -89,5 +93,5 @@ class QRDQN(DQN):
             arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
-    def losses(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
-        return qrdqn_losses(self.policy, batch, qrdqn_target(self.policy, batch))
+    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return qrdqn_losses(output, batch.actions, qrdqn_target(self.policy, batch))

@@ -64,26 +64,38 @@ def quantile_huber_losses(
     return losses if losses.dim() == 1 else losses.mean(1)
 
 
-class _QuantileHuber(torch.autograd.Function):
-    """Mean of rho over the targets, [..., n_quantiles], and its derivative found on the way.
+def losses_and_slopes(current: Tensor, target: Tensor, cum_prob: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean over the targets of rho, for each current quantile, and its derivative with respect to it.
 
     With c = delta clipped to [-1, 1], the Huber loss is c (delta - c / 2) and its derivative c. A weighted c
     is all that both need, while autograd would keep and pass over half a dozen arrays of
     [..., n_quantiles, n_targets].
+
+    :param current: [..., n_quantiles]
+    :param target: [..., n_targets]
+    :param cum_prob: broadcasts to `current`
+    :return: both [..., n_quantiles]
     """
+    tau = cum_prob.unsqueeze(-1)
+    delta = target.unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
+    clipped = delta.clamp(-1, 1)
+    # tau c where delta is positive, (1 - tau) c where it is negative
+    weighted = (clipped * tau).addcmul_(clipped.clamp(max=0), 1 - 2 * tau)
+    slopes = weighted.mean(-1).neg_()
+    return delta.sub_(clipped, alpha=0.5).mul_(weighted).mean(-1), slopes
+
+
+class _QuantileHuber(torch.autograd.Function):
+    """`losses_and_slopes` as one step of autograd."""
 
     @staticmethod
     def forward(ctx: Any, current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:
-        tau = cum_prob.unsqueeze(-1)
-        delta = target.unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
-        clipped = delta.clamp(-1, 1)
-        # tau c where delta is positive, (1 - tau) c where it is negative
-        slope = (clipped * tau).addcmul_(clipped.clamp(max=0), 1 - 2 * tau)
-        ctx.save_for_backward(slope.mean(-1))
-        return delta.sub_(clipped, alpha=0.5).mul_(slope).mean(-1)
+        losses, slopes = losses_and_slopes(current, target, cum_prob)
+        ctx.save_for_backward(slopes)
+        return losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (slope,) = ctx.saved_tensors
-        return -gradient * slope, None, None
+        (slopes,) = ctx.saved_tensors
+        return gradient * slopes, None, None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.base_policy import BasePolicy
-from rlzoo.networks.chain import forward_chain
+from rlzoo.networks.chain import chain_with_backward, forward_chain, is_hooked
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
@@ -63,19 +63,43 @@ class QNetwork(nn.Module):
             self.quantile_net = stream(n_actions)
         head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
         self.head, self.dueling = head, dueling
+        vectors = isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1
+        self.takes_vectors = vectors and type(features_extractor) is FlattenExtractor  # nothing to extract
+
+    def features(self, obs: TensorObs) -> Tensor:
+        """What the layers behind the extractor are given, [B, features_dim]."""
+        if self.takes_vectors and not is_hooked(self.features_extractor):
+            return obs.float()  # type: ignore[union-attr]
+        observations = preprocess_obs(obs, self.observation_space, self.normalize_images)
+        features: Tensor = self.features_extractor(observations)
+        return features
 
     def forward(self, obs: TensorObs) -> Tensor:
-        observations = preprocess_obs(obs, self.observation_space, self.normalize_images)
-        features = self.features_extractor(observations)
-        q = forward_chain(self._modules[self.head], features)  # type: ignore[arg-type]
-        if self.n_quantiles is not None:
-            q = q.view(-1, self.n_quantiles, self.n_actions)
+        features = self.features(obs)
+        q = self._shaped(forward_chain(self._modules[self.head], features))  # type: ignore[arg-type]
         if not self.dueling:
             return q
         values = forward_chain(self.value_net, features)
         if self.n_quantiles is not None:
             values = values.unsqueeze(-1)
         return values + q - q.mean(dim=-1, keepdim=True)
+
+    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
+        """The output, and a function that adds to the gradients of the parameters, given that of the output.
+
+        As calling the network and `backward` of the result, but faster where the network is plain.
+        """
+        plain = None
+        if type(self) is QNetwork and self.takes_vectors and not self.dueling and not is_hooked(self):
+            plain = chain_with_backward(self._modules[self.head], self.features(obs))  # type: ignore[arg-type]
+        if plain is None:
+            q: Tensor = self(obs)
+            return q.detach(), q.backward
+        out, backward = plain
+        return self._shaped(out), lambda gradient: backward(gradient.reshape(out.shape))
+
+    def _shaped(self, out: Tensor) -> Tensor:
+        return out if self.n_quantiles is None else out.view(-1, self.n_quantiles, self.n_actions)
 
 
 class DQNPolicy(BasePolicy):
@@ -162,6 +186,15 @@ class DQNPolicy(BasePolicy):
         """Q values [B, n_actions] of raw observations."""
         q: Tensor = self.q_net(obs)
         return q
+
+    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
+        """The output of the network that learns, without a graph, and what carries a gradient with respect to
+        it into the `.grad` of its parameters."""
+        network = self.learned()
+        if isinstance(network, QNetwork):
+            return network.with_backward(obs)
+        output: Tensor = network(obs)
+        return output.detach(), output.backward
 
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Values [B, 1] of raw observations: of the best actions."""

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from gymnasium import spaces
 
 from rlzoo import DQN, QRDQN, IdentityEnv, PrioritizedReplayBuffer, ReplayBuffer
@@ -20,12 +21,21 @@ B, N_ACTIONS, N_QUANTILES = 6, 3, 5
 ALGORITHMS = [DQN, QRDQN]
 
 
-def make(cls=DQN, seed=0, **kwargs):
+class Vectors(IdentityEnv):
+    """As IdentityEnv, with states as points of a plane."""
+
+    def __init__(self):
+        super().__init__(space=spaces.Discrete(N_ACTIONS))
+        self.observation_space = spaces.Box(-1, 1, (2,))
+
+
+def make(cls=DQN, seed=0, vectors=False, **kwargs):
     """An agent whose network and target network differ."""
     kwargs.setdefault("policy_kwargs", {"net_arch": [8]})
     if cls is QRDQN:
         kwargs["policy_kwargs"] = {"n_quantiles": N_QUANTILES, **kwargs["policy_kwargs"]}
-    model = cls("MlpPolicy", IdentityEnv(space=spaces.Discrete(N_ACTIONS)), seed=seed, **kwargs)
+    env = Vectors() if vectors else IdentityEnv(space=spaces.Discrete(N_ACTIONS))
+    model = cls("MlpPolicy", env, seed=seed, **kwargs)
     with torch.no_grad():
         for parameter in model.policy.target().parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -33,13 +43,14 @@ def make(cls=DQN, seed=0, **kwargs):
     return model
 
 
-def make_batch(weights=False):
+def make_batch(weights=False, vectors=False):
     generator = np.random.default_rng(0)
-    draw = lambda n: torch.from_numpy(generator.integers(0, n, B))  # noqa: E731
+    obs, actions, next_obs = torch.from_numpy(generator.integers(0, N_ACTIONS, (3, B)))
+    plane = torch.tensor([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
     return ReplayBatch(
-        observations=draw(N_ACTIONS),
-        actions=draw(N_ACTIONS),
-        next_observations=draw(N_ACTIONS),
+        observations=plane[obs] if vectors else obs,
+        actions=actions,
+        next_observations=plane[next_obs] if vectors else next_obs,
         rewards=torch.from_numpy(3 * generator.normal(size=B).astype(np.float32)),
         discounts=torch.tensor([0.9, 0.0, 0.9, 0.81, 0.729, 0.0]),  # ends, and returns of several steps
         indices=np.arange(B),
@@ -89,16 +100,29 @@ def qrdqn_by_hand(model, batch):
     return losses, differences
 
 
+def quantile_losses(quantiles, actions, target):
+    """With a graph: [B, n_quantiles, n_actions], [B], [B, n_quantiles] -> [B]."""
+    theta = quantiles[torch.arange(B), :, actions]
+    delta = target[:, None, :] - theta[:, :, None]
+    tau = (torch.arange(N_QUANTILES) + 0.5)[:, None] / N_QUANTILES
+    weight = (tau - (delta < 0).float()).abs()
+    return (weight * F.smooth_l1_loss(delta, torch.zeros_like(delta), reduction="none")).mean(2).sum(1)
+
+
 @pytest.mark.parametrize("double_q", [False, True])
 def test_the_objective_of_dqn(double_q):
     model, batch = make(), make_batch()
     target = dqn_target(model.policy, batch, double_q)
     assert not target.requires_grad
-    losses, differences = dqn_losses(model.policy, batch, target)
+    q = model.policy.q_net(batch.observations).detach()
+    losses, slopes, differences = dqn_losses(q, batch.actions, target)
     expected_losses, expected_differences = dqn_by_hand(model, batch, double_q)
     assert losses.tolist() == pytest.approx(expected_losses, abs=1e-5)
     assert differences.tolist() == pytest.approx(expected_differences, abs=1e-5)
-    assert not differences.requires_grad
+    q.requires_grad_()
+    chosen = q[torch.arange(B), batch.actions]
+    F.smooth_l1_loss(chosen, target, reduction="sum").backward()
+    assert torch.allclose(slopes, q.grad, atol=1e-6)
 
 
 def test_double_q_makes_a_difference_here():
@@ -110,25 +134,37 @@ def test_the_objective_of_qrdqn():
     model, batch = make(QRDQN), make_batch()
     target = qrdqn_target(model.policy, batch)
     assert not target.requires_grad and target.shape == (B, N_QUANTILES)
-    losses, differences = qrdqn_losses(model.policy, batch, target)
+    quantiles = model.policy.quantile_net(batch.observations).detach()
+    losses, slopes, differences = qrdqn_losses(quantiles, batch.actions, target)
     expected_losses, expected_differences = qrdqn_by_hand(model, batch)
     assert losses.tolist() == pytest.approx(expected_losses, abs=1e-5)
     assert differences.tolist() == pytest.approx(expected_differences, abs=1e-5)
+    quantiles.requires_grad_()
+    quantile_losses(quantiles, batch.actions, target).sum().backward()
+    assert torch.allclose(slopes, quantiles.grad, atol=1e-6)
 
 
 @pytest.mark.parametrize("max_grad_norm", [None, 1e-2, 1e3])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("cls", ALGORITHMS)
-def test_an_update_is_one_step_of_the_optimiser_on_it(cls, weighted, max_grad_norm):
+def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, weighted, max_grad_norm):
     """With SGD, so that the step is the clipped gradient of the (weighted) mean."""
-    policy_kwargs = {"net_arch": [8], "optimizer_class": torch.optim.SGD}
-    model = make(cls, learning_rate=0.5, max_grad_norm=max_grad_norm, policy_kwargs=policy_kwargs)
-    batch, reference = make_batch(weighted), copy.deepcopy(model.policy)
+    policy_kwargs = {"net_arch": [8, 6], "optimizer_class": torch.optim.SGD, "dueling": dueling}
+    model = make(
+        cls, vectors=vectors, learning_rate=0.5, max_grad_norm=max_grad_norm, policy_kwargs=policy_kwargs
+    )
+    batch, reference = make_batch(weighted, vectors), copy.deepcopy(model.policy)
 
+    output = reference.learned()(batch.observations)
     if cls is DQN:
-        losses, differences = dqn_losses(reference, batch, dqn_target(reference, batch, False))
+        target, chosen = dqn_target(reference, batch, False), output[torch.arange(B), batch.actions]
+        losses, differences = F.smooth_l1_loss(chosen, target, reduction="none"), chosen - target
     else:
-        losses, differences = qrdqn_losses(reference, batch, qrdqn_target(reference, batch))
+        target = qrdqn_target(reference, batch)
+        losses = quantile_losses(output, batch.actions, target)
+        differences = output[torch.arange(B), :, batch.actions].mean(1) - target.mean(1)
     weights = batch.weights if weighted else torch.ones(B)
     loss = (losses * weights).sum() / B
     parameters = list(reference.learned().parameters())
@@ -148,7 +184,7 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, weighted, max_grad_no
         assert torch.equal(own, updated)
     assert model.clock.n_updates == 1
     if weighted:
-        assert torch.allclose(batch.priorities, differences.abs(), atol=1e-6)
+        assert torch.allclose(batch.priorities, differences.detach().abs(), atol=1e-6)
     else:
         assert batch.priorities is None
 

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.networks.chain import forward_chain
+from rlzoo.networks.chain import chain_with_backward, forward_chain
 from rlzoo.networks.policies import ActorCriticPolicy
 
 
@@ -77,3 +77,38 @@ def test_policies_have_second_derivatives():
     gradients = torch.autograd.grad(log_prob, parameters, create_graph=True)
     curvature = torch.autograd.grad(gradients[1].square().sum(), parameters)
     assert all(c.any() for c in curvature)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        mlp(),
+        mlp(nn.ReLU),
+        mlp(bias=False),
+        nn.Linear(4, 2),
+        nn.Sequential(nn.Tanh(), nn.Linear(4, 2), nn.ReLU()),
+    ],
+)
+def test_gradients_are_those_of_autograd(network):
+    x, gradient = torch.randn(5, 4), torch.randn(5, 2)
+    network(x).backward(gradient)
+    expected = [parameter.grad.clone() for parameter in network.parameters()]
+    out, backward = chain_with_backward(network, x)
+    assert torch.allclose(out, network(x)) and not out.requires_grad
+    backward(gradient)  # adds to what is there
+    for parameter, once in zip(network.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, 2 * once, atol=1e-6)
+
+
+def test_what_is_not_plain_is_left_to_autograd():
+    def refused(network, *, grads=True):
+        for parameter in network.parameters():
+            parameter.grad = torch.zeros_like(parameter) if grads else None
+        return chain_with_backward(network, torch.randn(5, 4)) is None
+
+    assert not refused(mlp())
+    assert refused(mlp(nn.GELU)) and refused(nn.Sequential(mlp(), nn.ReLU()))
+    assert refused(mlp(), grads=False)
+    hooked = mlp()
+    hooked[0].register_full_backward_hook(lambda *_: None)
+    assert refused(hooked)

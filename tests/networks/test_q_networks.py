@@ -10,7 +10,7 @@ from torch import nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import NatureCNN
-from rlzoo.networks.q_networks import DQNPolicy, QRDQNPolicy
+from rlzoo.networks.q_networks import DQNPolicy, QNetwork, QRDQNPolicy
 from rlzoo.networks.registry import get_policy_class
 
 IMAGE = spaces.Box(0, 255, (3, 36, 40), np.uint8)
@@ -144,3 +144,33 @@ def test_wrong_keywords(kwargs, message):
 def test_wrong_numbers_of_quantiles(n_quantiles):
     with pytest.raises(UserError, match="n_quantiles must be"):
         make(family="quantile", n_quantiles=n_quantiles)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"dueling": True}, {"layer_norm": True}, {"activation_fn": nn.GELU}])
+@pytest.mark.parametrize("family", ["q_network", "quantile"])
+def test_gradients_without_a_graph_are_those_of_autograd(family, kwargs):
+    policy = make(family=family, net_arch=[8, 8], **kwargs)
+    obs, network = sample(policy), policy.learned()
+    gradient = torch.randn_like(network(obs))
+    expected = torch.autograd.grad(network(obs), list(network.parameters()), gradient)
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    output, backward = policy.with_backward(obs)
+    assert torch.allclose(output, network(obs), atol=1e-6) and not output.requires_grad
+    backward(gradient)
+    for parameter, reference in zip(network.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, reference, atol=1e-5)
+
+
+def test_a_network_of_ones_own_is_called():
+    class Doubled(QNetwork):
+        def forward(self, obs):
+            return 2 * super().forward(obs)
+
+    class Policy(DQNPolicy):
+        def make_q_net(self, n_quantiles=None):
+            return Doubled(self.observation_space, 3, self.make_features_extractor(), [8])
+
+    policy = Policy(VECTOR, spaces.Discrete(3), lambda _: 1e-3)
+    obs = sample(policy)
+    assert torch.equal(policy.with_backward(obs)[0], policy.q_values(obs))
