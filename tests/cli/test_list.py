@@ -6,6 +6,7 @@ import pytest
 
 from rlzoo.cli import list as command
 from rlzoo.cli.main import main
+from rlzoo.config import catalog
 
 
 def lines(capsys):
@@ -14,13 +15,16 @@ def lines(capsys):
 
 def test_algorithms(capsys):
     assert main(["list", "algos"]) == 0
-    assert [line[:2] for line in lines(capsys)] == [["a2c", "A2C"], ["ppo", "PPO"]]
+    shown = [line[:2] for line in lines(capsys)]
+    assert [name for name, _ in shown] == catalog.names()
+    assert ["a2c", "A2C"] in shown
 
 
 def test_environments_and_who_has_hyperparameters_for_them(capsys):
     assert main(["list", "envs"]) == 0
     rows = {line[0]: line[1:] for line in lines(capsys)}
-    assert rows["CartPole-v1"] == ["a2c", "ppo"] and rows["CarRacing-v3"] == ["ppo"]
+    assert {"a2c", "dqn", "ppo"} <= set(rows["CartPole-v1"]) and "ppo" in rows["CarRacing-v3"]
+    assert "sac" not in rows["CartPole-v1"] and "a2c" not in rows["CarRacing-v3"]
     assert "default" not in rows and "atari" not in rows
     assert main(["list", "envs", "--algo", "a2c"]) == 0
     assert all(line[1:] == ["a2c"] for line in lines(capsys))
@@ -29,7 +33,7 @@ def test_environments_and_who_has_hyperparameters_for_them(capsys):
 def test_all_environments_are_those_that_can_be_made_here(capsys):
     assert main(["list", "envs", "--all"]) == 0
     rows = {line[0]: line[1:] for line in lines(capsys)}
-    assert rows["CartPole-v1"] == ["a2c", "ppo"] and rows["Blackjack-v1"] == []
+    assert {"a2c", "ppo"} <= set(rows["CartPole-v1"]) and rows["Blackjack-v1"] == []
 
 
 @pytest.fixture
