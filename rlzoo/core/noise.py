@@ -303,7 +303,7 @@ def _deviations(name: str, value: Any) -> np.ndarray:
 
 
 def _float_type(dtype: Any) -> np.dtype[Any]:
-    found = np.dtype(dtype)
+    found: np.dtype[Any] = np.dtype(dtype)
     if found.kind != "f":
         raise UserError(f"dtype of the noise must be one of floating point, not {found}")
     return found
