@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo import PPO
+from rlzoo import DDPG, DQN, PPO, QRDQN, SAC, TD3, TQC
 from rlzoo.core.errors import UserError
 
 OBSERVATION = np.array([0.3, -0.2], np.float32)
@@ -28,9 +28,11 @@ class Still(gym.Env):
         return OBSERVATION, 0.0, False, False, {}
 
 
-def agent(action_space, **kwargs):
-    policy_kwargs = {"ortho_init": False, **kwargs.pop("policy_kwargs", {})}
-    return PPO("MlpPolicy", Still(action_space), policy_kwargs=policy_kwargs, seed=0, device="cpu", **kwargs)
+def agent(action_space, algorithm=PPO, **kwargs):
+    policy_kwargs = {**({"ortho_init": False} if algorithm is PPO else {}), **kwargs.pop("policy_kwargs", {})}
+    return algorithm(
+        "MlpPolicy", Still(action_space), policy_kwargs=policy_kwargs, seed=0, device="cpu", **kwargs
+    )
 
 
 DISCRETE = {
@@ -61,11 +63,19 @@ def test_masses_are_those_of_the_actions_that_predict_gives(name):
     assert model.action_probability(OBSERVATION, actions=mode) == pytest.approx(masses.max())
 
 
-@pytest.mark.parametrize("squashed", [False, True])
-def test_density_integrates_to_one_in_the_units_of_the_space(squashed):
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [
+        (PPO, {"policy_kwargs": {"log_std_init": -1.0}}),
+        (PPO, {"use_sde": True, "policy_kwargs": {"squash_output": True, "log_std_init": -2.0}}),
+        (SAC, {}),
+        (SAC, {"use_sde": True}),
+        (TQC, {}),
+    ],
+)
+def test_density_integrates_to_one_in_the_units_of_the_space(algorithm, options):
     space = spaces.Box(np.float32(-2), np.float32(6), (1,))
-    options = {"use_sde": True, "policy_kwargs": {"squash_output": True, "log_std_init": -2.0}}
-    model = agent(space, **(options if squashed else {"policy_kwargs": {"log_std_init": -1.0}}))
+    model = agent(space, algorithm, **options)
     grid = np.linspace(-2, 6, 20_001)[1:-1]
     density = model.action_probability(
         np.tile(OBSERVATION, (len(grid), 1)), actions=grid[:, None].astype(np.float32)
@@ -92,3 +102,10 @@ def test_a_single_observation_has_no_batch_axis(space):
 def test_as_many_actions_as_observations():
     with pytest.raises(UserError, match="3 actions were given for 2 observations"):
         agent(spaces.Discrete(3)).action_probability(BATCH, actions=[0, 1, 2])
+
+
+@pytest.mark.parametrize("algorithm", [DQN, QRDQN, DDPG, TD3])
+def test_deterministic_policies_have_none(algorithm):
+    space = spaces.Discrete(3) if algorithm in (DQN, QRDQN) else spaces.Box(-1, 1, (2,))
+    with pytest.raises(UserError, match="Policy is deterministic: its actions have no probabilities"):
+        agent(space, algorithm).action_probability(OBSERVATION)

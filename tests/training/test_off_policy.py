@@ -1,0 +1,250 @@
+"""The loop of replayed experience: when it learns, what it remembers, what callbacks see."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlzoo import DQN, SAC, LogEveryNTimesteps, ReplayBuffer, VecNormalize
+from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.logger import Logger
+from rlzoo.envs.dummy import DummyVecEnv
+
+SMALL: dict[str, Any] = {
+    "buffer_size": 100,
+    "learning_starts": 10,
+    "batch_size": 4,
+    "train_freq": 1,
+    "policy_kwargs": {"net_arch": [8]},
+    "seed": 0,
+    "device": "cpu",
+}
+
+
+class Counting(gym.Env[Any, Any]):
+    """The observation is the number of the step; episodes have 5, 7, 5, 7 ... steps."""
+
+    observation_space: spaces.Space[Any] = spaces.Box(-1e6, 1e6, (1,))
+    action_space: spaces.Space[Any] = spaces.Discrete(2)
+    episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.length = 5 if self.episodes % 2 == 0 else 7
+        self.episodes += 1
+        self.steps = 0
+        return self.observe(), {}
+
+    def observe(self) -> Any:
+        return np.array([self.steps], np.float32)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self.observe(), float(self.steps), False, self.steps == self.length, {}
+
+
+class CountingBox(Counting):
+    action_space = spaces.Box(np.array([1.0], np.float32), np.array([5.0], np.float32))
+
+
+class Spoilt(Counting):
+    """Returns something that is no number, in one place, at step 17 of the environment that was seeded 1."""
+
+    def __init__(self, place: str, value: float) -> None:
+        self.place, self.value, self.taken = place, value, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.index = seed if seed is not None else self.index
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.taken += 1
+        obs, reward, ended, truncated, info = super().step(action)
+        if self.index == 1 and self.taken == 17:
+            if self.place == "reward":
+                reward = self.value
+            else:
+                obs[0] = self.value
+        return obs, reward, ended, truncated, info
+
+
+def make(algorithm: Any = DQN, n_envs: int = 1, env: Any = Counting, **kwargs: Any) -> Any:
+    if algorithm is SAC and env is Counting:
+        env = CountingBox
+    return algorithm("MlpPolicy", DummyVecEnv([env] * n_envs), **{**SMALL, **kwargs})
+
+
+def updates_at(model: Any, total: int) -> list[tuple[int, int]]:
+    """Steps at which updates had been made since the step before, and how many."""
+    seen = [(0, 0)]
+
+    def look(locals_: Any, _: Any) -> None:
+        seen.append((model.num_timesteps, model.n_updates))
+
+    model.learn(total, look)
+    seen.append((model.num_timesteps, model.n_updates))
+    return [
+        (before[0], after[1] - before[1])
+        for before, after in itertools.pairwise(seen)
+        if after[1] > before[1]
+    ]
+
+
+def test_learning_begins_after_learning_starts() -> None:
+    assert updates_at(make(), 14) == [(11, 1), (12, 1), (13, 1), (14, 1)]
+    assert make(learning_starts=20).learn(20).n_updates == 0
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "n_envs", "total", "expected"),
+    [
+        ({"train_freq": 4}, 1, 20, [(12, 1), (16, 1), (20, 1)]),
+        ({"train_freq": 4, "gradient_steps": 3}, 1, 16, [(12, 3), (16, 3)]),
+        ({"train_freq": 4, "gradient_steps": -1}, 1, 16, [(12, 4), (16, 4)]),
+        ({"train_freq": (4, "step"), "gradient_steps": -1}, 2, 24, [(16, 8), (24, 8)]),
+        ({"train_freq": (1, "episode"), "gradient_steps": -1}, 1, 24, [(12, 7), (17, 5), (24, 7)]),
+        ({"train_freq": (2, "episode")}, 1, 24, [(12, 1), (24, 1)]),
+    ],
+)
+def test_rounds_of_updates(kwargs: Any, n_envs: int, total: int, expected: Any) -> None:
+    assert updates_at(make(n_envs=n_envs, **kwargs), total) == expected
+
+
+def test_what_is_remembered_is_what_happened() -> None:
+    model = make(n_envs=2).learn(40)
+    replay = model.replay_buffer
+    assert isinstance(replay, ReplayBuffer) and len(replay) == 40
+    batch = replay.sample(500)
+    before, after = batch.observations[:, 0].numpy(), batch.next_observations[:, 0].numpy()
+    np.testing.assert_array_equal(after, before + 1)  # also where an episode ended
+    np.testing.assert_array_equal(batch.rewards.numpy(), after)
+    assert (batch.discounts == model.gamma).all()  # truncated, not terminated
+    assert {5, 7} <= set(after.astype(int))
+
+
+def test_normalised_experience_is_stored_as_it_was() -> None:
+    env = VecNormalize(DummyVecEnv([Counting] * 2))
+    model = DQN("MlpPolicy", env, **SMALL).learn(100)
+    replay = model.replay_buffer
+    replay.normalizer = None
+    batch = replay.sample(200)
+    assert set(batch.observations[:, 0].tolist()) <= set(range(7))
+    replay.normalizer = env
+    scaled = replay.sample(200)
+    np.testing.assert_allclose(
+        np.unique(scaled.observations[:, 0].numpy()),
+        np.unique(env.normalize_obs(np.arange(7, dtype=np.float32)[:, None])),
+        rtol=1e-6,
+    )
+
+
+def test_a_second_training_goes_on_in_the_same_episodes() -> None:
+    model = make(n_envs=1).learn(13)
+    model.learn(13, reset_num_timesteps=False)
+    whole = make(n_envs=1).learn(26)
+    assert len(model.replay_buffer) == len(whole.replay_buffer) == 26
+    np.testing.assert_array_equal(model.replay_buffer.rewards, whole.replay_buffer.rewards)
+    np.testing.assert_array_equal(model.replay_buffer.flags, whole.replay_buffer.flags)
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_a_new_environment_closes_the_episodes_of_the_old_one(n_envs: int) -> None:
+    model = make(n_envs=n_envs).learn(13 * n_envs)
+    model.set_env(DummyVecEnv([Counting] * n_envs))
+    model.learn(13 * n_envs, reset_num_timesteps=False)
+    batch = model.replay_buffer.sample(500)
+    np.testing.assert_array_equal(batch.next_observations.numpy(), batch.observations.numpy() + 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["reward", "observation"])
+def test_what_is_no_number_is_named_and_not_remembered(place: str, value: float) -> None:
+    env = DummyVecEnv([lambda: Spoilt(place, value)] * 3)
+    env.seed(0)
+    model = DQN("MlpPolicy", env, **{**SMALL, "seed": None})
+    with pytest.raises(EnvironmentFailed) as caught:
+        model.learn(300)
+    assert f"environment 1 returned {value} in its {place} at step 17" in str(caught.value)
+    assert (caught.value.env_index, caught.value.step) == (1, 17)
+    assert len(model.replay_buffer) == 16 * 3
+    assert np.isfinite(model.replay_buffer.rewards).all()
+
+
+def test_a_final_observation_that_is_no_number_is_named() -> None:
+    class SpoiltEnd(Spoilt):
+        def step(self, action: Any) -> Any:
+            obs, reward, ended, truncated, info = super().step(action)
+            return obs, reward, ended, truncated or self.taken == 17, info
+
+    env = DummyVecEnv([lambda: SpoiltEnd("observation", np.nan)] * 2)
+    env.seed(0)
+    with pytest.raises(EnvironmentFailed, match="environment 1 returned nan in its observation at step 17"):
+        DQN("MlpPolicy", env, **{**SMALL, "seed": None}).learn(300)
+
+
+def test_numbers_too_large_to_be_squared_are_numbers() -> None:
+    class Large(Counting):
+        def step(self, action: Any) -> Any:
+            obs, _, ended, truncated, info = super().step(action)
+            return obs, 1e30, ended, truncated, info
+
+    assert make(env=Large, learning_starts=50).learn(30).num_timesteps == 30
+
+
+@pytest.mark.parametrize("algorithm", [DQN, SAC])
+def test_what_callbacks_see(algorithm: Any) -> None:
+    model, seen = make(algorithm, n_envs=2), []
+
+    def look(locals_: Any, _: Any) -> None:
+        seen.append(dict(locals_))
+
+    model.learn(40, look)
+    one = seen[-1]
+    assert set(one) == {
+        *("self", "env", "total_timesteps", "replay_buffer", "infos", "rewards", "dones", "new_obs"),
+        *("actions", "buffer_actions", "num_collected_steps", "num_collected_episodes"),
+    }
+    assert one["self"] is model and one["replay_buffer"] is model.replay_buffer
+    assert one["new_obs"].shape == (2, 1) and one["rewards"].shape == one["dones"].shape == (2,)
+    assert len(one["infos"]) == 2 and one["num_collected_steps"] == 1
+    space = model.action_space
+    for row in seen:
+        assert all(space.contains(action) for action in row["actions"])
+    if algorithm is SAC:
+        stored = np.concatenate([row["buffer_actions"] for row in seen])
+        executed = np.concatenate([row["actions"] for row in seen])
+        np.testing.assert_allclose(executed, 3 + 2 * stored, rtol=1e-5)
+        assert (np.abs(stored) <= 1).all()
+
+
+class Sink:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def write(self, key_values: Any, key_excluded: Any, step: int = 0) -> None:
+        self.rows.append(dict(key_values))
+
+    def close(self) -> None:
+        pass
+
+
+def test_metrics_are_logged_every_few_episodes() -> None:
+    sink = Sink()
+    model = make(SAC)
+    model.set_logger(Logger(None, [sink]))  # type: ignore[list-item]
+    model.learn(60, log_interval=3)
+    assert [row["time/episodes"] for row in sink.rows] == [3, 6, 9]
+    assert [row["time/total_timesteps"] for row in sink.rows] == [17, 36, 53]
+    assert [row["train/n_updates"] for row in sink.rows] == [7, 26, 43]
+    names = {"train/actor_loss", "train/critic_loss", "train/ent_coef", "train/learning_rate"}
+    assert names <= sink.rows[0].keys()
+    sink.rows.clear()
+    model.learn(40, LogEveryNTimesteps(10), log_interval=1000)
+    assert [row["time/total_timesteps"] for row in sink.rows] == [10, 20, 30, 40]
