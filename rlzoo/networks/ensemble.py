@@ -14,12 +14,13 @@ from torch.nn import functional as F
 class EnsembleLinear(nn.Module):
     """`n` linear layers: [n, B, in_features] or [B, in_features] (the same for all) -> [n, B, out_features].
 
+    Weights are [n, in_features, out_features], so that their gradients are products as they are stored.
     Initial values are those of nn.Linear.
     """
 
     def __init__(self, n: int, in_features: int, out_features: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n, out_features, in_features))
+        self.weight = nn.Parameter(torch.empty(n, in_features, out_features))
         self.bias = nn.Parameter(torch.empty(n, 1, out_features))
         bound = 1 / math.sqrt(in_features)
         nn.init.uniform_(self.weight, -bound, bound)
@@ -28,11 +29,11 @@ class EnsembleLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() == 2:
             x = x.expand(len(self.weight), *x.shape)
-        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
+        return torch.baddbmm(self.bias, x, self.weight)
 
     def first(self, x: Tensor) -> Tensor:
         """The first layer alone: [B, in_features] -> [B, out_features]."""
-        return F.linear(x, self.weight[0], self.bias[0, 0])
+        return torch.addmm(self.bias[0, 0], x, self.weight[0])
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -117,8 +118,8 @@ def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: An
         for key, tensor in stacked.items():
             layer, _, kind = key.partition(".")
             part = tensor[i] if tensor.dim() else tensor
-            if _is_vector(ensemble.layers[int(layer)], kind) and tensor.dim():
-                part = part.squeeze(0)
+            if tensor.dim():
+                part = part.squeeze(0) if _is_vector(ensemble.layers[int(layer)], kind) else part.t()
             state_dict[f"{prefix}{ensemble.name}{i}.{key}"] = part
 
 
@@ -131,8 +132,9 @@ def _join(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, *_: An
             parts = [state_dict.pop(name) for name in names if name in state_dict]
             if tensor is None or len(parts) < ensemble.n or any(p.shape != parts[0].shape for p in parts):
                 continue
-            if _is_vector(layer, kind) and tensor.dim():
-                parts = [part.unsqueeze(0) for part in parts]
+            if tensor.dim():
+                vector = _is_vector(layer, kind)
+                parts = [part.unsqueeze(0) if vector else part.t() for part in parts]
             state_dict[f"{prefix}layers.{index}.{kind}"] = torch.stack(parts) if tensor.dim() else parts[0]
 
 
