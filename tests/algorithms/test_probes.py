@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.config import catalog
+from rlzoo.core.noise import NormalActionNoise
 
 ON_POLICY = ["ppo", "a2c"]
 Q_LEARNING = ["dqn", "qrdqn"]
@@ -20,11 +21,27 @@ Q_FAST = {
     "exploration_fraction": 0.5,
     "exploration_final_eps": 0.2,
 }
+CONTINUOUS = ["ddpg", "td3", "sac", "tqc", "crossq"]
+CONTINUOUS_FAST = {
+    "learning_rate": 3e-3,
+    "learning_starts": 100,
+    "batch_size": 64,
+    "train_freq": 2,
+    "tau": 0.05,
+    "policy_kwargs": {"net_arch": [32, 32]},
+}
+QUIET = {**CONTINUOUS_FAST, "ent_coef": 0.01}
+NOISY = {**CONTINUOUS_FAST, "action_noise": NormalActionNoise(0.0, 0.3)}
 FAST = {
     "ppo": {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "learning_rate": 3e-3},
     "a2c": {"n_steps": 4, "learning_rate": 3e-3},
     "dqn": Q_FAST,
     "qrdqn": {**Q_FAST, "policy_kwargs": {"n_quantiles": 10}},
+    "ddpg": NOISY,
+    "td3": {**NOISY, "tau": 0.1},
+    "sac": QUIET,
+    "tqc": {**QUIET, "top_quantiles_to_drop_per_net": 0},
+    "crossq": {**{name: value for name, value in QUIET.items() if name != "tau"}, "gradient_steps": 4},
 }
 ONE = spaces.Box(-1, 1, (1,), np.float32)
 
@@ -197,3 +214,54 @@ def test_q_learning_takes_the_action_for_the_observation(algo):
     model = train(algo, MatchingAction, 6000)
     assert model.predict(np.ones(1, np.float32), deterministic=True)[0] == 1
     assert model.predict(-np.ones(1, np.float32), deterministic=True)[0] == 0
+
+
+def with_box(env_class):
+    """The same probe with actions that do not matter, in a Box that begins at 1."""
+    return type(env_class.__name__, (env_class,), {"action_space": AsymmetricBox.action_space})
+
+
+class MatchingBox(ObservedReward):
+    """The best action is 2 or 4, one above or below the middle, as the observation says."""
+
+    action_space = AsymmetricBox.action_space
+
+    def step(self, action):
+        reward = -((float(action[0]) - 3.0 - self.shown) ** 2)
+        return self.observe(), reward, True, False, {}
+
+
+def critics(model, obs, action=0.0):
+    """What the critics give to an action in [-1, 1], on average."""
+    row = torch.tensor([[obs]], dtype=torch.float32)
+    model.policy.set_training_mode(False)
+    with torch.no_grad():
+        return model.policy.critic(row, torch.full((1, 1), action)).mean().item()
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_critics_see_the_observation_and_the_reward(algo):
+    model = train(algo, with_box(ObservedReward), 4000)
+    assert critics(model, 1.0) == pytest.approx(1, abs=0.15)
+    assert critics(model, -1.0) == pytest.approx(-1, abs=0.15)
+
+
+@pytest.mark.parametrize(("algo", "options"), [*((algo, {}) for algo in CONTINUOUS), ("td3", {"n_steps": 3})])
+def test_critics_discount_a_later_reward(algo, options):
+    model = train(algo, with_box(TwoSteps), 4000, gamma=0.5, **options)
+    assert critics(model, 0.0) == pytest.approx(0.5, abs=0.12)
+    assert critics(model, 1.0) == pytest.approx(1, abs=0.12)
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_critics_look_beyond_a_truncation(algo):
+    model = train(algo, with_box(EndlessReward), 6000, gamma=0.8)
+    assert critics(model, 0.0) == pytest.approx(1 / (1 - 0.8), abs=0.5)
+
+
+@pytest.mark.parametrize("algo", CONTINUOUS)
+def test_actors_find_the_best_action_for_the_observation(algo):
+    model = train(algo, MatchingBox, 6000)
+    for obs, best in ((1.0, 4.0), (-1.0, 2.0)):
+        action, _ = model.predict(np.full(1, obs, np.float32), deterministic=True)
+        assert action[0] == pytest.approx(best, abs=0.5)
