@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+IN_CACHE = 2**16
+"""Numbers in an array that a core keeps close to itself, with a few others of that size."""
 
 
 def midpoints(n_quantiles: int, device: torch.device | None = None) -> Tensor:
@@ -71,11 +75,25 @@ def losses_and_slopes(current: Tensor, target: Tensor, cum_prob: Tensor) -> tupl
     is all that both need, while autograd would keep and pass over half a dozen arrays of
     [..., n_quantiles, n_targets].
 
-    :param current: [..., n_quantiles]
-    :param target: [..., n_targets]
+    On a CPU some rows are done at a time, so that these arrays stay in its cache.
+
+    :param current: [B, ..., n_quantiles]
+    :param target: [B, ..., n_targets]
     :param cum_prob: broadcasts to `current`
-    :return: both [..., n_quantiles]
+    :return: both [B, ..., n_quantiles]
     """
+    size = current.numel() * target.shape[-1]
+    if size <= IN_CACHE or current.device.type != "cpu":
+        return _of_rows(current, target, cum_prob)
+    n_chunks = -(-size // IN_CACHE)
+    per_row = cum_prob.dim() == current.dim() and len(cum_prob) > 1
+    taus = cum_prob.chunk(n_chunks) if per_row else itertools.repeat(cum_prob)
+    chunks = zip(current.chunk(n_chunks), target.chunk(n_chunks), taus, strict=False)
+    losses, slopes = zip(*(_of_rows(*chunk) for chunk in chunks), strict=True)
+    return torch.cat(losses), torch.cat(slopes)
+
+
+def _of_rows(current: Tensor, target: Tensor, cum_prob: Tensor) -> tuple[Tensor, Tensor]:
     tau = cum_prob.unsqueeze(-1)
     delta = target.unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
     clipped = delta.clamp(-1, 1)
