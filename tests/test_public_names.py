@@ -15,6 +15,23 @@ def test_every_public_name_resolves(name: str) -> None:
     assert getattr(rlzoo, name) is not None
 
 
+# What algorithms with replay bring.
+# fmt: off
+REPLAY_NAMES = [
+    "DQN", "QRDQN", "DDPG", "TD3", "SAC", "TQC", "CrossQ", "HER",
+    "ReplayBuffer", "DictReplayBuffer", "PrioritizedReplayBuffer", "NStepReplayBuffer", "HerReplayBuffer",
+    "NormalActionNoise", "OrnsteinUhlenbeckActionNoise", "VectorizedActionNoise", "LinearNormalActionNoise",
+    "AdaptiveParamNoiseSpec", "HERGoalEnvWrapper", "GoalSelectionStrategy", "BitFlippingEnv",
+    "LnMlpPolicy", "LnCnnPolicy", "quantile_huber_loss", "ParallelTrainCallback",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", REPLAY_NAMES)
+def test_names_of_algorithms_with_replay_are_public(name: str) -> None:
+    assert name in rlzoo.__all__
+
+
 @pytest.mark.parametrize(("alias", "name"), rlzoo._ALIASES.items())
 def test_alias_is_the_same_object(alias: str, name: str) -> None:
     assert getattr(rlzoo, alias) is getattr(rlzoo, name)

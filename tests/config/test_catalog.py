@@ -15,7 +15,8 @@ def own_catalog(monkeypatch):
 
 
 def test_names_and_targets():
-    assert catalog.names() == ["a2c", "ppo"]
+    engine = ["a2c", "crossq", "ddpg", "dqn", "her", "ppo", "qrdqn", "sac", "td3", "tqc"]
+    assert catalog.names() == engine
     assert catalog.resolve("ppo") == "rlzoo.algorithms.ppo:PPO"
 
 

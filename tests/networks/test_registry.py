@@ -1,0 +1,43 @@
+"""Which class a policy's name, or the class of another family, stands for."""
+
+from __future__ import annotations
+
+import pytest
+from torch import nn
+
+import rlzoo
+from rlzoo.core.errors import UserError
+from rlzoo.networks.registry import _POLICIES, get_policy_class, policy_name
+
+FAMILIES = sorted(_POLICIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["MlpPolicy", "CnnPolicy", "MultiInputPolicy"])
+def test_the_public_class_is_the_one_of_each_family(family: str, name: str) -> None:
+    found = get_policy_class(family, getattr(rlzoo, name))
+    assert found is get_policy_class(family, name)
+    assert policy_name(family, found) == name
+
+
+@pytest.mark.parametrize("name", ["LnMlpPolicy", "LnCnnPolicy"])
+def test_layer_normalised_policies_are_where_they_make_sense(name: str) -> None:
+    for family in ("q_network", "quantile", "deterministic", "squashed", "tqc"):
+        assert get_policy_class(family, getattr(rlzoo, name)) is get_policy_class(family, name)
+    with pytest.raises(UserError, match=f"unknown policy '{name}'"):
+        get_policy_class("crossq", getattr(rlzoo, name))
+
+
+def test_ones_own_class_is_returned_as_it_is() -> None:
+    class Mine(nn.Module):
+        pass
+
+    assert get_policy_class("squashed", Mine) is Mine
+    with pytest.raises(UserError, match=r"torch\.nn\.Module"):
+        get_policy_class("squashed", int)
+
+
+def test_an_agent_learns_with_the_public_class() -> None:
+    model = rlzoo.SAC(rlzoo.LnMlpPolicy, "Pendulum-v1", learning_starts=8, batch_size=8, device="cpu")
+    assert isinstance(model.policy, get_policy_class("squashed", "LnMlpPolicy"))
+    assert model.learn(16).n_updates > 0
