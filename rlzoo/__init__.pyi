@@ -327,7 +327,7 @@ class DDPG(_DDPG):
         normalize_observations: bool = False,
         observation_range: tuple[float, float] = (-5.0, 5.0),
         normalize_returns: bool = False,
-        return_range: tuple[float, float] = (-inf, inf),
+        return_range: tuple[float, float] = ...,
         enable_popart: bool = False,
         critic_l2_reg: float = 0.0,
         clip_norm: float | None = None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,9 @@ def algorithm_stub(name: str, algorithm: Any) -> str:
 
 
 def literal(value: Any) -> str:
-    """A default as the formatter writes it."""
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    """A default as the formatter writes it; `...` stands for one that is no literal, such as infinity."""
+    written = f'"{value}"' if isinstance(value, str) else repr(value)
+    return "..." if "inf" in re.findall(r"\w+", written) and not isinstance(value, str) else written
 
 
 def main() -> int:

@@ -124,12 +124,10 @@ class HistoryWrapper(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gym.Env[Any, Any], horizon: int = 2) -> None:
         super().__init__(env)
-        space, actions = env.observation_space, env.action_space
+        space = env.observation_space
         self._in_dict = isinstance(space, spaces.Dict)
-        vector = space["observation"] if isinstance(space, spaces.Dict) else space
-        for name, part in (("observation", vector), ("action", actions)):
-            if not isinstance(part, spaces.Box) or len(part.shape) != 1:
-                raise UserError(f"HistoryWrapper needs a Box vector as {name}, not {part}")
+        vector = _vector(space["observation"] if isinstance(space, spaces.Dict) else space, "observation")
+        actions = _vector(env.action_space, "action")
         if horizon < 1:
             raise UserError(f"HistoryWrapper: horizon must be at least 1, not {horizon}")
         low = np.concatenate([np.tile(vector.low, horizon), np.tile(actions.low, horizon)])
@@ -137,13 +135,13 @@ class HistoryWrapper(gym.Wrapper[Any, Any, Any, Any]):
         longer = spaces.Box(  # zeros stand for what was before the episode
             np.minimum(low, 0).astype(vector.dtype),
             np.maximum(high, 0).astype(vector.dtype),
-            dtype=vector.dtype.type,
+            dtype=vector.low.dtype.type,
         )
         self.observation_space = (
             spaces.Dict({**space.spaces, "observation": longer}) if isinstance(space, spaces.Dict) else longer
         )
-        self._observations = np.zeros((horizon, *vector.shape), vector.dtype)
-        self._actions = np.zeros((horizon, *actions.shape), vector.dtype)
+        self._observations = np.zeros((horizon, vector.low.size), vector.dtype)
+        self._actions = np.zeros((horizon, actions.low.size), vector.dtype)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Reset; the history is forgotten."""
@@ -163,3 +161,10 @@ class HistoryWrapper(gym.Wrapper[Any, Any, Any, Any]):
         self._observations[-1] = observation["observation"] if self._in_dict else observation
         history = np.concatenate([self._observations.ravel(), self._actions.ravel()])
         return {**observation, "observation": history} if self._in_dict else history
+
+
+def _vector(space: spaces.Space[Any], name: str) -> spaces.Box:
+    """:raises UserError: the space is no Box of one dimension"""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise UserError(f"HistoryWrapper needs a Box vector as {name}, not {space}")
+    return space
