@@ -232,8 +232,8 @@ class DQN(OffPolicyAlgorithm):
         return {"loss": loss, "learning_rate": learning_rate}
 
     def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is to be lowered [batch], its derivatives with respect to the output and shaped like it, and the
-        temporal differences [batch]."""
+        """What is to be lowered [batch], its derivatives with respect to the output and shaped like it, and
+        the temporal differences [batch]."""
         target = dqn_target(self.policy, batch, self.config.double_q)
         return dqn_losses(output, batch.actions, target)
 
