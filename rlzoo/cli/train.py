@@ -111,7 +111,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
-        help="PyTorch threads (default: 1, and all cores for images)",
+        help="PyTorch threads (default: 1, and all cores for images and large replayed batches)",
     )
     how.add_argument(
         "--verbose",
@@ -158,14 +158,17 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="save a checkpoint every N steps; 0 or less: never (default: never)",
     )
     keep.add_argument(
-        "--save-replay-buffer", action="store_true", help="save the replay buffer too, where there is one"
+        "--save-replay-buffer",
+        action="store_true",
+        help="save the replay buffer with each checkpoint and at the end, where there is one",
     )
     keep.add_argument(
         "--truncate-last-trajectory",
         type=_boolean,
         default=True,
         metavar="BOOL",
-        help="when a replay buffer is reloaded, end its last trajectory (default: true)",
+        help="end the last trajectories of a reloaded replay buffer at once; otherwise they end when the new"
+        " environments begin theirs (default: true)",
     )
     keep.add_argument(
         "-tb", "--tensorboard-log", default="", metavar="DIR", help="write TensorBoard files here"
