@@ -116,14 +116,14 @@ def test_checkpoints(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     model.vec_normalize = Normalize()
     model.replay_buffer = []
-    model.save_replay_buffer = lambda path: Path(path + ".buffer").write_text("replay")
+    model.save_replay_buffer = lambda path: Path(path).write_text("replay")
     folder = tmp_path / "new" / "folder"
     model.learn(
         5, CheckpointCallback(2, folder, "agent", save_replay_buffer=True, save_vecnormalize=True, verbose=2)
     )
     assert sorted(path.name for path in folder.iterdir()) == [
         *(f"agent_{steps}_steps.zip" for steps in (2, 4, 6, 8)),
-        *(f"agent_replay_buffer_{steps}_steps.buffer" for steps in (2, 4, 6, 8)),
+        *(f"agent_replay_buffer_{steps}_steps.safetensors" for steps in (2, 4, 6, 8)),
         *(f"agent_vecnormalize_{steps}_steps.npz" for steps in (2, 4, 6, 8)),
     ]
     assert (folder / "agent_4_steps.zip").read_text() == "4"
