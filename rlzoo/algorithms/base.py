@@ -220,7 +220,7 @@ class Algorithm:
         self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
-        if convolutional and self.device.type == "cpu":
+        if self.device.type == "cpu":
             keep_freed_memory()
 
     def setup_optimizers(self) -> None:
