@@ -135,5 +135,5 @@ def n_stacked_frames(venv: VecEnv) -> int:
         return 1
     frame = venv.venv.observation_space.shape or ()
     channels = min(frame[0], frame[-1]) if len(frame) == 3 else 0
-    is_stack = bool(space.shape) and space.shape[0] == channels * venv.n_stack
+    is_stack = space.shape is not None and space.shape[0] == channels * venv.n_stack
     return venv.n_stack if is_stack else 1
