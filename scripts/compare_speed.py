@@ -73,7 +73,12 @@ CASES: dict[str, Training | Cold] = {
     "sac-halfcheetah-sbx": Training(
         "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, leader=SBX, warm_up=500
     ),
-    "her-bitflipping": Training("her", "BitFlipping-v0", steps=5_000, conf="scripts/bit_flipping_her.yml"),
+    "her-bitflipping": Training(
+        "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"
+    ),
+    "her-bitflipping-wide": Training(
+        "her", "BitFlipping-v0", steps=4_000, conf="scripts/bit_flipping_her.yml"
+    ),
     # A memory that is filled once over, so that what it takes can be measured.
     "dqn-pong": Training(
         "dqn",

@@ -63,6 +63,7 @@ class QNetwork(nn.Module):
             self.quantile_net = stream(n_actions)
         head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
         self.head, self.dueling = head, dueling
+        self.learns_features = learned
         vectors = isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1
         self.takes_vectors = vectors and type(features_extractor) is FlattenExtractor  # nothing to extract
 
@@ -90,8 +91,10 @@ class QNetwork(nn.Module):
         As calling the network and `backward` of the result, but faster where the network is plain.
         """
         plain = None
-        if type(self) is QNetwork and self.takes_vectors and not self.dueling and not is_hooked(self):
-            plain = chain_with_backward(self._modules[self.head], self.features(obs))  # type: ignore[arg-type]
+        if type(self) is QNetwork and not (self.learns_features or self.dueling or is_hooked(self)):
+            with torch.no_grad():
+                features = self.features(obs)
+            plain = chain_with_backward(self._modules[self.head], features)  # type: ignore[arg-type]
         if plain is None:
             q: Tensor = self(obs)
             return q.detach(), q.backward
