@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from rlzoo.distributions.base import Distribution, linear_head
@@ -39,10 +40,33 @@ def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
     The noise is known here, so nothing has to be inverted: with a = tanh(mean + std * noise),
     log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
     """
-    noise = torch.randn_like(mean)
-    pre_tanh = torch.addcmul(mean, log_std.exp(), noise)
-    log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
-    return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
+    sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std)  # type: ignore[no-untyped-call]
+    return sampled
+
+
+class _SampleSquashed(torch.autograd.Function):
+    """`sample_squashed` with its derivative in closed form: a third of the operations on small arrays.
+
+    With u = mean + std * noise, da/du = 1 - a^2 and dlog p/du = 2a.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+        noise = torch.randn_like(mean)
+        scaled = log_std.exp().mul_(noise)
+        pre_tanh = mean + scaled
+        actions = torch.tanh(pre_tanh)
+        log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        ctx.save_for_backward(actions, scaled)
+        return actions, log_prob - mean.shape[-1] * LOG_SQRT_2PI
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_actions: Tensor, of_log_prob: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        actions, scaled = ctx.saved_tensors
+        of_log_prob = of_log_prob.unsqueeze(-1)
+        gradient = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
+        return gradient, torch.addcmul(-of_log_prob, gradient, scaled)
 
 
 class DiagGaussian(Distribution):
