@@ -2,8 +2,8 @@
 
     python scripts/curve_area.py --steps 100000 rlzoo:RUN_FOLDER rlzoo:RUN_FOLDER leader:RUN_FOLDER ...
 
-Reads the monitor files of run folders (those of rl_zoo3 have the same form). Every step counts with the return
-of the episode that it belongs to; steps of an unfinished last episode are left out.
+Reads the monitor files of run folders (those of rl_zoo3 have the same form). Every step counts with the
+return of the episode that it belongs to; steps of an unfinished last episode are left out.
 """
 
 from __future__ import annotations
