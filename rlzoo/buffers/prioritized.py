@@ -110,11 +110,16 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return batch
 
     def update_priorities(self, indices: np.ndarray, priorities: torch.Tensor | np.ndarray) -> None:
-        """Remember absolute TD errors [B] of the transitions at indices [B]."""
+        """Remember absolute TD errors [B] of the transitions at indices [B].
+
+        They may come late: the slot of the present observation, which holds no transition, gets no priority.
+        """
         self._write_pending()
         errors = priorities.detach().cpu().numpy() if isinstance(priorities, torch.Tensor) else priorities
         values = np.abs(np.asarray(errors, dtype=np.float64)).reshape(-1) + self.eps
-        self.tree.set(np.asarray(indices), values**self.alpha)
+        indices = np.asarray(indices)
+        held = (indices // self.n_envs - self.oldest) % self.n_slots < self._size
+        self.tree.set(indices[held], values[held] ** self.alpha)
         self.max_priority = max(self.max_priority, float(values.max()))
 
     def own_columns(self) -> dict[str, np.ndarray]:

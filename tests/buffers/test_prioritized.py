@@ -91,6 +91,17 @@ def test_priorities_told_before_new_transitions_are_drawn_reach_those():
     np.testing.assert_array_equal(replay.tree.leaves[:3], [6.0, 1.0, 0.0])
 
 
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_priorities_told_late_revive_nothing(n_envs):
+    replay = make(n_envs=n_envs, buffer_size=5 * n_envs)
+    envs = fill(replay, 5)
+    indices = replay.sample(50).indices
+    for _ in range(7):  # what was drawn is overwritten bit by bit before anyone says how wrong it was
+        fill(replay, 1, envs=envs)
+        replay.update_priorities(indices, np.ones(50))
+        assert set(replay.sample(500).indices // n_envs) == set(range(6)) - {replay.pos}
+
+
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize(
     ("space", "n_stack"),

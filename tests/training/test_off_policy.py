@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo import DQN, SAC, LogEveryNTimesteps, ReplayBuffer, VecNormalize
+from rlzoo import (
+    DQN,
+    SAC,
+    TD3,
+    LogEveryNTimesteps,
+    NormalActionNoise,
+    OrnsteinUhlenbeckActionNoise,
+    ReplayBuffer,
+    VecNormalize,
+)
 from rlzoo.core.errors import EnvironmentFailed
 from rlzoo.core.logger import Logger
 from rlzoo.envs.dummy import DummyVecEnv
@@ -109,10 +118,67 @@ def test_learning_begins_after_learning_starts() -> None:
         ({"train_freq": (4, "step"), "gradient_steps": -1}, 2, 24, [(16, 8), (24, 8)]),
         ({"train_freq": (1, "episode"), "gradient_steps": -1}, 1, 24, [(12, 7), (17, 5), (24, 7)]),
         ({"train_freq": (2, "episode")}, 1, 24, [(12, 1), (24, 1)]),
+        ({"train_freq": (1, "episode"), "gradient_steps": -1}, 2, 34, [(24, 14), (34, 10)]),
     ],
 )
 def test_rounds_of_updates(kwargs: Any, n_envs: int, total: int, expected: Any) -> None:
     assert updates_at(make(n_envs=n_envs, **kwargs), total) == expected
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_actions_are_random_until_learning_starts(n_envs: int) -> None:
+    model = make(n_envs=n_envs)
+    explore, asked = model.explore, []
+    model.explore = lambda obs: asked.append(model.num_timesteps) or explore(obs)
+    model.learn(20)
+    assert asked == list(range(10, 20, n_envs))
+
+
+@pytest.mark.parametrize("algorithm", [DQN, SAC])
+def test_returns_of_several_steps_reach_the_update(algorithm: Any) -> None:
+    model = make(algorithm, n_steps=3, gamma=0.5, seed=1)
+    update, seen = model.update, []
+    model.update = lambda batch, clock: seen.append(batch) or update(batch, clock)
+    model.learn(60)
+    batch = seen[-1]
+    first, m = batch.observations[:, 0], (batch.next_observations - batch.observations)[:, 0]
+    assert set(m.tolist()) <= {1, 2, 3} and 3 in m
+    for k in range(3):
+        reward = sum(0.5**i * (first + i + 1) for i in range(k + 1))
+        np.testing.assert_allclose(batch.rewards[m == k + 1], reward[m == k + 1])
+    np.testing.assert_allclose(batch.discounts, 0.5**m)  # episodes are truncated, never terminated
+
+
+def test_priorities_and_their_weights_follow_the_training() -> None:
+    model = make(prioritized_replay=True, prioritized_replay_alpha=1.0, prioritized_replay_beta0=0.4)
+    replay, betas, drawn = model.replay_buffer, [], []
+
+    def update(batch: Any, clock: Any) -> Any:
+        betas.append(replay.beta)
+        drawn.extend(batch.indices)
+        batch.priorities = batch.weights * 0 + 7
+        return {}
+
+    model.update, model.check_losses, model.summarise = update, lambda _: None, lambda *_: {}
+    model.learn(50)
+    np.testing.assert_allclose(betas, 0.4 + 0.6 * np.arange(11, 51) / 50)
+    np.testing.assert_allclose(replay.tree.get(np.array(drawn)), 7 + replay.eps)
+    assert replay.tree.leaves[50] == 0
+
+
+def test_noise_is_added_to_actions_of_any_origin_and_stays_in_bounds() -> None:
+    model = make(TD3, env=CountingBox, action_noise=NormalActionNoise(np.full(1, 5.0), np.zeros(1)))
+    model.learn(20)  # random actions, then those of the actor
+    assert (model.replay_buffer.actions.rows[:20] == 1).all()
+
+
+def test_noise_begins_anew_where_an_episode_ended() -> None:
+    noise = OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1))
+    model = make(TD3, n_envs=2, env=CountingBox, action_noise=noise)
+    model.learn(8)
+    model.end_episodes(np.array([1]))
+    first, second = model.action_noise.noises
+    assert first.state_dict()["noise"] != 0 and second.state_dict()["noise"] == 0
 
 
 def test_what_is_remembered_is_what_happened() -> None:
@@ -134,6 +200,8 @@ def test_normalised_experience_is_stored_as_it_was() -> None:
     replay.normalizer = None
     batch = replay.sample(200)
     assert set(batch.observations[:, 0].tolist()) <= set(range(7))
+    np.testing.assert_array_equal(batch.next_observations, batch.observations + 1)  # also final ones
+    np.testing.assert_array_equal(batch.rewards, batch.next_observations[:, 0])
     replay.normalizer = env
     scaled = replay.sample(200)
     np.testing.assert_allclose(

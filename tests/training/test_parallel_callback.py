@@ -54,6 +54,12 @@ def test_the_agent_takes_over_what_the_thread_learned(algorithm: Any, kwargs: An
     assert not all(map(torch.equal, after, tensors(model)))
 
 
+def test_what_the_thread_found_surprising_is_drawn_more_often() -> None:
+    model = make(DQN, prioritized_replay=True)
+    model.learn(100, ParallelTrainCallback(gradient_steps=5))
+    assert len(np.unique(model.replay_buffer.tree.leaves[:100])) > 10
+
+
 def test_environments_do_not_wait_for_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make(SAC)
     steps_during_update: list[int] = []
