@@ -418,7 +418,10 @@ def _same(env: gym.Env) -> gym.Env:
 
 def _serve(connection: Connection, chunk: _Chunk) -> None:
     while True:
-        command, argument = connection.recv()
+        try:
+            command, argument = connection.recv()
+        except (EOFError, OSError):  # the parent is gone
+            return
         if command == "close":
             return
         try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.subproc import SubprocVecEnv
+from rlzoo.envs.subproc import SubprocVecEnv, _serve
 
 
 def make_env(index: int = 0, fail_at: int = -1, space: str = "box") -> Callable[[], gym.Env[Any, Any]]:
@@ -246,3 +247,9 @@ def is_running(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_worker_whose_parent_is_gone_ends_quietly() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()
+    _serve(theirs, None)  # type: ignore[arg-type]
