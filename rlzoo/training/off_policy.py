@@ -68,7 +68,9 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     with torch.inference_mode():
         if clock.collected == 0:  # else a training goes on that stopped between two rounds of updates
             algorithm.begin_rollout()
-        while (clock.ended if in_episodes else clock.collected) < count:
+        while clock.ended < count if in_episodes else clock.collected < count:
+            if in_episodes and clock.num_timesteps >= clock.total_timesteps:
+                break  # an episode may never end
             obs = map_obs(torch.from_numpy, algorithm._last_obs)
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)

@@ -316,3 +316,16 @@ def test_metrics_are_logged_every_few_episodes() -> None:
     sink.rows.clear()
     model.learn(40, LogEveryNTimesteps(10), log_interval=1000)
     assert [row["time/total_timesteps"] for row in sink.rows] == [10, 20, 30, 40]
+
+
+class Endless(Counting):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.steps < 1000, "the training goes on for ever"
+        observation, reward, _, _, info = super().step(action)
+        return observation, reward, False, False, info
+
+
+def test_training_ends_where_an_episode_does_not() -> None:
+    model = DQN("MlpPolicy", Endless(), **{**SMALL, "train_freq": (1, "episode")})
+    model.learn(30)
+    assert model.num_timesteps == 30
