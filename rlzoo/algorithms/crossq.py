@@ -31,7 +31,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.interaction import Clock
 from rlzoo.optim.flat import FlatParameters
@@ -71,7 +71,7 @@ def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -
 
     The critics gather statistics of both.
     """
-    actions = torch.cat([batch.actions.flatten(1), next_actions])
+    actions = torch.cat([as_rows(batch.actions), next_actions])
     policy.critic.train(True)
     values: torch.Tensor = policy.critic(joined(batch.observations, batch.next_observations), actions)
     policy.critic.train(False)

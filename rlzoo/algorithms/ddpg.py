@@ -30,8 +30,8 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.algorithms.base import Metrics
-from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -90,6 +90,8 @@ class DDPGConfig:
             )
             if not (numbers and len(bounds) == 2 and bounds[0] < bounds[1]):
                 raise UserError(f"{name} must be (low, high) with low below high, not {bounds!r}")
+        if not self.normalize_observations:
+            check_unused(self, ("observation_range",), "normalize_observations=True")
         if self.enable_popart and not self.normalize_returns:
             raise UserError("enable_popart needs normalize_returns=True, whose statistics it follows")
         if not (self.param_noise is None or isinstance(self.param_noise, AdaptiveParamNoiseSpec)):
@@ -243,7 +245,7 @@ class DDPG(OffPolicyAlgorithm):
             pop_art(self.returns, target, self.last_layers)
         elif config.normalize_returns:
             self.returns.update(target)
-        outputs = policy.critic(batch.observations, batch.actions.flatten(1))[..., 0]
+        outputs = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
         critic_loss, differences = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
         if config.critic_l2_reg > 0:
             penalty = sum(weight.square().sum() for weight in self._hidden_weights())

@@ -25,7 +25,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rlzoo.algorithms.base import Metrics
-from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
 from rlzoo.buffers.prioritized import PrioritizedReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer
@@ -41,6 +41,9 @@ NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
 NOISE_EPSILON = 0.01
 """Share of random actions beside parameter noise, lest a perturbed policy gets stuck (ditto)."""
+
+
+PRIORITIES = tuple(f"prioritized_replay_{name}" for name in ("alpha", "beta0", "beta_iters", "eps"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,8 @@ class DQNConfig:
         check_range(self, ("prioritized_replay_alpha", "prioritized_replay_beta0"), low=0, high=1)
         check_range(self, ("prioritized_replay_beta_iters",), low=1)
         check_range(self, ("prioritized_replay_eps",), low=0, above=True)
+        if not self.prioritized_replay:
+            check_unused(self, PRIORITIES, "prioritized_replay=True")
         other = self.replay_buffer_class
         if self.prioritized_replay and other and not issubclass(other, PrioritizedReplayBuffer):
             raise UserError(f"prioritized_replay=True does not go together with {other.__name__}")
@@ -85,8 +90,8 @@ class DQNConfig:
 def check_q_learning(config: Any) -> None:
     """Check the hyperparameters that DQN and QR-DQN share."""
     check_range(config, ("target_update_interval",), low=1)
-    names = ("exploration_fraction", "exploration_initial_eps", "exploration_final_eps")
-    check_range(config, names, low=0, high=1)
+    check_range(config, ("exploration_initial_eps", "exploration_final_eps"), low=0, high=1)
+    check_range(config, ("exploration_fraction",), low=0, high=1, above=True)
     check_range(config, ("max_grad_norm",), low=0, above=True)
 
 

@@ -7,6 +7,7 @@ reached had been desired. `HER(policy, env, SAC)` is SAC with a `HerReplayBuffer
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
@@ -52,10 +53,14 @@ class HER:
             catalog.load(learner_name(model_class)) if isinstance(model_class, str) else model_class
         )
         check_learner(learner)
-        if not issubclass(kwargs.setdefault("replay_buffer_class", HerReplayBuffer), HerReplayBuffer):
+        buffer_class = kwargs.setdefault("replay_buffer_class", HerReplayBuffer)
+        if not isinstance(buffer_class, type) or not issubclass(buffer_class, HerReplayBuffer):
             raise UserError("the replay_buffer_class of HER must be derived from HerReplayBuffer")
+        given = kwargs.get("replay_buffer_kwargs") or {}
+        if not isinstance(given, Mapping):
+            raise UserError(f"replay_buffer_kwargs must be a dictionary, not {given!r}")
         kwargs["replay_buffer_kwargs"] = {
-            **(kwargs.get("replay_buffer_kwargs") or {}),
+            **given,
             "n_sampled_goal": n_sampled_goal,
             "goal_selection_strategy": GoalSelectionStrategy(goal_selection_strategy).value,
         }

@@ -162,3 +162,15 @@ def check_range(
             f" and at most {high:g}" if high != float("inf") else ""
         )
         raise UserError(f"{name} must be {bounds}, not {value!r}")
+
+
+def check_unused(config: Any, names: Iterable[str], needed: str) -> None:
+    """Ask that fields which have no effect were left at their defaults.
+
+    :param needed: what would give them one, such as "prioritized_replay=True"
+    :raises UserError: naming the first that was changed
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    for name in names:
+        if (value := getattr(config, name)) not in (defaults[name], None):
+            raise UserError(f"{name} is of no use without {needed}, but it is {value!r}")

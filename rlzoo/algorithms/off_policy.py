@@ -5,7 +5,9 @@ The equations are in the files of the algorithms, the loop in `rlzoo.training.of
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -15,16 +17,25 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.algorithms.base import Algorithm, Metrics
-from rlzoo.algorithms.hyperparameters import check_range, field_names
+from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
+from rlzoo.buffers.her import HerReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.config.her import drop_old_keys
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.memory import available_memory
 from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy import off_policy
+
+GIVEN_BY_ALGORITHM = (
+    "buffer_size", "observation_space", "action_space", "env", "device", "n_envs", "optimize_memory_usage",
+    "gamma", "frame_stack",
+)  # fmt: skip
+"""Arguments of replay buffers that are hyperparameters, or follow from the environment."""
 
 
 def check_off_policy(config: Any) -> None:
@@ -50,6 +61,33 @@ def check_off_policy(config: Any) -> None:
     noise = getattr(config, "action_noise", None)
     if noise is not None and not isinstance(noise, ActionNoise):
         raise UserError(f"action_noise must be an ActionNoise such as NormalActionNoise, not {noise!r}")
+
+
+def check_buffer_arguments(
+    buffer_class: type[ReplayBuffer], kwargs: dict[str, Any], n_steps: int
+) -> dict[str, Any]:
+    """`replay_buffer_kwargs` in the types that the class declares.
+
+    :param n_steps: of the algorithm
+    :raises UserError: an argument that the algorithm itself gives, or of another type
+    """
+    if issubclass(buffer_class, HerReplayBuffer):
+        drop_old_keys(kwargs)
+    parameters = constructor_parameters(buffer_class)
+    for name, value in kwargs.items():
+        if name in GIVEN_BY_ALGORITHM:
+            raise UserError(f"replay_buffer_kwargs: {name} is not given here, the algorithm knows it")
+        if name == "n_steps" and n_steps not in (1, value):
+            raise UserError(f"n_steps is {n_steps}, but {value} in replay_buffer_kwargs: give one")
+        annotation = str(parameters[name].annotation) if name in parameters else ""
+        if set(annotation.split(" | ")) <= {"bool", "int", "float", "None"}:
+            kwargs[name] = check_value(f"replay_buffer_kwargs: {name}", value, annotation)
+    return kwargs
+
+
+def as_rows(actions: torch.Tensor) -> torch.Tensor:
+    """Actions [batch, ...], each as a vector; also those of a Box without axes, which are numbers."""
+    return actions.reshape(len(actions), -1)
 
 
 def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
@@ -118,9 +156,10 @@ class OffPolicyAlgorithm(Algorithm):
     # ------------------------------------------------------------------ acting
 
     def act(self, inputs: Inputs) -> Step:
-        if getattr(self.config, "use_sde", False):
+        use_sde = getattr(self.config, "use_sde", False)
+        if use_sde:
             self.refresh_noise(inputs.step)
-        if inputs.clock.warm_up and not getattr(self.config, "use_sde_at_warmup", False):
+        if inputs.clock.warm_up and not (use_sde and self.config.use_sde_at_warmup):
             actions = self.random_actions()
         else:
             actions = self.explore(inputs.obs)
@@ -162,6 +201,16 @@ class OffPolicyAlgorithm(Algorithm):
 
     @replay_buffer.setter
     def replay_buffer(self, replay_buffer: ReplayBuffer) -> None:
+        if not isinstance(replay_buffer, ReplayBuffer | None):
+            raise UserError(f"replay_buffer must be a ReplayBuffer, not {replay_buffer!r}")
+        if replay_buffer is not None:
+            made_for = (replay_buffer.n_envs, replay_buffer.observation_space, replay_buffer.action_space)
+            if made_for != (self.n_envs, self.observation_space, self.action_space):
+                raise UserError(
+                    "the replay buffer is for {} environments with the spaces {} and {}, ".format(*made_for)
+                    + f"the agent for {self.n_envs} with {self.observation_space} and {self.action_space}"
+                )
+            self._connect(replay_buffer)
         self._replay_buffer, self.replay_continues = replay_buffer, False
 
     def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
@@ -174,6 +223,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _make_replay_buffer(self) -> ReplayBuffer:
         buffer_class, kwargs = self.replay_class()
+        kwargs = check_buffer_arguments(buffer_class, kwargs, self.config.n_steps)
         shared: dict[str, Any] = {
             "n_steps": self.config.n_steps,
             "buffer_device": self.config.buffer_device,
@@ -199,6 +249,13 @@ class OffPolicyAlgorithm(Algorithm):
             if "argument" not in str(error):
                 raise
             raise UserError(f"replay_buffer_kwargs: {error}") from error
+        except (MemoryError, ValueError, torch.OutOfMemoryError) as error:
+            if isinstance(error, ValueError) and needed <= sys.maxsize:  # else too large for numpy
+                raise
+            raise UserError(
+                f"there is no memory for a replay buffer of {self.config.buffer_size:,} transitions,"
+                f" which needs {needed / 1e9:,.1f} GB; choose a smaller buffer_size"
+            ) from error
         replay.normalizer = self._normalizer()
         return replay
 
@@ -222,11 +279,15 @@ class OffPolicyAlgorithm(Algorithm):
                 )
             self._replay_buffer = None
         elif replay is not None:
-            replay.normalizer = self._normalizer()
-            if replay.needs_env:
-                replay.set_env(env)
+            self._connect(replay)
         if hasattr(self, "policy"):
             self._setup_noise()
+
+    def _connect(self, replay: ReplayBuffer) -> None:
+        """Let a replay buffer ask the present environments for statistics and rewards."""
+        replay.normalizer = self._normalizer()
+        if replay.needs_env and self.env is not None:
+            replay.set_env(self.env)
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -236,6 +297,10 @@ class OffPolicyAlgorithm(Algorithm):
         noise = getattr(self.config, "action_noise", None)
         if isinstance(noise, VectorizedActionNoise) and noise.n_envs != self.n_envs:
             noise = noise.base_noise
+        actions = self.action_space.shape or ()
+        shape = getattr(getattr(noise, "base_noise", noise), "_shape", actions)
+        if math.prod(shape) != math.prod(actions):
+            raise UserError(f"action_noise is of shape {shape}, but actions are of shape {actions}")
         if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
             noise = VectorizedActionNoise(noise, self.n_envs)
         self.action_noise = noise

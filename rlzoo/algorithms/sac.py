@@ -28,8 +28,9 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.polyak import Target
@@ -111,7 +112,11 @@ class SAC(OffPolicyAlgorithm):
     policy: Any
 
     def setup_optimizers(self) -> None:
-        policy = self.policy
+        policy, drawn = self.policy, self.config.n_target_critics
+        if drawn is not None and drawn > policy.n_critics:
+            raise UserError(
+                f"n_target_critics must be at most {policy.n_critics}, n_critics of the policy, not {drawn}"
+            )
         self.actor_flat = FlatParameters(policy.actor.parameters())
         self.critic_flat = FlatParameters(policy.critic.learned_parameters())
         policy.actor.optimizer = self.make_optimizer(self.actor_flat)
@@ -152,7 +157,7 @@ class SAC(OffPolicyAlgorithm):
             ent_coef, ent_coef_loss = self.entropy.value(), None
 
         target = sac_target(policy, batch, ent_coef, config.n_target_critics)
-        values = policy.critic(batch.observations, batch.actions.flatten(1))[..., 0]
+        values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
         critic_loss, differences = sac_critic_loss(values, target, batch.weights)
         self.critic_flat.zero_grad()
         critic_loss.backward()

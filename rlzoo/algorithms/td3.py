@@ -26,7 +26,7 @@ from gymnasium import spaces
 
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.interaction import Clock
 from rlzoo.optim.flat import FlatParameters
@@ -134,7 +134,7 @@ class TD3(OffPolicyAlgorithm):
         clock.n_updates += 1
 
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
-        values = policy.critic(batch.observations, batch.actions.flatten(1))[..., 0]
+        values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
         critic_loss, differences = td3_critic_loss(values, target, batch.weights)
         self.critic_flat.zero_grad()
         critic_loss.backward()

@@ -25,7 +25,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
@@ -159,7 +159,7 @@ class TQC(OffPolicyAlgorithm):
         ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
 
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
-        quantiles = policy.critic(batch.observations, batch.actions.flatten(1))
+        quantiles = policy.critic(batch.observations, as_rows(batch.actions))
         critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
         self.critic_flat.zero_grad()
         critic_loss.backward()

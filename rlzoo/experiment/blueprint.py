@@ -22,6 +22,7 @@ from rlzoo.config.her import BUFFER_KEYS, HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.experiment.noise import NoisePlan, plan_noise
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
@@ -223,8 +224,10 @@ def check_arguments(
     :param also_known: further keywords, which somebody else takes
     :raises UserError: names the nearest keyword, or the value and its type
     """
-    parameters = inspect.signature(function).parameters
+    parameters = dict(inspect.signature(function).parameters)
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if isinstance(function, type):  # its base classes may declare what it passes on
+        parameters = {**constructor_parameters(function), **parameters}
     for key, value in kwargs.items():
         if key in parameters:
             annotation = str(parameters[key].annotation)

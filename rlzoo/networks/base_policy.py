@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,13 @@ class BasePolicy(nn.Module):
         squash_output: bool = False,
     ) -> None:
         super().__init__()
+        mappings = {
+            "features_extractor_kwargs": features_extractor_kwargs,
+            "optimizer_kwargs": optimizer_kwargs,
+        }
+        for name, value in mappings.items():
+            if not isinstance(value or {}, Mapping):
+                raise UserError(f"{name} must be a mapping such as dict(name=value), not {value!r}")
         self.observation_space = observation_space
         self.action_space = action_space
         self.features_extractor_class = features_extractor_class

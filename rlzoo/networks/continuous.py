@@ -113,8 +113,8 @@ class ContinuousPolicy(BasePolicy):
         low, high = self._action_bounds()
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise UserError(f"actions are scaled to their bounds, so these must be finite: {action_space}")
-        if n_critics < 1:
-            raise UserError(f"n_critics must be at least 1, not {n_critics}")
+        if type(n_critics) is not int or n_critics < 1:
+            raise UserError(f"n_critics must be a whole number of at least 1, not {n_critics!r}")
         if layer_norm not in (True, False, "critic"):
             raise UserError(f"layer_norm must be true, false or 'critic', not {layer_norm!r}")
         if not 0 <= dropout < 1:
@@ -349,6 +349,8 @@ class CrossQPolicy(SACPolicy):
             raise UserError(f"batch_norm_momentum must be above 0 and at most 1, not {batch_norm_momentum!r}")
         if batch_norm_eps <= 0:
             raise UserError(f"batch_norm_eps must be above 0, not {batch_norm_eps!r}")
+        if renorm_warmup_steps < 0:
+            raise UserError(f"renorm_warmup_steps must be at least 0, not {renorm_warmup_steps!r}")
         self.batch_norm = (
             partial(
                 BatchRenorm,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -10,25 +9,16 @@ from typing import Any
 from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.networks.extractors import FlattenExtractor, NatureCNN
 
-POSITIONAL = ("self", "observation_space", "action_space", "lr_schedule")
+POSITIONAL = ("observation_space", "action_space", "lr_schedule")
 FEATURE_EXTRACTIONS = {"mlp": FlattenExtractor, "cnn": NatureCNN}
 
 
 def accepted_keywords(policy_class: type) -> set[str]:
     """The constructor's keywords; where it passes `**kwargs` on, also those of its base classes."""
-    accepted: set[str] = set()
-    for cls in policy_class.__mro__:
-        if cls is nn.Module:
-            break
-        if "__init__" not in cls.__dict__:
-            continue
-        parameters = inspect.signature(cls.__dict__["__init__"]).parameters.values()
-        accepted.update(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            break
-    return accepted - set(POSITIONAL)
+    return set(constructor_parameters(policy_class)) - set(POSITIONAL)
 
 
 def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:

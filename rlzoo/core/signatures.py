@@ -1,0 +1,23 @@
+"""What the constructor of a class takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+TAKEN = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def constructor_parameters(cls: type) -> Mapping[str, inspect.Parameter]:
+    """The parameters by name; where it passes `**kwargs` on, also those of its base classes."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if "__init__" not in base.__dict__ or base is object:
+            continue
+        parameters = list(inspect.signature(base.__dict__["__init__"]).parameters.values())[1:]  # not self
+        for parameter in parameters:
+            if parameter.kind in TAKEN:
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return found
