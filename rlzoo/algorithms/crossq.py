@@ -135,10 +135,6 @@ class CrossQ(OffPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
-    def explore(self, obs: Any) -> torch.Tensor:
-        actions: torch.Tensor = self.policy._predict(obs)
-        return actions
-
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rate(policy.actor.optimizer, clock)

@@ -199,7 +199,7 @@ class DQN(OffPolicyAlgorithm):
 
     def end_episodes(self, indices: np.ndarray) -> None:
         super().end_episodes(indices)
-        if self.parameter_noise is not None:
+        if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
             self.parameter_noise.perturb()
 
     def adapt_noise(self, noise: ParameterNoise, observations: Any) -> None:

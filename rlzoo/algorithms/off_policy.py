@@ -125,7 +125,7 @@ class _RoundOfNoise:
 
 
 class OffPolicyAlgorithm(Algorithm):
-    """A learner from replayed experience; it defines `explore`, `update`, `setup_optimizers` and `state`."""
+    """A learner from replayed experience; it defines `update`, `setup_optimizers` and `state`."""
 
     loop = off_policy
     default_log_interval = 4
@@ -145,8 +145,12 @@ class OffPolicyAlgorithm(Algorithm):
     # ------------------------------------------------------------------ what an algorithm implements
 
     def explore(self, obs: Any) -> torch.Tensor:
-        """Actions [n_envs, ...] for collecting, as they are stored; action noise comes on top."""
-        raise NotImplementedError
+        """Actions [n_envs, ...] for collecting, as they are stored; by default, samples of the policy.
+
+        Random exploration and action noise come on top.
+        """
+        actions: torch.Tensor = self.policy._predict(obs)
+        return actions
 
     def update(self, batch: Any, clock: Clock) -> Metrics:
         """One gradient step on a `ReplayBatch`; advances `clock.n_updates` by one, and writes the absolute
@@ -164,8 +168,9 @@ class OffPolicyAlgorithm(Algorithm):
         else:
             actions = self.explore(inputs.obs)
             if getattr(self.config, "random_exploration", 0.0):
-                at_random = torch.rand(self.n_envs, 1) < self.config.random_exploration
-                actions = torch.where(at_random.to(actions.device), self.random_actions(), actions)
+                at_random = torch.rand(self.n_envs) < self.config.random_exploration
+                at_random = at_random.to(actions.device).view(-1, *[1] * (actions.dim() - 1))
+                actions = torch.where(at_random, self.random_actions(), actions)
         if self.action_noise is not None:
             noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
             actions = (actions + noise.reshape(actions.shape)).clamp_(-1, 1)

@@ -136,10 +136,6 @@ class SAC(OffPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
-    def explore(self, obs: Any) -> torch.Tensor:
-        actions: torch.Tensor = self.policy._predict(obs)
-        return actions
-
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
         actor_optimizer, critic_optimizer = policy.actor.optimizer, policy.critic.optimizer

@@ -188,3 +188,25 @@ def test_actions_may_be_numbers(algorithm: Any) -> None:
     assert model.clock.n_updates == 4
     action, _ = model.predict(np.zeros(2, np.float32))
     assert action.shape == ()
+
+
+class Shaped(Number):
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.action_space = spaces.Box(-1, 3, shape, np.float32)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_random_exploration_replaces_the_whole_action_of_an_environment(shape: tuple[int, ...]) -> None:
+    n_envs = 3
+    env = make_vec_env(lambda: Shaped(shape), n_envs)
+    model = SAC("MlpPolicy", env, random_exploration=0.5, **SMALL)
+    model.explore = lambda obs: torch.full((n_envs, *shape), 2.0)
+    replaced = []
+    for _ in range(100):
+        actions = model.act(Inputs(torch.zeros(n_envs, 2), None, 0, Clock(num_timesteps=1000))).action
+        assert actions.shape == (n_envs, *shape)
+        replaced.append((actions != 2).reshape(n_envs, -1))
+    found = torch.stack(replaced)
+    assert torch.equal(found.all(dim=2), found.any(dim=2))
+    assert not torch.equal(found[:, 0], found[:, 1])  # each has a coin of its own
+    assert 0.3 < found.float().mean() < 0.7

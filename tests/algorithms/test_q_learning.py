@@ -261,7 +261,9 @@ def test_parameter_noise_acts_with_a_perturbed_network_per_episode():
     assert not np.allclose(first, tables(plain))
     with torch.inference_mode():
         assert model.greedy_actions(torch.arange(N_ACTIONS)).tolist() == first.argmax(1).tolist()
-        model.end_episodes(np.array([0]))
+        model.end_episodes(np.array([1, 2]))
+        np.testing.assert_array_equal(first, tables(noise.exploring))
+        model.end_episodes(np.array([0]))  # of the environment that sets the pace for all
     assert not np.allclose(first, tables(noise.exploring))
     model.clock.num_timesteps = 0
     assert model.exploration_rate == 1.0
