@@ -15,28 +15,32 @@ from rlzoo.optim.flat import FlatParameters
 def check_entropy(config: Any) -> None:
     """Check `ent_coef` and `target_entropy` of a Config.
 
-    :raises UserError: a text that is neither "auto" nor (for `ent_coef`) "auto_<number>", or a negative
-        coefficient
+    :raises UserError: a text that is neither a number nor "auto" nor (for `ent_coef`) "auto_<number>", or a
+        negative coefficient
     """
     initial_coefficient(config.ent_coef)
-    if isinstance(config.target_entropy, str) and config.target_entropy != "auto":
-        raise UserError(f"target_entropy must be a number or 'auto', not {config.target_entropy!r}")
+    target = config.target_entropy
+    if target != "auto" and (isinstance(target, str) or not math.isfinite(target)):
+        raise UserError(f"target_entropy must be a number or 'auto', not {target!r}")
 
 
 def initial_coefficient(ent_coef: float | str) -> float:
-    """Where alpha begins: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself."""
-    if not isinstance(ent_coef, str):
-        if ent_coef < 0:
-            raise UserError(f"ent_coef must be at least 0, not {ent_coef!r}")
-        return ent_coef
-    word, _, number = ent_coef.partition("_")
+    """Where alpha begins: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself (also as a text)."""
+    text = str(ent_coef)
     try:
-        initial = float(number or 1.0) if word == "auto" and ent_coef != "auto_" else math.nan
+        initial = 1.0 if text == "auto" else float(text.removeprefix("auto_"))
     except ValueError:
         initial = math.nan
-    if not 0 < initial < math.inf:
-        raise UserError(f"ent_coef must be a number, 'auto' or such as 'auto_0.1', not {ent_coef!r}")
+    if not 0 <= initial < math.inf or (initial == 0 and is_learned(ent_coef)):
+        raise UserError(
+            f"ent_coef must be a number of at least 0, 'auto' or such as 'auto_0.1', not {ent_coef!r}"
+        )
     return initial
+
+
+def is_learned(ent_coef: float | str) -> bool:
+    """Whether alpha is more than a number: `auto` or `auto_<number>`."""
+    return str(ent_coef).startswith("auto")
 
 
 class EntropyCoefficient:
@@ -49,7 +53,7 @@ class EntropyCoefficient:
     def __init__(self, model: Any) -> None:
         config = model.config
         initial = initial_coefficient(config.ent_coef)
-        self.learned = isinstance(config.ent_coef, str)
+        self.learned = is_learned(config.ent_coef)
         auto = isinstance(config.target_entropy, str)
         self.target_entropy = (
             -float(np.prod(model.action_space.shape)) if auto else float(config.target_entropy)

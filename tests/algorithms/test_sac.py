@@ -175,7 +175,8 @@ def test_losses_are_their_definitions():
 
 
 @pytest.mark.parametrize(
-    ("ent_coef", "initial", "learned"), [("auto", 1.0, True), ("auto_0.1", 0.1, True), (0.05, 0.05, False)]
+    ("ent_coef", "initial", "learned"),
+    [("auto", 1.0, True), ("auto_0.1", 0.1, True), (0.05, 0.05, False), ("0.05", 0.05, False)],
 )
 def test_forms_of_the_entropy_coefficient(ent_coef, initial, learned):
     model = agent(ent_coef=ent_coef)
@@ -203,6 +204,7 @@ def test_the_coefficient_rises_while_the_entropy_is_below_its_target(target_entr
         {"ent_coef": "learn"},
         {"ent_coef": -0.1},
         {"target_entropy": "half"},
+        {"target_entropy": float("inf")},
         {"target_update_interval": 0},
         {"policy_delay": 0},
         {"n_target_critics": 0},
