@@ -18,7 +18,7 @@ class HERGoalEnvWrapper(gym.ObservationWrapper[Any, Any, Any]):
     """Shows the observation and both goals of a goal environment as one vector, in the order of `GOAL_KEYS`.
 
     For algorithms and policies that take no Dict. `HER` reads the Dict itself: give it the environment with
-    or without this wrapper, and its `predict` what `convert_obs_to_dict` returns.
+    or without this wrapper; `predict` of its agents takes both forms of an observation.
 
     :param env: a goal environment whose three spaces are all Box, all MultiBinary or all Discrete
     :raises UserError: it has no goals, or spaces of different kinds
@@ -46,15 +46,7 @@ class HERGoalEnvWrapper(gym.ObservationWrapper[Any, Any, Any]):
 
     def convert_obs_to_dict(self, observations: np.ndarray) -> dict[str, np.ndarray]:
         """The inverse of `convert_dict_to_obs`: an array [..., n] as the three entries."""
-        observations = np.asarray(observations)
-        widths = [int(np.prod(space.shape or ())) for space in self.goal_spaces.values()]
-        if observations.shape[-1:] != (sum(widths),):
-            raise UserError(f"a vector of {sum(widths)} numbers was expected, not shape {observations.shape}")
-        parts = np.split(observations, np.cumsum(widths)[:-1], axis=-1)
-        return {
-            key: part.reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype, copy=False)
-            for (key, space), part in zip(self.goal_spaces.items(), parts, strict=True)
-        }
+        return split_goals(observations, self.goal_spaces)
 
     def observation(self, observation: Mapping[str, Any]) -> np.ndarray:
         """See `convert_dict_to_obs`."""
@@ -63,6 +55,23 @@ class HERGoalEnvWrapper(gym.ObservationWrapper[Any, Any, Any]):
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """What the goal environment pays for having achieved one goal when another was desired."""
         return self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
+
+
+def split_goals(observations: Any, goal_spaces: Mapping[str, spaces.Space[Any]]) -> dict[str, np.ndarray]:
+    """An array [..., n] of observations and goals in the order of `GOAL_KEYS`, as entries of these spaces.
+
+    :raises UserError: it has more or fewer numbers than they
+    """
+    observations = np.asarray(observations)
+    ordered = {key: goal_spaces[key] for key in GOAL_KEYS}
+    widths = [int(np.prod(space.shape or ())) for space in ordered.values()]
+    if observations.shape[-1:] != (sum(widths),):
+        raise UserError(f"a vector of {sum(widths)} numbers was expected, not shape {observations.shape}")
+    parts = np.split(observations, np.cumsum(widths)[:-1], axis=-1)
+    return {
+        key: part.reshape((*part.shape[:-1], *(space.shape or ()))).astype(space.dtype, copy=False)
+        for (key, space), part in zip(ordered.items(), parts, strict=True)
+    }
 
 
 def _joined(parts: list[spaces.Space[Any]]) -> spaces.Space[Any]:

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
+from rlzoo.envs.goal_env import GOAL_KEYS, split_goals
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
 from rlzoo.networks.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
 
@@ -89,6 +90,8 @@ class BasePolicy(nn.Module):
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
             raise UserError("predict() was given the pair that env.reset() returns: pass its first element")
         if isinstance(space, spaces.Dict):
+            if isinstance(observation, np.ndarray) and space.spaces.keys() == set(GOAL_KEYS):
+                observation = split_goals(observation, space.spaces)  # from a HERGoalEnvWrapper
             if not isinstance(observation, dict) or not space.spaces.keys() <= observation.keys():
                 raise UserError(f"the observation must be a dict with the keys {', '.join(space.spaces)}")
             parts = {

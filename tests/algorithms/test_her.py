@@ -125,3 +125,16 @@ def test_an_entry_of_her_is_one_of_its_learner():
         check_hyperparams("her", {"model_class": "ppo", "policy": "MlpPolicy"})
     with pytest.raises(UserError, match="did you mean 'n_sampled_goal'"):
         check_hyperparams("her", {**values, "n_sample_goal": 3})
+
+
+def test_predict_takes_what_the_wrapper_shows():
+    env = HERGoalEnvWrapper(BitFlippingEnv(4, continuous=False))
+    agent = HER("MlpPolicy", env, DQN, **SMALL)
+    flat, _ = env.reset(seed=0)
+    batch = np.stack([flat, 1 - flat])
+    for observation in (flat, batch):
+        expected, _ = agent.predict(env.convert_obs_to_dict(observation), deterministic=True)
+        found, _ = agent.predict(observation, deterministic=True)
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(UserError, match="a vector of 12 numbers was expected"):
+        agent.predict(flat[:-1])
