@@ -173,8 +173,8 @@ class DDPG(OffPolicyAlgorithm):
         self.critic_flat = FlatParameters(policy.critic.learned_parameters())
         policy.actor.optimizer = self.make_optimizer(self.actor_flat)
         policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_target = Target(self.actor_flat, policy.actor, policy.actor_target)
-        self.critic_target = Target(self.critic_flat, policy.critic, policy.critic_target)
+        self.actor_averager = Target(self.actor_flat, policy.actor, policy.actor_target)
+        self.critic_averager = Target(self.critic_flat, policy.critic, policy.critic_target)
         self.last_layers = [critic.layers[-1] for critic in (policy.critic, policy.critic_target)]
         self.parameter_noise: ParameterNoise | None = None
         if config.param_noise is not None:
@@ -256,8 +256,8 @@ class DDPG(OffPolicyAlgorithm):
 
         actor_loss = ddpg_actor_loss(policy, batch.observations, self.returns)
         self._step(self.actor_flat, policy.actor.optimizer, actor_loss)
-        self.critic_target.update(config.tau)
-        self.actor_target.update(config.tau)
+        self.critic_averager.update(config.tau)
+        self.actor_averager.update(config.tau)
         if self.parameter_noise is not None and clock.n_updates % config.param_noise_adaption_interval == 0:
             self._adapt_parameter_noise(batch.observations)
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}

@@ -31,6 +31,15 @@ from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy import off_policy
 
+BUFFER_FIELDS = (
+    "buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device",
+)  # fmt: skip
+BUILT_IN = (
+    "ent_coef", "target_entropy", "use_sde", "param_noise", "normalize_observations", "observation_range",
+    "normalize_returns", "return_range",
+)  # fmt: skip
+"""Hyperparameters that are read when the replay buffer, or the agent, is made."""
+NETWORKS = ("actor", "actor_target", "critic", "critic_target", "q_net", "q_net_target")
 GIVEN_BY_ALGORITHM = (
     "buffer_size", "observation_space", "action_space", "env", "device", "n_envs", "optimize_memory_usage",
     "gamma", "frame_stack",
@@ -142,6 +151,12 @@ class OffPolicyAlgorithm(Algorithm):
     replay_continues = False  # whether the replay buffer stands where the environments are
     _replay_buffer: ReplayBuffer | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        """The networks of the policy are also the agent's, as scripts for other libraries have it."""
+        if name in NETWORKS and "policy" in self.__dict__ and hasattr(self.policy, name):
+            return getattr(self.policy, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     # ------------------------------------------------------------------ what an algorithm implements
 
     def explore(self, obs: Any) -> torch.Tensor:
@@ -196,6 +211,20 @@ class OffPolicyAlgorithm(Algorithm):
         return count, unit == "episode"
 
     # ------------------------------------------------------------------ environment and replay buffer
+
+    def _replace_config(self, **changes: Any) -> None:
+        """:raises UserError: what was built from the present value would not follow"""
+        for name, value in changes.items():
+            of_buffer = name in BUFFER_FIELDS or name.startswith("prioritized_replay")
+            if value == getattr(self.config, name):
+                continue
+            if name in BUILT_IN or (of_buffer and self._replay_buffer is not None):
+                remedy = ", or assign replay_buffer = None first, which empties it" if of_buffer else ""
+                raise UserError(
+                    f"{name} cannot be changed, since the agent was built with it; save the agent and give"
+                    f" {name} to load{remedy}"
+                )
+        super()._replace_config(**changes)
 
     @property
     def replay_buffer(self) -> ReplayBuffer:

@@ -109,8 +109,8 @@ class TD3(OffPolicyAlgorithm):
         self.critic_flat = FlatParameters(policy.critic.learned_parameters())
         policy.actor.optimizer = self.make_optimizer(self.actor_flat)
         policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_target = Target(self.actor_flat, policy.actor, policy.actor_target)
-        self.critic_target = Target(self.critic_flat, policy.critic, policy.critic_target)
+        self.actor_averager = Target(self.actor_flat, policy.actor, policy.actor_target)
+        self.critic_averager = Target(self.critic_flat, policy.critic, policy.critic_target)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -144,7 +144,7 @@ class TD3(OffPolicyAlgorithm):
             self.actor_flat.zero_grad()
             actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
             policy.actor.optimizer.step()
-            self.critic_target.update(config.tau)
-            self.actor_target.update(config.tau)
+            self.critic_averager.update(config.tau)
+            self.actor_averager.update(config.tau)
             metrics["actor_loss"] = actor_loss.detach()
         return metrics

@@ -200,7 +200,7 @@ def test_random_exploration_replaces_the_whole_action_of_an_environment(shape: t
     n_envs = 3
     env = make_vec_env(lambda: Shaped(shape), n_envs)
     model = SAC("MlpPolicy", env, random_exploration=0.5, **SMALL)
-    model.explore = lambda obs: torch.full((n_envs, *shape), 2.0)
+    model.explore = lambda obs: torch.full((n_envs, *shape), 2.0)  # type: ignore[method-assign]
     replaced = []
     for _ in range(100):
         actions = model.act(Inputs(torch.zeros(n_envs, 2), None, 0, Clock(num_timesteps=1000))).action
@@ -210,3 +210,27 @@ def test_random_exploration_replaces_the_whole_action_of_an_environment(shape: t
     assert torch.equal(found.all(dim=2), found.any(dim=2))
     assert not torch.equal(found[:, 0], found[:, 1])  # each has a coin of its own
     assert 0.3 < found.float().mean() < 0.7
+
+
+def test_networks_are_found_at_the_agent() -> None:
+    model = TD3("MlpPolicy", "Pendulum-v1", **SMALL, policy_kwargs={"net_arch": [4]})
+    for name in ("actor", "actor_target", "critic", "critic_target"):
+        assert getattr(model, name) is getattr(model.policy, name)
+    q_learner = DQN("MlpPolicy", "CartPole-v1", **SMALL)
+    assert q_learner.q_net is q_learner.policy.q_net
+    with pytest.raises(AttributeError, match="'DQN' object has no attribute 'actor'"):
+        _ = q_learner.actor
+
+
+def test_assigned_hyperparameters_take_effect_or_are_refused() -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", **SMALL)
+    model.buffer_size = 60  # there is no buffer yet
+    assert model.replay_buffer.buffer_size == 60
+    model.action_noise = None
+    for name, value in {"buffer_size": 70, "n_steps": 3, "ent_coef": 0.3, "use_sde": True}.items():
+        with pytest.raises(UserError, match=f"{name} cannot be changed"):
+            setattr(model, name, value)
+    model.buffer_size = 60  # as it is
+    model.replay_buffer = None  # type: ignore[assignment]
+    model.n_steps = 3
+    assert model.replay_buffer.n_steps == 3
