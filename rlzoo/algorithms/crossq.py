@@ -26,15 +26,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
+from rlzoo.algorithms.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.base import Metrics
-from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
+from rlzoo.algorithms.entropy_coefficient import check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.interaction import Clock
-from rlzoo.optim.flat import FlatParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,39 +105,16 @@ def crossq_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: t
     return (ent_coef * log_probs - values.amin(dim=0)).mean()
 
 
-class CrossQ(OffPolicyAlgorithm):
+class CrossQ(ActorCriticAlgorithm):
     """CrossQ for Box actions."""
 
     Config = CrossQConfig
     config: CrossQConfig
     policy_family = "crossq"
-    action_spaces = (spaces.Box,)
-    policy: Any
-
-    def setup_optimizers(self) -> None:
-        policy = self.policy
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.entropy = EntropyCoefficient(self)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "actor.optimizer": self.policy.actor.optimizer,
-            "critic.optimizer": self.policy.critic.optimizer,
-            **self.entropy.state(),
-            **super().state(),
-        }
-
-    def parameter_vectors(self) -> list[torch.Tensor]:
-        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rate(policy.actor.optimizer, clock)
-        self.set_learning_rate(policy.critic.optimizer, clock)
+        learning_rate = self.set_learning_rates(clock)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
         clock.n_updates += 1

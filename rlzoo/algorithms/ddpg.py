@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import nn
 
+from rlzoo.algorithms.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -45,7 +45,6 @@ from rlzoo.networks.running_normalizer import (
     RunningNormalizer,
 )
 from rlzoo.optim.flat import FlatParameters
-from rlzoo.optim.polyak import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +145,13 @@ def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[
         layer.bias.mul_(std).add_(mean - returns.mean).div_(returns.std)
 
 
-class DDPG(OffPolicyAlgorithm):
+class DDPG(ActorCriticAlgorithm):
     """DDPG for Box actions."""
 
     Config = DDPGConfig
     config: DDPGConfig
     policy_family = "deterministic"
-    action_spaces = (spaces.Box,)
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
-    policy: Any
 
     def policy_arguments(self) -> dict[str, Any]:
         arguments = super().policy_arguments()
@@ -169,12 +166,7 @@ class DDPG(OffPolicyAlgorithm):
         if config.normalize_observations:
             self.normalizer = ObservationNormalizer(self.observation_space, *config.observation_range)
             self._show_normalized(self.normalizer.to(self.device))
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_averager = Target(self.actor_flat, policy.actor, policy.actor_target)
-        self.critic_averager = Target(self.critic_flat, policy.critic, policy.critic_target)
+        super().setup_optimizers()
         self.last_layers = [critic.layers[-1] for critic in (policy.critic, policy.critic_target)]
         self.parameter_noise: ParameterNoise | None = None
         if config.param_noise is not None:
@@ -201,20 +193,12 @@ class DDPG(OffPolicyAlgorithm):
             )
 
     def state(self) -> dict[str, Any]:
-        state = {
-            "policy": self.policy,
-            "actor.optimizer": self.policy.actor.optimizer,
-            "critic.optimizer": self.policy.critic.optimizer,
-            **super().state(),
-        }
+        state = super().state()
         if self.config.normalize_returns:
             state["returns"] = self.returns
         if self.parameter_noise is not None:
             state["parameter_noise"] = self.parameter_noise
         return state
-
-    def parameter_vectors(self) -> list[torch.Tensor]:
-        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
     def rollout_metrics(self) -> Metrics:
         noise = self.parameter_noise

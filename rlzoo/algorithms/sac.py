@@ -23,17 +23,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
+from rlzoo.algorithms.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.base import Metrics
-from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
+from rlzoo.algorithms.entropy_coefficient import check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
-from rlzoo.optim.flat import FlatParameters
-from rlzoo.optim.polyak import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +100,12 @@ def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torc
     return (ent_coef * log_probs - values).mean()
 
 
-class SAC(OffPolicyAlgorithm):
+class SAC(ActorCriticAlgorithm):
     """SAC for Box actions."""
 
     Config = SACConfig
     config: SACConfig
     policy_family = "squashed"
-    action_spaces = (spaces.Box,)
-    policy: Any
 
     def setup_optimizers(self) -> None:
         policy, drawn = self.policy, self.config.n_target_critics
@@ -117,30 +113,11 @@ class SAC(OffPolicyAlgorithm):
             raise UserError(
                 f"n_target_critics must be at most {policy.n_critics}, n_critics of the policy, not {drawn}"
             )
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.target = Target(self.critic_flat, policy.critic, policy.critic_target)
-        self.entropy = EntropyCoefficient(self)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "actor.optimizer": self.policy.actor.optimizer,
-            "critic.optimizer": self.policy.critic.optimizer,
-            **self.entropy.state(),
-            **super().state(),
-        }
-
-    def parameter_vectors(self) -> list[torch.Tensor]:
-        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
+        super().setup_optimizers()
 
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
-        actor_optimizer, critic_optimizer = policy.actor.optimizer, policy.critic.optimizer
-        learning_rate = self.set_learning_rate(actor_optimizer, clock)
-        self.set_learning_rate(critic_optimizer, clock)
+        learning_rate = self.set_learning_rates(clock)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
         clock.n_updates += 1
@@ -157,7 +134,7 @@ class SAC(OffPolicyAlgorithm):
         critic_loss, differences = sac_critic_loss(values, target, batch.weights)
         self.critic_flat.zero_grad()
         critic_loss.backward()
-        critic_optimizer.step()
+        policy.critic.optimizer.step()
         if batch.weights is not None:
             batch.priorities = differences.detach().abs().mean(dim=0)
 
@@ -169,11 +146,11 @@ class SAC(OffPolicyAlgorithm):
             actor_loss = sac_actor_loss(judged, log_probs, ent_coef)
             self.actor_flat.zero_grad()
             actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-            actor_optimizer.step()
+            policy.actor.optimizer.step()
             metrics["actor_loss"] = actor_loss.detach()
         if ent_coef_loss is not None:
             metrics["ent_coef_loss"] = ent_coef_loss
         if clock.n_updates % config.target_update_interval == 0:
-            self.target.update(config.tau)
+            self.critic_averager.update(config.tau)
         metrics["learning_rate"] = learning_rate
         return metrics

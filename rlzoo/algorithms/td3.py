@@ -22,15 +22,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
+from rlzoo.algorithms.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.interaction import Clock
-from rlzoo.optim.flat import FlatParameters
-from rlzoo.optim.polyak import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,39 +92,16 @@ def td3_actor_loss(policy: Any, observations: Any) -> torch.Tensor:
     return -values.mean()
 
 
-class TD3(OffPolicyAlgorithm):
+class TD3(ActorCriticAlgorithm):
     """TD3 for Box actions."""
 
     Config = TD3Config
     config: TD3Config
     policy_family = "deterministic"
-    action_spaces = (spaces.Box,)
-    policy: Any
-
-    def setup_optimizers(self) -> None:
-        policy = self.policy
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_averager = Target(self.actor_flat, policy.actor, policy.actor_target)
-        self.critic_averager = Target(self.critic_flat, policy.critic, policy.critic_target)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "actor.optimizer": self.policy.actor.optimizer,
-            "critic.optimizer": self.policy.critic.optimizer,
-            **super().state(),
-        }
-
-    def parameter_vectors(self) -> list[torch.Tensor]:
-        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rate(policy.actor.optimizer, clock)
-        self.set_learning_rate(policy.critic.optimizer, clock)
+        learning_rate = self.set_learning_rates(clock)
         clock.n_updates += 1
 
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)

@@ -20,18 +20,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
+from rlzoo.algorithms.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.base import Metrics
-from rlzoo.algorithms.entropy_coefficient import EntropyCoefficient, check_entropy
+from rlzoo.algorithms.entropy_coefficient import check_entropy
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm, as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.core.quantiles import quantile_huber_losses
-from rlzoo.optim.flat import FlatParameters
-from rlzoo.optim.polyak import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +106,12 @@ def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: t
     return (ent_coef * log_probs).mean() - quantiles.mean()
 
 
-class TQC(OffPolicyAlgorithm):
+class TQC(ActorCriticAlgorithm):
     """TQC for Box actions."""
 
     Config = TQCConfig
     config: TQCConfig
     policy_family = "tqc"
-    action_spaces = (spaces.Box,)
-    policy: Any
 
     def setup_optimizers(self) -> None:
         policy, n_drop = self.policy, self.config.top_quantiles_to_drop_per_net
@@ -123,30 +119,11 @@ class TQC(OffPolicyAlgorithm):
             raise UserError(
                 f"top_quantiles_to_drop_per_net must be below n_quantiles, {policy.n_quantiles}, not {n_drop}"
             )
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.target = Target(self.critic_flat, policy.critic, policy.critic_target)
-        self.entropy = EntropyCoefficient(self)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "actor.optimizer": self.policy.actor.optimizer,
-            "critic.optimizer": self.policy.critic.optimizer,
-            **self.entropy.state(),
-            **super().state(),
-        }
-
-    def parameter_vectors(self) -> list[torch.Tensor]:
-        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
+        super().setup_optimizers()
 
     def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
         config, policy = self.config, self.policy
-        actor_optimizer, critic_optimizer = policy.actor.optimizer, policy.critic.optimizer
-        learning_rate = self.set_learning_rate(actor_optimizer, clock)
-        self.set_learning_rate(critic_optimizer, clock)
+        learning_rate = self.set_learning_rates(clock)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
         clock.n_updates += 1
@@ -159,7 +136,7 @@ class TQC(OffPolicyAlgorithm):
         critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
         self.critic_flat.zero_grad()
         critic_loss.backward()
-        critic_optimizer.step()
+        policy.critic.optimizer.step()
         if batch.weights is not None:
             differences = quantiles.detach().mean(dim=2) - target.mean(dim=1)  # [n_critics, batch]
             batch.priorities = differences.abs().mean(dim=0)
@@ -167,10 +144,10 @@ class TQC(OffPolicyAlgorithm):
         actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
         self.actor_flat.zero_grad()
         actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-        actor_optimizer.step()
+        policy.actor.optimizer.step()
 
         if clock.n_updates % config.target_update_interval == 0:
-            self.target.update(config.tau)
+            self.critic_averager.update(config.tau)
         metrics: Metrics = {
             "critic_loss": critic_loss.detach(),
             "actor_loss": actor_loss.detach(),

@@ -200,9 +200,9 @@ def test_discounts_are_those_of_the_rows():
 def test_targets_follow_at_their_interval():
     model, seen = agent(target_update_interval=2), []
     for seed in range(4):
-        before = model.target.vector.clone()
+        before = model.critic_averager.vector.clone()
         model.update(batch_of(seed), model.clock)
-        seen.append(not torch.equal(model.target.vector, before))
+        seen.append(not torch.equal(model.critic_averager.vector, before))
     assert seen == [False, True, False, True]
 
 
