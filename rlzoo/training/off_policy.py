@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,15 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
             if clock.episodes // log_interval > logged:
                 logged = clock.episodes // log_interval
                 log_progress(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
+        if (
+            clock.num_timesteps > algorithm.config.learning_starts
+            and not algorithm.replay_buffer.can_sample()
+        ):
+            warnings.warn(
+                f"nothing was learned in {clock.num_timesteps:,} steps: {type(algorithm.replay_buffer).__name__} "
+                "draws from finished episodes, and none is; a TimeLimit around the environment ends them",
+                stacklevel=3,
+            )
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
         algorithm._last_obs = copy_obs(algorithm._last_obs)  # the environments write into theirs again
         callback.on_training_end()

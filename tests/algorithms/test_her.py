@@ -138,3 +138,11 @@ def test_predict_takes_what_the_wrapper_shows():
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(UserError, match="a vector of 12 numbers was expected"):
         agent.predict(flat[:-1])
+
+
+def test_training_without_a_finished_episode_says_so():
+    env = BitFlippingEnv(n_bits=4, max_steps=1000)
+    with pytest.warns(
+        UserWarning, match=r"nothing was learned in 60 steps: HerReplayBuffer draws from finished"
+    ):
+        HER("MultiInputPolicy", env, DQN, learning_starts=10, policy_kwargs={"net_arch": [4]}).learn(60)
