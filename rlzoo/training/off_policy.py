@@ -45,13 +45,11 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
             if clock.episodes // log_interval > logged:
                 logged = clock.episodes // log_interval
                 log_progress(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
-        if (
-            clock.num_timesteps > algorithm.config.learning_starts
-            and not algorithm.replay_buffer.can_sample()
-        ):
+        replay = algorithm.replay_buffer
+        if clock.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
             warnings.warn(
-                f"nothing was learned in {clock.num_timesteps:,} steps: {type(algorithm.replay_buffer).__name__} "
-                "draws from finished episodes, and none is; a TimeLimit around the environment ends them",
+                f"nothing was learned in {clock.num_timesteps:,} steps: {type(replay).__name__} draws from "
+                "finished episodes, and none is; a TimeLimit around the environment ends them",
                 stacklevel=3,
             )
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
