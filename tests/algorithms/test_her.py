@@ -141,7 +141,7 @@ def test_predict_takes_what_the_wrapper_shows():
 
 
 def test_training_without_a_finished_episode_says_so():
-    env = BitFlippingEnv(n_bits=4, max_steps=1000)
+    env = BitFlippingEnv(n_bits=20, max_steps=1000)  # not reached by chance
     with pytest.warns(
         UserWarning, match=r"nothing was learned in 60 steps: HerReplayBuffer draws from finished"
     ):
