@@ -45,7 +45,7 @@ def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _SampleSquashed(torch.autograd.Function):
-    """`sample_squashed` with its derivative in closed form: a third of the operations on small arrays.
+    """`sample_squashed` with its derivative in closed form: fewer operations on small arrays.
 
     With u = mean + std * noise, da/du = 1 - a^2 and dlog p/du = 2a.
     """
