@@ -18,12 +18,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.algorithms.on_policy import OnPolicyAlgorithm
 from rlzoo.buffers.rollout import RolloutBuffer
-from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.training.on_policy import next_values, on_policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +77,12 @@ def a2c_loss(
     }
 
 
-class A2C(Algorithm):
+class A2C(OnPolicyAlgorithm):
     """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
 
     Config = A2CConfig
     config: A2CConfig
-    loop = on_policy
+    reads_old_values = False
     default_log_interval = 100
 
     def policy_arguments(self) -> dict[str, Any]:
@@ -93,27 +93,23 @@ class A2C(Algorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def act(self, inputs: Inputs) -> Step:
-        self.refresh_noise(inputs.step)
-        actions = self.policy.act(inputs.obs)
-        return Step(actions, self.to_env_action(actions))
-
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
 
         self.set_training_mode(True)
-        obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
-        values, log_probs, entropy = policy.evaluate_actions(obs, actions)
+        batch = self.read_rollout(rollout)
+        values, log_probs, entropy = policy.evaluate_actions(
+            batch["obs"], batch["actions"], **batch["context"]
+        )
         values = values.flatten()
         # The policy has not changed since it acted, so the values that are learned are also those to
         # compare with.
         baseline = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
-        following = next_values(policy, rollout, baseline, self.device)
         advantages, returns = gae(
             rollout.rewards,
             baseline,
-            following,
+            self.next_values(rollout, baseline),
             rollout.terminated,
             rollout.truncated,
             config.gamma,

@@ -31,6 +31,7 @@ from rlzoo.algorithms.hyperparameters import (
     field_names,
     schedule_names,
 )
+from rlzoo.core.denormals import start_workers
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -93,6 +94,7 @@ class Algorithm:
         spaces.MultiBinary,
     )
     default_log_interval: ClassVar[int] = 1
+    wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
     rollout_buffer: Any = None
 
@@ -206,6 +208,9 @@ class Algorithm:
         """Seed everything and build the policy."""
         if problem := self.setup_problem(self.config, self.n_envs):
             warnings.warn(problem, stacklevel=4)
+        if self.device.type == "cpu":
+            keep_freed_memory()
+            start_workers()
         self.set_random_seed(self.seed)
         self.schedules = {
             name: make_schedule(value)
@@ -220,8 +225,6 @@ class Algorithm:
         self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
-        if self.device.type == "cpu":
-            keep_freed_memory()
 
     def setup_optimizers(self) -> None:
         """Lay parameters out in vectors, with an optimiser for each vector."""

@@ -19,13 +19,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
-from rlzoo.buffers.rollout import RolloutBuffer, minibatches
+from rlzoo.algorithms.on_policy import OnPolicyAlgorithm
+from rlzoo.buffers.rollout import RolloutBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.interaction import Clock, Inputs, Step
+from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.training.on_policy import on_policy, rollout_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +64,11 @@ def ppo_loss(
 ) -> tuple[torch.Tensor, Metrics]:
     """The negated objective of eq. 9 on one minibatch.
 
-    :param batch: `obs` [batch, ...], `actions` [batch, ...], and per row `advantages, returns, values,
-        log_probs`, the last two under the policy that collected them
+    :param batch: `obs` [batch, ...], `actions` [batch, ...], the policy's `context`, and per row `advantages,
+        returns, values, log_probs`, the last two under the policy that collected them
     :return: the scalar loss, and metrics as detached tensors
     """
-    values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"])
+    values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"], **batch["context"])
     advantages = batch["advantages"]
     if config.normalize_advantage and len(advantages) > 1:
         std, mean = torch.std_mean(advantages)
@@ -103,12 +103,11 @@ def ppo_loss(
     return loss, metrics
 
 
-class PPO(Algorithm):
+class PPO(OnPolicyAlgorithm):
     """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
 
     Config = PPOConfig
     config: PPOConfig
-    loop = on_policy
     default_log_interval = 1
 
     @classmethod
@@ -124,21 +123,14 @@ class PPO(Algorithm):
             f"{rows}, so the last minibatch would be smaller; the nearest that does is {fitting}"
         )
 
-    def act(self, inputs: Inputs) -> Step:
-        self.refresh_noise(inputs.step)
-        if self.shares_convolutions:  # a second pass through them would cost more than keeping two columns
-            actions, values, log_probs = self.policy.act_with_values(inputs.obs)
-            return Step(actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs})
-        actions = self.policy.act(inputs.obs)
-        return Step(actions, self.to_env_action(actions))
-
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
         clip_range = self.schedule("clip_range", clock)
         clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
 
-        obs, actions, log_probs, values, next_values = rollout_values(policy, rollout, self.device)
+        batch = self.read_rollout(rollout)
+        batch["log_probs"], values, next_values = self.old_values(rollout, batch)
         advantages, returns = gae(
             rollout.rewards,
             values,
@@ -148,7 +140,6 @@ class PPO(Algorithm):
             config.gamma,
             config.gae_lambda,
         )
-        batch = {"obs": obs, "actions": actions, "log_probs": log_probs}
         for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
             batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
 
@@ -156,7 +147,7 @@ class PPO(Algorithm):
         history: list[Metrics] = []
         stop = False
         for _ in range(config.n_epochs):
-            for minibatch in minibatches(batch, config.batch_size, values.size, self.device):
+            for minibatch in self.minibatches(batch, config.batch_size, rollout):
                 loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
                 history.append(metrics)
                 stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)

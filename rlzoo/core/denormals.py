@@ -23,3 +23,14 @@ def denormals_as_zero() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(was_on)
+
+
+def start_workers() -> None:
+    """Start PyTorch's worker threads in that mode, unless they run already.
+
+    `denormals_as_zero` reaches the thread that calls it; a new thread takes the mode of the one that starts
+    it and keeps it. Half of the arithmetic is theirs: a training of TD3 with two threads took a fifth longer.
+    """
+    if torch.get_num_threads() > 1:
+        with denormals_as_zero():
+            torch.ones(2**20).add_(1)  # large enough to be shared out

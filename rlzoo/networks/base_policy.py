@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ class BasePolicy(nn.Module):
     :param normalize_images: divide images by 255 before they reach the extractor
     :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
     """
+
+    recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
 
     def __init__(
         self,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from rlzoo.buffers.rollout import RolloutBuffer, map_obs
 from rlzoo.core.interaction import Inputs
-from rlzoo.core.returns import following_values
+from rlzoo.envs.action_masks import get_action_masks
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
@@ -59,7 +58,8 @@ def collect(
             obs = rollout.obs_rows[t]
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
-            step = algorithm.act(Inputs(obs, episode_start, t, clock))
+            masks = get_action_masks(env) if algorithm.wants_action_masks else None
+            step = algorithm.act(Inputs(obs, episode_start, t, clock, masks))
             result = env.step_arrays(step.env_action)
             rollout.add(t, step, result, episode_start)
             clock.num_timesteps += env.num_envs
@@ -74,39 +74,3 @@ def collect(
     algorithm._last_obs = rollout.last_obs()
     callback.on_rollout_end()
     return True
-
-
-def rollout_values(
-    policy: Any, rollout: RolloutBuffer, device: torch.device
-) -> tuple[Any, torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
-    """Values and log-probabilities of a rollout under the policy that collected it, in one batched pass.
-
-    :return: `obs`, `actions` [n_steps * n_envs, ...] and `log_probs` [n_steps * n_envs] as tensors on the
-        device; `values` and `next_values` as arrays [n_steps, n_envs]
-    """
-    obs, actions = rollout.flat_obs(device), rollout.flat_actions(device)
-    if "values" in rollout.extra:
-        values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
-    else:
-        with torch.no_grad():
-            values, log_probs, _ = policy.evaluate_actions(obs, actions)
-    columns = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
-    return obs, actions, log_probs, columns, next_values(policy, rollout, columns, device)
-
-
-def next_values(policy: Any, rollout: RolloutBuffer, values: np.ndarray, device: torch.device) -> np.ndarray:
-    """The value of what each step led to, [n_steps, n_envs]: of the final observation where an episode was
-    truncated."""
-
-    def evaluate(obs: Any) -> np.ndarray:
-        tensors = map_obs(lambda array: torch.from_numpy(array).to(device), obs)
-        with torch.no_grad():
-            result: np.ndarray = policy.predict_values(tensors).flatten().cpu().numpy()
-        return result
-
-    last_values = evaluate(rollout.last_obs())
-    finals = rollout.finals()
-    if finals is None:
-        return following_values(values, last_values)
-    final_obs, index = finals
-    return following_values(values, last_values, evaluate(final_obs), index)

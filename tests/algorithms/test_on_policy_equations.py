@@ -43,7 +43,12 @@ class Answers:
 def test_ppo_objective_is_its_definition(clip_range_vf, normalize, entropy):
     config = PPO.Config(normalize_advantage=normalize, ent_coef=0.7, vf_coef=0.4)
     names = ("advantages", "returns", "values", "log_probs")
-    batch = {"obs": None, "actions": None, **{name: torch.tensor(ROWS[name]) for name in names}}
+    batch = {
+        "obs": None,
+        "actions": None,
+        "context": {},
+        **{name: torch.tensor(ROWS[name]) for name in names},
+    }
     loss, metrics = ppo_loss(Answers(entropy), batch, 0.2, clip_range_vf, config)
 
     a = ROWS["advantages"]

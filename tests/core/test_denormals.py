@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -34,3 +38,30 @@ def test_an_error_inside_switches_back():
     with pytest.raises(ZeroDivisionError), denormals_as_zero():
         1 / 0  # noqa: B018
     assert SMALLEST / 2 > 0
+
+
+SHARED_OUT = """
+import torch
+from rlzoo.core.denormals import denormals_as_zero, start_workers
+if {start}:
+    start_workers()
+else:
+    torch.ones(2**20).add_(1)
+tiny = torch.full((2**22,), torch.finfo(torch.float32).tiny)
+with denormals_as_zero():
+    halves = tiny / 2
+print(float((halves == 0).float().mean()))
+"""
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_worker_threads_do_as_the_one_that_started_them(start):
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED_OUT.format(start=start)],
+        env={**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    zeros = float(done.stdout)
+    assert zeros == 1 if start else 0 < zeros < 1

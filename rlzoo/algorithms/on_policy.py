@@ -1,0 +1,139 @@
+"""What learners from rollouts share: acting, and reading a rollout back as the policy saw it.
+
+Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
+
+Besides observations a policy may need a *context*, keywords for its methods: a recurrent policy the sequences
+that rows belong to (`sequences`), a masked one the choices that were allowed (`action_masks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from rlzoo.algorithms.base import Algorithm
+from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs, minibatches
+from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
+from rlzoo.core.interaction import Inputs, Step
+from rlzoo.core.returns import following_values
+from rlzoo.training.on_policy import on_policy
+
+Columns = dict[str, Any]
+"""`obs`, `actions`, `context`, and whatever else an algorithm adds, row by row [n_steps * n_envs, ...]."""
+
+
+class OnPolicyAlgorithm(Algorithm):
+    """A learner that forgets its experience after each update."""
+
+    loop = on_policy
+    reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
+    memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether the policy remembers; one of the user's own need not say."""
+        return bool(getattr(self.policy, "recurrent", False))
+
+    # ------------------------------------------------------------------ collecting
+
+    def act(self, inputs: Inputs) -> Step:
+        self.refresh_noise(inputs.step)
+        context: dict[str, torch.Tensor] = {}
+        if inputs.action_masks is not None:
+            context["action_masks"] = torch.from_numpy(inputs.action_masks).to(self.device)
+        if self.recurrent:
+            return self._act_with_memory(inputs)
+        if self.shares_convolutions and self.reads_old_values:
+            # a second pass through them would cost more than keeping two columns
+            actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
+            return Step(
+                actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs, **context}
+            )
+        actions = self.policy.act(inputs.obs, **context)
+        return Step(actions, self.to_env_action(actions), context)
+
+    def _act_with_memory(self, inputs: Inputs) -> Step:
+        """Act on observations and memory; the rollout keeps the memory from before each step."""
+        if self.memory is None or len(next(iter(self.memory.values()))) != self.n_envs:
+            self.memory = self.policy.initial_memory(self.n_envs)
+        starts = torch.from_numpy(inputs.episode_start).to(self.device)
+        before = self.memory
+        actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
+        return Step(
+            actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs, **before}
+        )
+
+    # ------------------------------------------------------------------ reading a rollout
+
+    def read_rollout(self, rollout: RolloutBuffer) -> Columns:
+        """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
+        context: dict[str, Any] = {}
+        if self.recurrent:
+            context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
+        elif "action_masks" in rollout.extra:
+            context["action_masks"] = (
+                rollout.extra["action_masks"].flatten(0, 1).clone()
+            )  # for autograd to keep
+        obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
+        return {"obs": obs, "actions": actions, "context": context}
+
+    def old_values(
+        self, rollout: RolloutBuffer, columns: Columns
+    ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+        """Log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
+
+        They are those of the policy that collected the rollout: one batched pass, where they were not kept.
+        """
+        if "values" in rollout.extra:
+            values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
+        else:
+            with torch.no_grad():
+                values, log_probs, _ = self.policy.evaluate_actions(
+                    columns["obs"], columns["actions"], **columns["context"]
+                )
+        array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
+        return log_probs, array, self.next_values(rollout, array)
+
+    def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
+        """The value of what each step led to, [n_steps, n_envs].
+
+        Where an episode was truncated that is its final observation.
+
+        :param values: V of the observations that were acted on, [n_steps, n_envs]
+        """
+        after = self._memory_columns(rollout)
+        last_memory = {name: column[-1] for name, column in after.items()}
+        last_values = self._values(rollout.last_obs(), last_memory)
+        finals = rollout.finals()
+        if finals is None:
+            return following_values(values, last_values)
+        final_obs, (steps, envs) = finals
+        final_memory = {name: column[steps + 1, envs] for name, column in after.items()}
+        return following_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
+
+    def _values(self, obs: Obs, memory: dict[str, torch.Tensor]) -> np.ndarray:
+        tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)
+        with torch.no_grad():
+            values = self.policy.predict_values(tensors, **({"memory": memory} if memory else {}))
+        result: np.ndarray = values.flatten().cpu().numpy()
+        return result
+
+    def _memory_columns(self, rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
+        """The memory before each step and after the last, [n_steps + 1, n_envs, ...]; none without one.
+
+        It is as the step before left it: that an episode began is for the reader to see.
+        """
+        if self.memory is None:
+            return {}
+        return {
+            name: torch.cat([rollout.extra[name], value.unsqueeze(0)]) for name, value in self.memory.items()
+        }
+
+    def minibatches(self, columns: Columns, batch_size: int, rollout: RolloutBuffer) -> Iterator[Columns]:
+        """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
+        if self.recurrent:
+            return sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
+        return minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)

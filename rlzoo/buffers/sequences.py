@@ -1,0 +1,112 @@
+"""Rows of a rollout as sequences, for policies that remember.
+
+Losses work on rows [n_rows, ...] and never meet padding: only the recurrent network lays rows out in time,
+pads what is shorter than the longest, and takes the padding away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlzoo.buffers.rollout import RolloutBuffer, map_obs
+
+Memory = dict[str, Tensor]
+"""What a recurrent policy remembers, by name: [n_sequences or n_envs, ...]."""
+
+
+class Sequences:
+    """Which rows of a batch follow each other, and what was remembered before the first of each sequence.
+
+    :param starts: bool array [n_rows]: this row begins a sequence; the first does
+    :param order: int array [n_rows]: where in the batch the rows are, in the order that `starts` tells them
+    :param memory: before the first row of each sequence, [n_sequences, ...]
+    """
+
+    def __init__(self, starts: np.ndarray, order: np.ndarray, memory: Memory, device: torch.device) -> None:
+        self.memory = memory
+        first = np.flatnonzero(starts)
+        sequence = np.cumsum(starts) - 1  # the sequence of each row
+        time = np.arange(len(starts)) - first[sequence]  # its place in it
+        self.n_sequences, self.max_length = len(first), int(time.max()) + 1
+        cell = time * self.n_sequences + sequence
+        row_of_cell = np.zeros(self.max_length * self.n_sequences, np.int64)  # padding repeats row 0
+        row_of_cell[cell] = order
+        cell_of_row = np.empty(len(starts), np.int64)
+        cell_of_row[order] = cell
+        self._row_of_cell = torch.from_numpy(row_of_cell).to(device)
+        self._cell_of_row = torch.from_numpy(cell_of_row).to(device)
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """[n_rows, ...] -> [max_length, n_sequences, ...]; what the padding holds is of no importance."""
+        return rows[self._row_of_cell].reshape(self.max_length, self.n_sequences, *rows.shape[1:])
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """[max_length, n_sequences, ...] -> [n_rows, ...]"""
+        return padded.flatten(0, 1)[self._cell_of_row]
+
+
+def rollout_sequences(rollout: RolloutBuffer, memory: Memory) -> Sequences:
+    """The sequences of a whole rollout, whose rows are [n_steps * n_envs], step after step.
+
+    :param memory: before each step, [n_steps (or more), n_envs, ...]
+    """
+    rows = _by_environment(rollout)
+    return _sequences(rows, rows, rollout, memory)
+
+
+def sequence_minibatches(
+    columns: dict[str, Any], batch_size: int, rollout: RolloutBuffer, memory: Memory
+) -> Iterator[dict[str, Any]]:
+    """Split columns of a rollout into minibatches of `batch_size` neighbouring rows; the last may be smaller.
+
+    Rows are taken environment after environment, from a random one on, so that the cuts fall elsewhere every
+    time. A cut sequence goes on from what was remembered when it was collected.
+
+    :param memory: before each step, [n_steps (or more), n_envs, ...]
+    """
+    n_rows = rollout.n_steps * rollout.n_envs
+    if batch_size >= n_rows:
+        yield columns
+        return
+    rows = np.roll(_by_environment(rollout), -int(torch.randint(n_rows, ())))
+    rest = {name: column for name, column in columns.items() if name != "context"}
+    for start in range(0, n_rows, batch_size):
+        chosen = rows[start : start + batch_size]
+        index = torch.from_numpy(chosen)
+        minibatch = {
+            name: map_obs(lambda column, index=index: column[index.to(column.device)], column)
+            for name, column in rest.items()
+        }
+        sequences = _sequences(chosen, np.arange(len(chosen)), rollout, memory)
+        yield {**minibatch, "context": {"sequences": sequences}}
+
+
+def _by_environment(rollout: RolloutBuffer) -> np.ndarray:
+    """The rows of a rollout, all steps of one environment after those of another."""
+    rows = np.arange(rollout.n_steps * rollout.n_envs).reshape(rollout.n_steps, rollout.n_envs)
+    return rows.T.ravel()
+
+
+def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, memory: Memory) -> Sequences:
+    """The sequences that `rows` of the rollout form; `order` says where each stands in the batch.
+
+    A sequence ends where the episode or the environment does, or where the rows jump.
+    """
+    steps, envs = np.divmod(rows, rollout.n_envs)
+    episode_starts = rollout.episode_starts[steps, envs]
+    starts = episode_starts.copy()
+    starts[0] = True
+    starts[1:] |= (np.diff(envs) != 0) | (np.diff(steps) != 1)
+    before, fresh = (steps[starts], envs[starts]), episode_starts[starts]
+    device = next(iter(memory.values())).device
+    forget = torch.from_numpy(fresh).to(device)
+    initial = {
+        name: column[before].masked_fill(forget.reshape(-1, *[1] * (column.dim() - 2)), 0.0)
+        for name, column in memory.items()
+    }
+    return Sequences(starts, order, initial, device)
