@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from rlzoo.core.errors import UserError
+
 
 def is_image_space(
     space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False
@@ -47,6 +49,22 @@ def action_size(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.MultiBinary):
         return int(np.prod(space.shape))
     raise NotImplementedError(f"{type(space).__name__} is not an action space of any algorithm")
+
+
+def choice_counts(space: spaces.Space[Any]) -> list[int]:
+    """Numbers of choices, one per dimension of an action: n for Discrete, two per bit for MultiBinary.
+
+    :raises UserError: a Box has no choices
+    """
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(n) for n in space.nvec.ravel()]
+    if isinstance(space, spaces.MultiBinary):
+        return [2] * action_size(space)
+    raise UserError(
+        f"{space_name(space)} actions have no choices; Discrete, MultiDiscrete and MultiBinary have"
+    )
 
 
 def space_name(space: spaces.Space[Any]) -> str:

@@ -139,6 +139,12 @@ class GymVectorEnv(VecEnv):
             return [values[index] for index in chosen]
         return [getattr(self.env, attr_name) for _ in chosen]
 
+    def has_attr(self, attr_name: str) -> bool:
+        inner = self.env.unwrapped
+        if isinstance(inner, gym.vector.SyncVectorEnv):  # whose get_attr calls methods
+            return all(env.has_wrapper_attr(attr_name) for env in inner.envs)
+        return super().has_attr(attr_name)
+
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         values = self.get_attr(attr_name)
         for index in self._get_indices(indices):

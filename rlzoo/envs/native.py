@@ -18,7 +18,9 @@ from gymnasium.utils import seeding
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.obs_arrays import Obs
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.velocity_mask import NO_VELOCITY, VELOCITIES
 
 GRAVITY = 9.8
 POLE_MASS = 0.1
@@ -29,7 +31,7 @@ TAU = 0.02  # seconds per step
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
 POSITION_LIMIT = 2.4
 
-NATIVE_ENVS = {"CartPole-v0": 200, "CartPole-v1": 500}  # id -> time limit in steps
+NATIVE_ENVS = {"CartPole-v0": 200, "CartPole-v1": 500, "CartPoleNoVel-v1": 500}  # id -> time limit in steps
 
 State = tuple[float, float, float, float]  # position, velocity, angle, angular velocity
 
@@ -55,7 +57,7 @@ def cartpole_step(state: State, force: float) -> State:
 
 
 class NativeCartPole(VecEnv):
-    """`CartPole-v0` or `CartPole-v1`, `num_envs` at a time.
+    """`CartPole-v0` or `CartPole-v1`, `num_envs` at a time; `CartPoleNoVel-v1` shows no velocities.
 
     :param env_id: one of `NATIVE_ENVS`
     :param num_envs: number of environments
@@ -66,8 +68,10 @@ class NativeCartPole(VecEnv):
     def __init__(self, env_id: str, num_envs: int = 1) -> None:
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], dtype=np.float32)
         super().__init__(num_envs, spaces.Box(-high, high, dtype=np.float32), spaces.Discrete(2), "rgb_array")
+        ensure_registered(env_id)
         self.spec = gym.spec(env_id)
         self.max_episode_steps = NATIVE_ENVS[env_id]
+        self._hidden = list(VELOCITIES["CartPole"]) if NO_VELOCITY in env_id else None
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._states: list[State] = []  # empty until the first reset
         self._deadlines = [0] * num_envs  # the clock's reading at which each episode is truncated
@@ -98,7 +102,10 @@ class NativeCartPole(VecEnv):
         flat = array("f")
         for state in self._states:
             flat.extend(state)
-        return np.frombuffer(flat, dtype=np.float32).reshape(self.num_envs, 4)
+        observations = np.frombuffer(flat, dtype=np.float32).reshape(self.num_envs, 4)
+        if self._hidden is not None:
+            observations[:, self._hidden] = 0.0
+        return observations
 
     def step_async(self, actions: np.ndarray) -> None:
         if not self._states:

@@ -9,10 +9,12 @@ import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 
 from rlzoo.core.errors import UserError, nearest, unknown
+from rlzoo.envs.velocity_mask import register_without_velocity
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,22 @@ TODAY = {
     "PandaStack": "PandaStack-v3",
     "PandaFlip": "PandaFlip-v3",
 }
-OWN = {"BitFlipping-v0": "rlzoo.envs.toy:BitFlippingEnv", "Catch-v0": "rlzoo.envs.toy:Catch"}
+OWN: dict[str, tuple[str, dict[str, Any]]] = {  # id -> where it is, and its arguments
+    "BitFlipping-v0": ("rlzoo.envs.toy:BitFlippingEnv", {}),
+    "Catch-v0": ("rlzoo.envs.toy:Catch", {}),
+    "InvalidActionDiscrete-v0": (
+        "rlzoo.envs.toy_invalid_actions:InvalidActionEnvDiscrete",
+        {"dim": 80, "n_invalid_actions": 60},
+    ),
+    "InvalidActionMultiDiscrete-v0": (
+        "rlzoo.envs.toy_invalid_actions:InvalidActionEnvMultiDiscrete",
+        {"dims": [20, 20], "n_invalid_actions": 30},
+    ),
+    "InvalidActionMultiBinary-v0": (
+        "rlzoo.envs.toy_invalid_actions:InvalidActionEnvMultiBinary",
+        {"dims": 20, "n_invalid_actions": 15},
+    ),
+}
 # Ids that are kept only to say where the environment went, or that need the bindings MuJoCo had until 2022.
 MOVED = ("mujoco_py", "shimmy", ":MujocoPy", "gymnasium_robotics.envs.mujoco.")
 ATARI_ID = re.compile(
@@ -149,9 +166,11 @@ def _import(module: str, wanted_by: str, install: str | None = None) -> None:
 
 
 def _register_own() -> None:
-    for env_id, entry_point in OWN.items():
-        if env_id not in gym.registry:
-            gym.register(env_id, entry_point=entry_point)
+    if all(env_id in gym.registry for env_id in OWN):
+        return
+    for env_id, (entry_point, kwargs) in OWN.items():
+        gym.register(env_id, entry_point=entry_point, kwargs=kwargs)
+    register_without_velocity()
 
 
 def _import_installed() -> None:

@@ -263,6 +263,9 @@ class SubprocVecEnv(VecEnv):
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         return self._on_each("env_is_wrapped", indices, wrapper_class)
 
+    def has_attr(self, attr_name: str) -> bool:
+        return all(self._on_each("have_attr", None, attr_name))  # a value need not be fit to be sent
+
 
 class SharedArrays:
     """The arrays of one step of all environments, in a file that every process maps.
@@ -371,6 +374,9 @@ class _Chunk(DummyVecEnv):
         self._truncated = shared.truncated[low:high]
         self._at = shared.at[low:high]
         self._shared_actions = shared.actions[low:high]
+
+    def have_attr(self, attr_name: str, indices: Indices) -> list[bool]:
+        return [self.envs[index].has_wrapper_attr(attr_name) for index in self._get_indices(indices)]
 
     def reset_with(self, resets: Sequence[tuple[int | None, dict[str, Any] | None]]) -> list[dict[str, Any]]:
         self._seeds = [seed for seed, _ in resets]

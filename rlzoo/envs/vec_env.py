@@ -327,6 +327,9 @@ class VecEnvWrapper(VecEnv):
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         return self.venv.env_is_wrapped(wrapper_class, indices)
 
+    def has_attr(self, attr_name: str) -> bool:
+        return self.venv.has_attr(attr_name)
+
     def get_images(self) -> Sequence[np.ndarray | None]:
         return self.venv.get_images()
 

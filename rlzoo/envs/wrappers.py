@@ -168,3 +168,129 @@ def _vector(space: spaces.Space[Any], name: str) -> spaces.Box:
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise UserError(f"HistoryWrapper needs a Box vector as {name}, not {space}")
     return space
+
+
+class DelayedRewardWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Pays the rewards of `delay` steps in one sum, at the last of them or where the episode ends."""
+
+    def __init__(self, env: gym.Env[Any, Any], delay: int = 10) -> None:
+        super().__init__(env)
+        if delay < 1:
+            raise UserError(f"DelayedRewardWrapper: delay must be at least 1, not {delay}")
+        self._delay = delay
+        self._owed = 0.0
+        self._steps = 0  # since the last payment
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; nothing is owed."""
+        self._owed, self._steps = 0.0, 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and pay what is owed or nothing."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._owed += float(reward)
+        self._steps += 1
+        paid = 0.0
+        if self._steps == self._delay or terminated or truncated:
+            paid, self._owed, self._steps = self._owed, 0.0, 0
+        return observation, paid, terminated, truncated, info
+
+
+class ActionNoiseWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Executes actions with Gaussian noise, clipped to the Box, to see how robust a controller is.
+
+    The noise has a generator of its own, seeded by `reset(seed=...)`: environments with other seeds get
+    other noise, and the environment's own random numbers stay what they are.
+
+    :param noise_std: standard deviation, in units of the actions
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], noise_std: float = 0.1) -> None:
+        super().__init__(env)
+        if noise_std < 0:
+            raise UserError(f"ActionNoiseWrapper: noise_std must be at least 0, not {noise_std}")
+        self._box = _action_box(env, "ActionNoiseWrapper")
+        self._noise_std = noise_std
+        self._generator = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Reset; a seed also fixes the noise to come."""
+        if seed is not None:
+            self._generator = np.random.default_rng(
+                [seed, 1]
+            )  # the environment has the stream of `seed` alone
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with the action that the noise made of it."""
+        box = self._box
+        noisy = action + self._generator.normal(0.0, self._noise_std, box.shape)
+        return self.env.step(np.clip(noisy, box.low, box.high).astype(box.dtype))
+
+
+class ActionSmoothingWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Executes a moving average of the actions, which begins at zero.
+
+    :param smoothing_coef: weight of the past, from 0 (none) to below 1
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], smoothing_coef: float = 0.0) -> None:
+        super().__init__(env)
+        if not 0 <= smoothing_coef < 1:
+            raise UserError(
+                f"ActionSmoothingWrapper: smoothing_coef must be from 0 to below 1, not {smoothing_coef}"
+            )
+        self._box = _action_box(env, "ActionSmoothingWrapper")
+        self._smoothing_coef = smoothing_coef
+        self._average = np.zeros(self._box.shape)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; the average is zero."""
+        self._average = np.zeros(self._box.shape)
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with the average."""
+        coef = self._smoothing_coef
+        self._average = coef * self._average + (1.0 - coef) * np.asarray(action)
+        return self.env.step(self._average.astype(self._box.dtype))
+
+
+def _action_box(env: gym.Env[Any, Any], wrapper: str) -> spaces.Box:
+    """:raises UserError: actions are no Box"""
+    if not isinstance(env.action_space, spaces.Box):
+        raise UserError(f"{wrapper} needs Box actions, not {env.action_space}")
+    return env.action_space
+
+
+class TruncatedOnSuccessWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Truncates an episode after `n_successes` steps in a row whose info says `is_success`.
+
+    :param reward_offset: added to every reward, also to those that hindsight replay computes
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], reward_offset: float = 0.0, n_successes: int = 1) -> None:
+        super().__init__(env)
+        if n_successes < 1:
+            raise UserError(f"TruncatedOnSuccessWrapper: n_successes must be at least 1, not {n_successes}")
+        self._reward_offset = reward_offset
+        self._n_successes = n_successes
+        self._successes = 0
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; successes are counted anew."""
+        self._successes = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and count."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._successes = self._successes + 1 if info.get("is_success", False) else 0
+        truncated = truncated or self._successes >= self._n_successes
+        return observation, float(reward) + self._reward_offset, terminated, truncated, info
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """The reward of goals, with the offset."""
+        reward = self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
+        return reward + self._reward_offset
