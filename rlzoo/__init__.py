@@ -18,15 +18,24 @@ __version__ = "0.1.0"
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
     "rlzoo.algorithms.a2c": "A2C",
+    "rlzoo.algorithms.acer": "ACER",
+    "rlzoo.algorithms.acktr": "ACKTR",
+    "rlzoo.algorithms.bc": "BC",
     "rlzoo.algorithms.crossq": "CrossQ",
     "rlzoo.algorithms.ddpg": "DDPG",
+    "rlzoo.algorithms.gail": "GAIL",
     "rlzoo.algorithms.her": "HER",
     "rlzoo.algorithms.dqn": "DQN",
+    "rlzoo.algorithms.older_ppo": "PPO1 PPO2",
     "rlzoo.algorithms.ppo": "PPO",
+    "rlzoo.algorithms.ppo_lstm": "RecurrentPPO",
+    "rlzoo.algorithms.ppo_mask": "MaskablePPO",
     "rlzoo.algorithms.qrdqn": "QRDQN",
     "rlzoo.algorithms.sac": "SAC",
     "rlzoo.algorithms.td3": "TD3",
     "rlzoo.algorithms.tqc": "TQC",
+    "rlzoo.algorithms.trpo": "TRPO",
+    "rlzoo.buffers.demonstrations": "ExpertDataset",
     "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
@@ -54,9 +63,11 @@ _MODULES = {
     "rlzoo.core.spaces": "is_image_space",
     "rlzoo.distributions": (
         "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
+        " MaskableBernoulliDistribution MaskableCategoricalDistribution MaskableMultiCategoricalDistribution"
         " MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution"
-        " kl_divergence make_proba_distribution sum_independent_dims"
+        " kl_divergence make_masked_proba_distribution make_proba_distribution sum_independent_dims"
     ),
+    "rlzoo.envs.action_masks": "ActionMasker get_action_masks is_masking_supported",
     "rlzoo.envs.atari": (
         "AtariWrapper ClipRewardEnv EpisodicLifeEnv FireResetEnv MaxAndSkipEnv NoopResetEnv StickyActionEnv"
         " WarpFrame wrap_deepmind"
@@ -73,6 +84,9 @@ _MODULES = {
         "BitFlippingEnv Catch FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
         " IdentityEnvMultiDiscrete SimpleMultiObsEnv"
     ),
+    "rlzoo.envs.toy_invalid_actions": (
+        "InvalidActionEnvDiscrete InvalidActionEnvMultiBinary InvalidActionEnvMultiDiscrete"
+    ),
     "rlzoo.envs.vec_check_nan": "VecCheckNan",
     "rlzoo.envs.vec_env": (
         "VecEnv VecEnvWrapper is_vecenv_wrapped sync_envs_normalization unwrap_vec_normalize"
@@ -84,15 +98,27 @@ _MODULES = {
     "rlzoo.envs.vec_normalize": "VecNormalize",
     "rlzoo.envs.vec_transpose": "VecTransposeImage",
     "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
-    "rlzoo.envs.wrappers": "FrameSkip HistoryWrapper ResizeObservation TimeFeatureWrapper",
+    "rlzoo.envs.velocity_mask": "MaskVelocityWrapper",
+    "rlzoo.envs.wrappers": (
+        "ActionNoiseWrapper ActionSmoothingWrapper DelayedRewardWrapper FrameSkip HistoryWrapper"
+        " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
+    ),
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
+    "rlzoo.networks.masked": (
+        "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy"
+    ),
     "rlzoo.networks.mlp": "create_mlp",
     "rlzoo.networks.base_policy": "BasePolicy",
     "rlzoo.networks.policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
     "rlzoo.networks.q_networks": "DQNPolicy QRDQNPolicy",
+    "rlzoo.networks.recurrent": (
+        "CnnLnLstmPolicy LstmPolicy MlpLnLstmPolicy RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy"
+        " RecurrentMultiInputActorCriticPolicy"
+    ),
     "rlzoo.networks.registry": "LnCnnPolicy LnMlpPolicy register_policy",
+    "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
     "rlzoo.report.curves": (
@@ -100,10 +126,11 @@ _MODULES = {
     ),
     "rlzoo.training.callbacks": (
         "BaseCallback CallbackList CheckpointCallback ConvertCallback EvalCallback EventCallback"
-        " EveryNTimesteps LogEveryNTimesteps ProgressBarCallback RawStatisticsCallback"
+        " EveryNTimesteps LogEveryNTimesteps MaskableEvalCallback ProgressBarCallback RawStatisticsCallback"
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
+    "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",
     "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
@@ -113,13 +140,19 @@ _MODULES = {
 _ALIASES = {
     "Bernoulli": "BernoulliDistribution",
     "Categorical": "CategoricalDistribution",
+    "CnnLstmPolicy": "RecurrentActorCriticCnnPolicy",
     "CnnPolicy": "ActorCriticCnnPolicy",
     "DiagGaussian": "DiagGaussianDistribution",
+    "MlpLstmPolicy": "RecurrentActorCriticPolicy",
     "MlpPolicy": "ActorCriticPolicy",
     "MultiCategorical": "MultiCategoricalDistribution",
+    "MultiInputLstmPolicy": "RecurrentMultiInputActorCriticPolicy",
     "MultiInputPolicy": "MultiInputActorCriticPolicy",
     "SquashedDiagGaussian": "SquashedDiagGaussianDistribution",
     "StateDependentNoise": "StateDependentNoiseDistribution",
+    "DoneOnSuccessWrapper": "TruncatedOnSuccessWrapper",
+    "HistoryWrapperObsDict": "HistoryWrapper",
+    "YAMLCompatResizeObservation": "ResizeObservation",
     "BaseAlgorithm": "Algorithm",
     "set_global_seeds": "set_random_seed",
 }

@@ -11,15 +11,24 @@ from rlzoo.core.errors import UserError, unknown
 
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
+    "acer": "rlzoo.algorithms.acer:ACER",
+    "acktr": "rlzoo.algorithms.acktr:ACKTR",
     "her": "rlzoo.algorithms.her:HER",
+    "bc": "rlzoo.algorithms.bc:BC",
     "crossq": "rlzoo.algorithms.crossq:CrossQ",
     "ddpg": "rlzoo.algorithms.ddpg:DDPG",
     "dqn": "rlzoo.algorithms.dqn:DQN",
+    "gail": "rlzoo.algorithms.gail:GAIL",
     "ppo": "rlzoo.algorithms.ppo:PPO",
+    "ppo_lstm": "rlzoo.algorithms.ppo_lstm:RecurrentPPO",
+    "ppo_mask": "rlzoo.algorithms.ppo_mask:MaskablePPO",
+    "ppo1": "rlzoo.algorithms.older_ppo:PPO1",
+    "ppo2": "rlzoo.algorithms.older_ppo:PPO2",
     "qrdqn": "rlzoo.algorithms.qrdqn:QRDQN",
     "sac": "rlzoo.algorithms.sac:SAC",
     "td3": "rlzoo.algorithms.td3:TD3",
     "tqc": "rlzoo.algorithms.tqc:TQC",
+    "trpo": "rlzoo.algorithms.trpo:TRPO",
 }
 _ALIASES: dict[str, str] = {}
 

@@ -36,6 +36,11 @@ class Distribution:
         """What Stable-Baselines3 keeps under this name: the object with `probs`, or `mean` and `stddev`."""
         return self
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The tensors that the networks gave; on them alone the distribution depends."""
+        raise NotImplementedError
+
     def sample(self) -> Tensor:
         """Random actions, [B, A] (Categorical: [B])."""
         raise NotImplementedError

@@ -31,6 +31,10 @@ class Bernoulli(Distribution):
         """Probability of a one, [B, action_dims]."""
         return self.logits.sigmoid()
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
     def sample(self) -> Tensor:
         return (torch.rand_like(self.logits) < self.probs).to(self.logits.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +46,10 @@ class Categorical(Distribution):
         """Probabilities, [B, action_dim]."""
         return self.log_probs.exp()
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
     def sample(self) -> Tensor:
         return gumbel_argmax(self.logits)
 
@@ -69,10 +74,11 @@ class MultiCategorical(Distribution):
     """Independent choices, the i-th out of `action_dims[i]`; actions are indices, [B, len(action_dims)]."""
 
     __slots__ = ("action_dims", "parts")
+    part_class: ClassVar[type[Categorical]] = Categorical
 
     def __init__(self, action_dims: Sequence[int]) -> None:
         self.action_dims = [int(n) for n in action_dims]
-        self.parts: list[Categorical] = []
+        self.parts: list[Any] = []  # of `part_class`
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
         return linear_head(latent_dim, sum(self.action_dims))
@@ -81,7 +87,8 @@ class MultiCategorical(Distribution):
         """:param action_logits: the logits of all choices side by side, [B, sum(action_dims)]"""
         split = torch.split(action_logits, self.action_dims, dim=-1)
         self.parts = [
-            Categorical(n).proba_distribution(part) for n, part in zip(self.action_dims, split, strict=True)
+            self.part_class(n).proba_distribution(part)
+            for n, part in zip(self.action_dims, split, strict=True)
         ]
         return self
 
@@ -89,6 +96,10 @@ class MultiCategorical(Distribution):
     def distribution(self) -> list[Categorical]:
         """One distribution per choice."""
         return self.parts
+
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        return tuple(part.logits for part in self.parts)
 
     def sample(self) -> Tensor:
         return torch.stack([part.sample() for part in self.parts], dim=-1)

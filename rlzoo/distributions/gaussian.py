@@ -96,6 +96,10 @@ class DiagGaussian(Distribution):
         """Standard deviations, [B, action_dim]."""
         return self.log_std.exp().expand_as(self.mean)
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        return self.mean, self.log_std
+
     def sample(self) -> Tensor:
         """Reparameterised: gradients flow into mean and log_std."""
         return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))

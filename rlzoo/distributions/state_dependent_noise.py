@@ -110,6 +110,10 @@ class StateDependentNoise(Distribution):
         """Standard deviations of the (unsquashed) actions, [B, A]."""
         return self.log_scale.exp()
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        return self.mean, self.log_scale
+
     def get_noise(self, latent_sde: Tensor) -> Tensor:
         """The noise of these states under the current W, [B, A].
 
