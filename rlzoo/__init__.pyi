@@ -6,16 +6,26 @@ import torch
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.a2c import A2C as _A2C
+from rlzoo.algorithms.acer import ACER as _ACER
+from rlzoo.algorithms.acktr import ACKTR as _ACKTR
 from rlzoo.algorithms.base import Algorithm as Algorithm
+from rlzoo.algorithms.bc import BC as _BC
 from rlzoo.algorithms.crossq import CrossQ as _CrossQ
 from rlzoo.algorithms.ddpg import DDPG as _DDPG
 from rlzoo.algorithms.dqn import DQN as _DQN
+from rlzoo.algorithms.gail import GAIL as _GAIL
 from rlzoo.algorithms.her import HER as HER
+from rlzoo.algorithms.older_ppo import PPO1 as PPO1
+from rlzoo.algorithms.older_ppo import PPO2 as PPO2
 from rlzoo.algorithms.ppo import PPO as _PPO
+from rlzoo.algorithms.ppo_lstm import RecurrentPPO as _RecurrentPPO
+from rlzoo.algorithms.ppo_mask import MaskablePPO as _MaskablePPO
 from rlzoo.algorithms.qrdqn import QRDQN as _QRDQN
 from rlzoo.algorithms.sac import SAC as _SAC
 from rlzoo.algorithms.td3 import TD3 as _TD3
 from rlzoo.algorithms.tqc import TQC as _TQC
+from rlzoo.algorithms.trpo import TRPO as _TRPO
+from rlzoo.buffers.demonstrations import ExpertDataset as ExpertDataset
 from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
 from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
@@ -68,12 +78,19 @@ from rlzoo.distributions import BernoulliDistribution as BernoulliDistribution
 from rlzoo.distributions import CategoricalDistribution as CategoricalDistribution
 from rlzoo.distributions import DiagGaussianDistribution as DiagGaussianDistribution
 from rlzoo.distributions import Distribution as Distribution
+from rlzoo.distributions import MaskableBernoulliDistribution as MaskableBernoulliDistribution
+from rlzoo.distributions import MaskableCategoricalDistribution as MaskableCategoricalDistribution
+from rlzoo.distributions import MaskableMultiCategoricalDistribution as MaskableMultiCategoricalDistribution
 from rlzoo.distributions import MultiCategoricalDistribution as MultiCategoricalDistribution
 from rlzoo.distributions import SquashedDiagGaussianDistribution as SquashedDiagGaussianDistribution
 from rlzoo.distributions import StateDependentNoiseDistribution as StateDependentNoiseDistribution
 from rlzoo.distributions import kl_divergence as kl_divergence
+from rlzoo.distributions import make_masked_proba_distribution as make_masked_proba_distribution
 from rlzoo.distributions import make_proba_distribution as make_proba_distribution
 from rlzoo.distributions import sum_independent_dims as sum_independent_dims
+from rlzoo.envs.action_masks import ActionMasker as ActionMasker
+from rlzoo.envs.action_masks import get_action_masks as get_action_masks
+from rlzoo.envs.action_masks import is_masking_supported as is_masking_supported
 from rlzoo.envs.atari import AtariWrapper as AtariWrapper
 from rlzoo.envs.atari import ClipRewardEnv as ClipRewardEnv
 from rlzoo.envs.atari import EpisodicLifeEnv as EpisodicLifeEnv
@@ -106,6 +123,9 @@ from rlzoo.envs.toy import IdentityEnvBox as IdentityEnvBox
 from rlzoo.envs.toy import IdentityEnvMultiBinary as IdentityEnvMultiBinary
 from rlzoo.envs.toy import IdentityEnvMultiDiscrete as IdentityEnvMultiDiscrete
 from rlzoo.envs.toy import SimpleMultiObsEnv as SimpleMultiObsEnv
+from rlzoo.envs.toy_invalid_actions import InvalidActionEnvDiscrete as InvalidActionEnvDiscrete
+from rlzoo.envs.toy_invalid_actions import InvalidActionEnvMultiBinary as InvalidActionEnvMultiBinary
+from rlzoo.envs.toy_invalid_actions import InvalidActionEnvMultiDiscrete as InvalidActionEnvMultiDiscrete
 from rlzoo.envs.vec_check_nan import VecCheckNan as VecCheckNan
 from rlzoo.envs.vec_env import VecEnv as VecEnv
 from rlzoo.envs.vec_env import VecEnvWrapper as VecEnvWrapper
@@ -119,15 +139,23 @@ from rlzoo.envs.vec_monitor import VecMonitor as VecMonitor
 from rlzoo.envs.vec_normalize import VecNormalize as VecNormalize
 from rlzoo.envs.vec_transpose import VecTransposeImage as VecTransposeImage
 from rlzoo.envs.vec_video_recorder import VecVideoRecorder as VecVideoRecorder
+from rlzoo.envs.velocity_mask import MaskVelocityWrapper as MaskVelocityWrapper
+from rlzoo.envs.wrappers import ActionNoiseWrapper as ActionNoiseWrapper
+from rlzoo.envs.wrappers import ActionSmoothingWrapper as ActionSmoothingWrapper
+from rlzoo.envs.wrappers import DelayedRewardWrapper as DelayedRewardWrapper
 from rlzoo.envs.wrappers import FrameSkip as FrameSkip
 from rlzoo.envs.wrappers import HistoryWrapper as HistoryWrapper
 from rlzoo.envs.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
+from rlzoo.envs.wrappers import TruncatedOnSuccessWrapper as TruncatedOnSuccessWrapper
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
 from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor
 from rlzoo.networks.extractors import FlattenExtractor as FlattenExtractor
 from rlzoo.networks.extractors import NatureCNN as NatureCNN
+from rlzoo.networks.masked import MaskableActorCriticCnnPolicy as MaskableActorCriticCnnPolicy
+from rlzoo.networks.masked import MaskableActorCriticPolicy as MaskableActorCriticPolicy
+from rlzoo.networks.masked import MaskableMultiInputActorCriticPolicy as MaskableMultiInputActorCriticPolicy
 from rlzoo.networks.mlp import create_mlp as create_mlp
 from rlzoo.networks.policies import ActorCriticCnnPolicy as ActorCriticCnnPolicy
 from rlzoo.networks.policies import ActorCriticPolicy as ActorCriticPolicy
@@ -135,9 +163,17 @@ from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
 from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
 from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
 from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
+from rlzoo.networks.recurrent import CnnLnLstmPolicy as CnnLnLstmPolicy
+from rlzoo.networks.recurrent import LstmPolicy as LstmPolicy
+from rlzoo.networks.recurrent import MlpLnLstmPolicy as MlpLnLstmPolicy
+from rlzoo.networks.recurrent import RecurrentActorCriticCnnPolicy as RecurrentActorCriticCnnPolicy
+from rlzoo.networks.recurrent import RecurrentActorCriticPolicy as RecurrentActorCriticPolicy
+from rlzoo.networks.recurrent import RecurrentMultiInputActorCriticPolicy as RecurrentMultiInputActorCriticPolicy
 from rlzoo.networks.registry import LnCnnPolicy as LnCnnPolicy
 from rlzoo.networks.registry import LnMlpPolicy as LnMlpPolicy
 from rlzoo.networks.registry import register_policy as register_policy
+from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver as conjugate_gradient_solver
+from rlzoo.optim.conjugate_gradient import flat_grad as flat_grad
 from rlzoo.optim.polyak import polyak_update as polyak_update
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
 from rlzoo.report import curves as _results_plotter
@@ -157,6 +193,7 @@ from rlzoo.training.callbacks import EvalCallback as EvalCallback
 from rlzoo.training.callbacks import EventCallback as EventCallback
 from rlzoo.training.callbacks import EveryNTimesteps as EveryNTimesteps
 from rlzoo.training.callbacks import LogEveryNTimesteps as LogEveryNTimesteps
+from rlzoo.training.callbacks import MaskableEvalCallback as MaskableEvalCallback
 from rlzoo.training.callbacks import ProgressBarCallback as ProgressBarCallback
 from rlzoo.training.callbacks import RawStatisticsCallback as RawStatisticsCallback
 from rlzoo.training.callbacks import SaveVecNormalizeCallback as SaveVecNormalizeCallback
@@ -164,6 +201,7 @@ from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes as StopTrainingOn
 from rlzoo.training.callbacks import StopTrainingOnNoModelImprovement as StopTrainingOnNoModelImprovement
 from rlzoo.training.callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
+from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
 
 __version__: str
@@ -171,13 +209,19 @@ __all__: list[str]
 BaseAlgorithm = Algorithm
 Bernoulli = BernoulliDistribution
 Categorical = CategoricalDistribution
+CnnLstmPolicy = RecurrentActorCriticCnnPolicy
 CnnPolicy = ActorCriticCnnPolicy
 DiagGaussian = DiagGaussianDistribution
+DoneOnSuccessWrapper = TruncatedOnSuccessWrapper
+HistoryWrapperObsDict = HistoryWrapper
+MlpLstmPolicy = RecurrentActorCriticPolicy
 MlpPolicy = ActorCriticPolicy
 MultiCategorical = MultiCategoricalDistribution
+MultiInputLstmPolicy = RecurrentMultiInputActorCriticPolicy
 MultiInputPolicy = MultiInputActorCriticPolicy
 SquashedDiagGaussian = SquashedDiagGaussianDistribution
 StateDependentNoise = StateDependentNoiseDistribution
+YAMLCompatResizeObservation = ResizeObservation
 results_plotter = _results_plotter
 set_global_seeds = set_random_seed
 
@@ -212,6 +256,119 @@ class A2C(_A2C):
         use_sde: bool = False,
         sde_sample_freq: int = -1,
         normalize_advantage: bool = False,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class ACER(_ACER):
+    """ACER for Discrete actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    gamma: float
+    q_coef: float
+    ent_coef: float
+    max_grad_norm: float
+    rprop_alpha: float
+    rprop_epsilon: float
+    buffer_size: int
+    replay_ratio: float
+    replay_start: int
+    correction_term: float
+    trust_region: bool
+    alpha: float
+    delta: float
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = "lin_0.0007",
+        n_steps: int = 20,
+        gamma: float = 0.99,
+        q_coef: float = 0.5,
+        ent_coef: float = 0.01,
+        max_grad_norm: float = 10.0,
+        rprop_alpha: float = 0.99,
+        rprop_epsilon: float = 1e-05,
+        buffer_size: int = 5000,
+        replay_ratio: float = 4.0,
+        replay_start: int = 1000,
+        correction_term: float = 10.0,
+        trust_region: bool = True,
+        alpha: float = 0.99,
+        delta: float = 1.0,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class ACKTR(_ACKTR):
+    """ACKTR for Box and Discrete actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    gamma: float
+    gae_lambda: float | None
+    ent_coef: float
+    vf_coef: float
+    vf_fisher_coef: float
+    max_grad_norm: float
+    kfac_clip: float
+    kfac_update: int
+    async_eigen_decomp: bool
+    momentum: float
+    damping: float
+    stats_decay: float
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = "lin_0.25",
+        n_steps: int = 20,
+        gamma: float = 0.99,
+        gae_lambda: float | None = None,
+        ent_coef: float = 0.01,
+        vf_coef: float = 0.25,
+        vf_fisher_coef: float = 1.0,
+        max_grad_norm: float = 0.5,
+        kfac_clip: float = 0.001,
+        kfac_update: int = 1,
+        async_eigen_decomp: bool = False,
+        momentum: float = 0.9,
+        damping: float = 0.01,
+        stats_decay: float = 0.99,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class BC(_BC):
+    """Behaviour cloning for Box and Discrete actions."""
+
+    expert_dataset: Any
+    learning_rate: ScheduleLike
+    batch_size: int
+    ent_coef: float
+    max_grad_norm: float | None
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        expert_dataset: Any = None,
+        learning_rate: ScheduleLike = 0.001,
+        batch_size: int = 64,
+        ent_coef: float = 0.0,
+        max_grad_norm: float | None = None,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
@@ -409,6 +566,118 @@ class DQN(_DQN):
         device: torch.device | str = "auto",
     ) -> None: ...
 
+class GAIL(_GAIL):
+    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's."""
+
+    expert_dataset: Any
+    hidden_size_adversary: int
+    adversary_entcoeff: float
+    g_step: int
+    d_step: int
+    d_stepsize: float
+    learner: str
+    learning_rate: ScheduleLike | None
+    n_steps: int
+    batch_size: int | None
+    gamma: float
+    gae_lambda: float
+    normalize_advantage: bool
+    ent_coef: float
+    use_sde: bool
+    sde_sample_freq: int
+    target_kl: float | None
+    cg_max_steps: int | None
+    cg_damping: float | None
+    line_search_shrinking_factor: float | None
+    line_search_max_iter: int | None
+    n_critic_updates: int | None
+    sub_sampling_factor: int | None
+    n_epochs: int | None
+    clip_range: ScheduleLike | None
+    clip_range_vf: ScheduleLike | None
+    vf_coef: float | None
+    max_grad_norm: float | None
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        expert_dataset: Any = None,
+        hidden_size_adversary: int = 100,
+        adversary_entcoeff: float = 0.001,
+        g_step: int = 3,
+        d_step: int = 1,
+        d_stepsize: float = 0.0003,
+        learner: str = "trpo",
+        learning_rate: ScheduleLike | None = None,
+        n_steps: int = 2048,
+        batch_size: int | None = None,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        target_kl: float | None = None,
+        cg_max_steps: int | None = None,
+        cg_damping: float | None = None,
+        line_search_shrinking_factor: float | None = None,
+        line_search_max_iter: int | None = None,
+        n_critic_updates: int | None = None,
+        sub_sampling_factor: int | None = None,
+        n_epochs: int | None = None,
+        clip_range: ScheduleLike | None = None,
+        clip_range_vf: ScheduleLike | None = None,
+        vf_coef: float | None = None,
+        max_grad_norm: float | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class MaskablePPO(_MaskablePPO):
+    """PPO for Discrete, MultiDiscrete and MultiBinary actions of which some are invalid."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    gamma: float
+    gae_lambda: float
+    clip_range: ScheduleLike
+    clip_range_vf: ScheduleLike | None
+    normalize_advantage: bool
+    ent_coef: float
+    vf_coef: float
+    max_grad_norm: float
+    target_kl: float | None
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0003,
+        n_steps: int = 2048,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        target_kl: float | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
 class PPO(_PPO):
     """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
 
@@ -497,6 +766,51 @@ class QRDQN(_QRDQN):
         exploration_final_eps: float = 0.01,
         max_grad_norm: float | None = None,
         buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class RecurrentPPO(_RecurrentPPO):
+    """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    gamma: float
+    gae_lambda: float
+    clip_range: ScheduleLike
+    clip_range_vf: ScheduleLike | None
+    normalize_advantage: bool
+    ent_coef: float
+    vf_coef: float
+    max_grad_norm: float
+    use_sde: bool
+    sde_sample_freq: int
+    target_kl: float | None
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.0003,
+        n_steps: int = 128,
+        batch_size: int = 128,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        target_kl: float | None = None,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
@@ -668,6 +982,53 @@ class TQC(_TQC):
         use_sde_at_warmup: bool = False,
         random_exploration: float = 0.0,
         buffer_device: str = "cpu",
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class TRPO(_TRPO):
+    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    learning_rate: ScheduleLike
+    n_steps: int
+    batch_size: int
+    gamma: float
+    cg_max_steps: int
+    cg_damping: float
+    line_search_shrinking_factor: float
+    line_search_max_iter: int
+    n_critic_updates: int
+    gae_lambda: float
+    use_sde: bool
+    sde_sample_freq: int
+    normalize_advantage: bool
+    target_kl: float
+    sub_sampling_factor: int
+    ent_coef: float
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        learning_rate: ScheduleLike = 0.001,
+        n_steps: int = 2048,
+        batch_size: int = 128,
+        gamma: float = 0.99,
+        cg_max_steps: int = 15,
+        cg_damping: float = 0.1,
+        line_search_shrinking_factor: float = 0.8,
+        line_search_max_iter: int = 10,
+        n_critic_updates: int = 10,
+        gae_lambda: float = 0.95,
+        use_sde: bool = False,
+        sde_sample_freq: int = -1,
+        normalize_advantage: bool = True,
+        target_kl: float = 0.01,
+        sub_sampling_factor: int = 1,
+        ent_coef: float = 0.0,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
