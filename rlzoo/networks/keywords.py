@@ -29,12 +29,13 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
     if not (isinstance(policy_class, type) and issubclass(policy_class, nn.Module)):
         return dict(policy_kwargs or {})
     accepted = accepted_keywords(policy_class)
+    old_keywords = OLD_LSTM_KEYWORDS if "lstm_hidden_size" in accepted else OLD_KEYWORDS
     keywords: dict[str, Any] = {}
     for name, value in (policy_kwargs or {}).items():
         if name in accepted:
             keywords[name] = _activation(value) if name == "activation_fn" else value
-        elif name in OLD_KEYWORDS:
-            for new_name, new_value in OLD_KEYWORDS[name](value).items():
+        elif name in old_keywords:
+            for new_name, new_value in old_keywords[name](value).items():
                 if new_name not in accepted:
                     raise unknown("policy keyword", name, accepted)
                 if new_name in (policy_kwargs or {}):
@@ -63,6 +64,14 @@ def _activation(value: Any) -> Any:
 
 def _layers(value: Any) -> dict[str, Any]:
     return {} if value is None else {"net_arch": list(value)}
+
+
+def _layers_before_lstm(value: Any) -> dict[str, Any]:
+    return {} if value is None else {"net_arch": [*value, "lstm"]}
+
+
+def _n_lstm(value: Any) -> dict[str, Any]:
+    return {"lstm_hidden_size": value}
 
 
 def _act_fun(value: Any) -> dict[str, Any]:
@@ -95,3 +104,5 @@ OLD_KEYWORDS = {
     "feature_extraction": _feature_extraction,
     "cnn_extractor": _cnn_extractor,
 }
+OLD_LSTM_KEYWORDS = {**OLD_KEYWORDS, "layers": _layers_before_lstm, "n_lstm": _n_lstm}
+"""Those of policies with an LSTM, which actor and critic shared."""
