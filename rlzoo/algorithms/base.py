@@ -31,6 +31,7 @@ from rlzoo.algorithms.hyperparameters import (
     field_names,
     schedule_names,
 )
+from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.denormals import start_workers
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
@@ -44,10 +45,12 @@ from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.keywords import policy_keywords
+from rlzoo.networks.lstm import LSTM, LayerNormLSTM
 from rlzoo.networks.registry import get_policy_class
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
 from rlzoo.training.encoding import MissingCallable
+from rlzoo.training.supervised import pretrain
 
 Metrics: TypeAlias = dict[str, Any]
 """Names without the `train/` prefix to scalar tensors or numbers."""
@@ -94,6 +97,7 @@ class Algorithm:
         spaces.MultiBinary,
     )
     default_log_interval: ClassVar[int] = 1
+    unsaved: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
     rollout_buffer: Any = None
@@ -117,6 +121,7 @@ class Algorithm:
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
+        arguments = todays_arguments(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
         common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
         public = [name for name in COMMON_ARGUMENTS if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=public)
@@ -271,7 +276,7 @@ class Algorithm:
     def refresh_noise(self, step: int) -> None:
         """New gSDE noise every `sde_sample_freq` steps of a rollout; never for -1."""
         if (
-            self.config.use_sde
+            getattr(self.config, "use_sde", False)
             and self.config.sde_sample_freq > 0
             and step % self.config.sde_sample_freq == 0
         ):
@@ -378,6 +383,8 @@ class Algorithm:
         entropy = [torch.initial_seed() if self.seed is None else self.seed, self.clock.num_timesteps]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
+    pretrain = pretrain
+
     # ------------------------------------------------------------------ using the agent
 
     def predict(
@@ -407,6 +414,7 @@ class Algorithm:
     ) -> Any:
         """The action distribution, or the (log-)probability of given actions.
 
+        :param state: of a recurrent policy, as `predict` returned it; `mask` where it is forgotten
         :param actions: as many as there are observations, as `predict` returns them
         :param logp: give logarithms of the probabilities of `actions`
         :return: without `actions` the probabilities of the choices [batch, n] (a list of them for
@@ -414,7 +422,7 @@ class Algorithm:
             or density [batch]; without the batch axis when `observation` has none
         :raises UserError: another number of actions than of observations, or a deterministic policy
         """
-        return action_probability(self.policy, self.action_space, observation, actions, logp)
+        return action_probability(self.policy, self.action_space, observation, state, mask, actions, logp)
 
     # ------------------------------------------------------------------ environment, logger, seeds
 
@@ -559,6 +567,8 @@ def _depends_on_mode(module: nn.Module) -> bool:
     """Whether a module may behave differently in training: what is not ours or torch's is taken to."""
     if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase | BatchRenorm):
         return True
+    if isinstance(module, LSTM | LayerNormLSTM):
+        return module.dropout > 0
     return not type(module).__module__.startswith(("torch.", "rlzoo."))
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.errors import CheckpointError, UserError, unknown
 from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
@@ -69,6 +70,7 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
         env_state(model.env) if model.env is not None else model.normalize_state
     )
     arguments = {name: getattr(model, name) for name in ARGUMENTS if name not in left_out}
+    left_out = left_out | set(model.unsaved)
     hyperparameters = {
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
     }
@@ -165,6 +167,7 @@ def from_config(
         for name, value in custom_objects.items()
         if name in known or name in field_names(cls.Config)
     }
+    overrides = todays_arguments(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
         model = cls(policy, None, **arguments)

@@ -23,7 +23,7 @@ from typing import Any
 from rlzoo.cli.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, unknown
 
-COMMANDS = ("train", "enjoy", "list", "show", "validate", "completion")
+COMMANDS = ("train", "enjoy", "record-expert", "list", "show", "validate", "completion")
 FIRST_WORDS = (*COMMANDS, "--help", "--version")
 
 

@@ -19,6 +19,7 @@ CHANGED_BY_RESUME = (
     "progress",
     "log_interval",
     "gym_packages",
+    "expert",
 )
 EPILOG = """\
 examples:
@@ -27,6 +28,7 @@ examples:
   rlzoo train --algo ppo --env CartPole-v1 -params n_steps:64 policy_kwargs:"dict(net_arch=[64])"
   rlzoo train --algo ppo --env CartPole-v1 --eval-freq 10000 --save-freq 50000 -tb tensorboard/
   rlzoo train --algo ppo --env my_package:MyEnv-v0 --gym-packages my_package -conf my_hyperparams.yml
+  rlzoo train --algo bc --env CartPole-v1 --expert cartpole.npz
   rlzoo train --resume logs/ppo/CartPole-v1_1
 """
 
@@ -55,6 +57,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="number of environment steps (default: from the hyperparameters)",
     )
     what.add_argument("-i", "--trained-agent", default="", metavar="ZIP", help="start from this agent")
+    what.add_argument(
+        "--expert",
+        default="",
+        metavar="FILE",
+        help="demonstrations for bc and gail to learn from (`rlzoo record-expert` makes them)",
+    )
     what.add_argument(
         "--resume",
         default="",

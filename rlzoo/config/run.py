@@ -25,6 +25,7 @@ class RunConfig:
     n_timesteps: int = -1  # environment steps; -1: from the hyperparameters
     seed: int = -1  # -1: drawn at random when the run starts
     trained_agent: str = ""  # start from this agent
+    expert: str = ""  # learn from the demonstrations in this file
     conf_file: str | None = None  # None: the shipped hyperparameters
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
     env_kwargs: dict[str, Any] = field(default_factory=dict)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.buffers.demonstrations import ExpertDataset, as_dataset, is_given
+from rlzoo.config import catalog
 from rlzoo.config.hyperparams import is_atari, lookup, merge
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
@@ -14,6 +18,7 @@ from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, construct
 from rlzoo.training.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from rlzoo.training.checkpoint import read_checkpoint
+from rlzoo.training.supervised import supervised
 
 __all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
 
@@ -23,7 +28,9 @@ def make_blueprint(run: RunConfig) -> Blueprint:
 
     :raises UserError: before anything is made or claimed
     """
-    values = merge(lookup(run.algo, run.env_id, run.conf_file).values, run.hyperparams)
+    values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
+    if run.expert:
+        values = merge(values, _expert_of(run))
     for key in ("env_kwargs", "eval_env_kwargs"):
         if given := getattr(run, key):
             values = merge(values, {key: dict(given)})
@@ -42,7 +49,34 @@ def make_blueprint(run: RunConfig) -> Blueprint:
             f"nothing would be learned: learning_starts ({learning_starts:,}) is not below"
             f" n_timesteps ({blueprint.n_timesteps:,})"
         )
-    return blueprint
+    return _with_demonstrations(blueprint)
+
+
+def _expert_of(run: RunConfig) -> dict[str, Any]:
+    """What `--expert` adds to the hyperparameters."""
+    if not _imitates(catalog.load(run.algo)):
+        algos = [name for name in catalog.names() if _imitates(catalog.load(name))]
+        raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {run.algo} does not")
+    return {"expert_dataset": {"expert_path": run.expert}}
+
+
+def _imitates(algorithm: Any) -> bool:
+    return hasattr(algorithm, "Config") and "expert_dataset" in field_names(algorithm.Config)
+
+
+def _with_demonstrations(blueprint: Blueprint) -> Blueprint:
+    """The blueprint with its demonstrations read, if its algorithm learns from any.
+
+    :raises UserError: there are none, or their file is no use
+    """
+    if not _imitates(blueprint.algorithm):
+        return blueprint
+    source = blueprint.hyperparams.get("expert_dataset")
+    if not is_given(source):
+        raise UserError(
+            f"{blueprint.algo} learns from demonstrations: give --expert FILE, made by `rlzoo record-expert`"
+        )
+    return replace(blueprint, hyperparams={**blueprint.hyperparams, "expert_dataset": as_dataset(source)})
 
 
 def _default(blueprint: Blueprint, name: str) -> Any:
@@ -93,7 +127,8 @@ def load_model(
     :param new_run_seed: a new run starts from this agent, with this seed and the blueprint's hyperparameters;
         None: it goes on as it was
     """
-    overrides: dict[str, Any] = {}
+    read = {key: value for key, value in blueprint.hyperparams.items() if isinstance(value, ExpertDataset)}
+    overrides: dict[str, Any] = read  # no file of an agent holds them
     if new_run_seed is not None:
         overrides = {**hyperparameters(blueprint, venv), "seed": new_run_seed}
         _check_spaces(path, venv)
@@ -142,13 +177,18 @@ def build_callbacks(
 ) -> list[BaseCallback]:
     """What runs beside the training: the entries of `callback`, checkpoints, evaluation.
 
-    Frequencies are given in environment steps; a callback counts steps of the vector of environments.
+    Frequencies are given in environment steps; a callback counts steps of the vector of environments, or
+    minibatches of demonstrations.
     """
+    algorithm: Any = blueprint.algorithm
+    timesteps_per_call = blueprint.n_envs
+    if algorithm.loop is supervised:
+        timesteps_per_call = blueprint.hyperparams.get("batch_size", _default(blueprint, "batch_size"))
     callbacks = [construct("callback", build, **kwargs) for build, kwargs in blueprint.callbacks]
     if run.save_freq > 0:
         callbacks.append(
             CheckpointCallback(
-                save_freq=max(run.save_freq // blueprint.n_envs, 1),
+                save_freq=max(run.save_freq // timesteps_per_call, 1),
                 save_path=str(folder),
                 name_prefix="rl_model",
                 save_replay_buffer=run.save_replay_buffer,
@@ -160,7 +200,7 @@ def build_callbacks(
             EvalCallback(
                 eval_env,
                 n_eval_episodes=run.eval_episodes,
-                eval_freq=max(run.eval_freq // blueprint.n_envs, 1),
+                eval_freq=max(run.eval_freq // timesteps_per_call, 1),
                 best_model_save_path=str(folder),
                 log_path=str(folder),
                 deterministic=not is_atari(run.env_id),

@@ -236,6 +236,8 @@ def _build(
         )
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
+        dataset.log_info()
     if replay.has_buffer(model):
         replay.prepare(model, run, Path(agent) if agent else None, resumed)
     torch.set_num_threads(choose_threads(run.num_threads, model, replay.batch_size(model)))

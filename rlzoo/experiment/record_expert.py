@@ -1,0 +1,60 @@
+"""`rlzoo record-expert`: episodes of a trained agent, for behaviour cloning and GAIL."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rlzoo.config.hyperparams import is_atari, merge
+from rlzoo.config.run import PlayConfig
+from rlzoo.core.errors import UserError
+from rlzoo.core.seeding import set_random_seed
+from rlzoo.envs.registration import ensure_registered
+from rlzoo.experiment import run_folder
+from rlzoo.experiment.blueprint import check_hyperparams, import_packages
+from rlzoo.experiment.build import load_model
+from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments, choose_threads
+from rlzoo.training.expert_trajectories import generate_expert_traj
+
+
+def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "recorded_images") -> Path:
+    """Record `config.n_episodes` episodes of an agent, as `rlzoo record-expert` does.
+
+    :param output: the file, `.npz` is appended when it has another suffix or none
+    :param image_folder: where images go, relative to the file
+    :return: the file that was written
+    :raises UserError: there is no such agent, or its actions or observations cannot be recorded
+    """
+    path = Path(f"{str(output).removesuffix('.npz')}.npz")
+    if path.is_dir():
+        raise UserError(f"-o wants a file, and {path} is a folder")
+    import_packages(config.gym_packages)
+    agent = run_folder.find_agent(config)
+    blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
+    ensure_registered(config.env_id)
+    check_env_arguments(blueprint, config.env_id)
+    print(f"recording {agent.path}")
+    with ExitStack() as resources:
+        venv = build_evaluation_env(blueprint, config.env_id, config.n_envs, config.seed, "auto")
+        resources.callback(venv.close)
+        torch.set_num_threads(1)
+        model = load_model(blueprint, agent.path, venv, config.device)
+        torch.set_num_threads(choose_threads(config.num_threads, model, config.n_envs))
+        set_random_seed(config.seed)
+        venv.seed(config.seed)
+        data = generate_expert_traj(
+            model,
+            path,
+            n_episodes=config.n_episodes or 0,
+            image_folder=image_folder,
+            deterministic=config.deterministic or not (config.stochastic or is_atari(config.env_id)),
+        )
+    returns = data["episode_returns"]
+    print(
+        f"{len(returns):,} episodes, {len(data['actions']):,} steps, return {np.mean(returns):.2f}"
+        f" +/- {np.std(returns):.2f}, in {path}"
+    )
+    return path

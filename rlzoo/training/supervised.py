@@ -1,0 +1,320 @@
+"""Behaviour cloning: learning to act as demonstrations do, as a supervised problem.
+
+Pomerleau (1991), Efficient training of artificial neural networks for autonomous navigation. `pretrain` does
+it to an agent of any algorithm before, or between, its own trainings; `supervised` is the loop of an
+algorithm that learns in no other way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+from torch.nn import functional as F
+
+from rlzoo.buffers.demonstrations import as_dataset, fit_actions, fit_observations, is_given
+from rlzoo.buffers.rollout import Obs, map_obs
+from rlzoo.buffers.sequences import Sequences
+from rlzoo.core.errors import TrainingDiverged, UserError
+from rlzoo.distributions import Distribution
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.training.base_callback import BaseCallback
+from rlzoo.training.progress import LoopLocals, log_progress
+
+Metrics = dict[str, Any]
+
+
+@dataclass
+class Examples:
+    """One minibatch, as the networks of an agent see it.
+
+    :param obs: observations, tensors [n, ...]
+    :param actions: as a rollout stores them, [n, ...]
+    :param executed: the same as the environment takes them, array [n, ...]
+    :param context: keywords for the policy: the `sequences` that the rows form, where it remembers
+    """
+
+    obs: Any
+    actions: Tensor
+    executed: np.ndarray
+    context: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class Demonstrations:
+    """A dataset, through the eyes of an agent: scaled by its VecNormalize and by the bounds of its actions.
+
+    A VecNormalize that learns and has seen nothing yet takes the statistics of the demonstrations.
+
+    :param dataset: an ExpertDataset, the path of its file, or the arguments of one
+    :raises UserError: they are of another environment, or cannot be scaled as the agent's observations are
+    """
+
+    def __init__(self, model: Any, dataset: Any) -> None:
+        self.source, self.env = dataset, model.env
+        self.dataset = dataset = as_dataset(dataset)
+        self.policy, self.device = model.policy, model.device
+        self.normalizer = _normalizer(model)
+        shown = model.observation_space
+        self.space = shown if self.normalizer is None else self.normalizer.venv.observation_space
+        self.executed = fit_actions(dataset.name, dataset.actions, model.action_space)
+        stored = self.executed
+        if isinstance(model.action_space, spaces.Discrete):
+            stored = stored - model.action_space.start
+        elif getattr(self.policy, "squash_output", False):
+            stored = self.policy.scale_action(stored).astype(np.float32)
+        self.actions = torch.from_numpy(stored).to(self.device)
+        whole = np.arange(1 if dataset.of_images else len(dataset))
+        obs = fit_observations(dataset.name, dataset.read(whole)[0], self.space)
+        if self.normalizer is not None and not dataset.of_images:
+            _learn_statistics(self.normalizer, obs)
+        starts = np.append(np.flatnonzero(dataset.episode_starts), len(dataset))
+        self.episodes = [np.arange(*bounds) for bounds in pairwise(starts)]
+        self.n_train_episodes = max(1, int(dataset.train_fraction * len(self.episodes)))
+
+    def examples(self, rows: np.ndarray, obs: Obs = None) -> Examples:
+        """Some rows.
+
+        :param obs: their observations where they have been read already
+        """
+        obs = self.dataset.read(rows)[0] if obs is None else obs
+        obs = fit_observations(self.dataset.name, obs, self.space)
+        if self.normalizer is not None:
+            obs = self.normalizer.normalize_obs(obs)
+        tensors = map_obs(lambda part: torch.from_numpy(_storable(part)).to(self.device), obs)
+        context: dict[str, Any] = {}
+        if getattr(self.policy, "recurrent", False):
+            starts = self.dataset.episode_starts[rows].copy()
+            starts[0] = True
+            memory = self.policy.initial_memory(int(starts.sum()))
+            context["sequences"] = Sequences(starts, np.arange(len(rows)), memory, self.device)
+        return Examples(tensors, self.actions[rows], self.executed[rows], context)
+
+    def draw(self, batch_size: int) -> Examples:
+        """Random rows to train on; of a policy that remembers, whole episodes with about as many rows."""
+        if not getattr(self.policy, "recurrent", False):
+            rows = self.dataset.train_rows
+            return self.examples(rows[torch.randint(len(rows), (batch_size,)).numpy()])
+        chosen: list[np.ndarray] = []
+        while sum(map(len, chosen)) < batch_size:
+            chosen.append(self.episodes[int(torch.randint(self.n_train_episodes, ()))])
+        return self.examples(np.concatenate(chosen))
+
+    def one_pass(self, split: str) -> Iterator[Examples]:
+        """Rows of a split ("train" or "val") in minibatches, of whole episodes if the policy remembers."""
+        if not getattr(self.policy, "recurrent", False):
+            loader = self.dataset.train_loader if split == "train" else self.dataset.val_loader
+            for _ in range(len(loader)):
+                rows, obs, _ = loader.draw()
+                yield self.examples(rows, obs)
+            return
+        n_train = self.n_train_episodes
+        episodes = self.episodes[:n_train] if split == "train" else self.episodes[n_train:]
+        chosen: list[np.ndarray] = []
+        for index in np.random.permutation(len(episodes)):
+            chosen.append(episodes[index])
+            if sum(map(len, chosen)) >= self.dataset.batch_size:
+                yield self.examples(np.concatenate(chosen))
+                chosen = []
+        if chosen:
+            yield self.examples(np.concatenate(chosen))
+
+
+def demonstrations_of(algorithm: Any) -> Demonstrations:
+    """The demonstrations that an algorithm was given, as it sees them in its present environment.
+
+    :raises UserError: there are none, or they are of another environment
+    """
+    source, known = algorithm.config.expert_dataset, algorithm.__dict__.get("_demonstrations")
+    if not is_given(source):
+        raise UserError(
+            f"{type(algorithm).__name__} learns from demonstrations: give expert_dataset, an ExpertDataset or"
+            " the path of its file"
+        )
+    if known is None or known.source is not source or known.env is not algorithm.env:
+        known = algorithm._demonstrations = Demonstrations(algorithm, source)
+    return known  # type: ignore[no-any-return]
+
+
+def _storable(part: np.ndarray) -> np.ndarray:
+    """An array that networks take: floating-point numbers in single precision, axes in memory order."""
+    return np.ascontiguousarray(part, np.float32 if part.dtype.kind == "f" else None)
+
+
+def _normalizer(model: Any) -> Any:
+    """The VecNormalize through which the agent sees its environment, if any."""
+    normalize = model.get_vec_normalize_env()
+    if normalize is None or not normalize.norm_obs:
+        return None
+    if normalize.observation_space != model.observation_space:
+        raise UserError(
+            "demonstrations cannot be scaled as this agent's observations are: a wrapper around VecNormalize"
+            " changes them; put VecNormalize outermost"
+        )
+    return normalize
+
+
+def _learn_statistics(normalizer: Any, obs: Obs) -> None:
+    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
+    if normalizer.training and all(running.count < 1 for running in statistics.values()):
+        for key, running in statistics.items():
+            running.update(obs[key] if key else obs)
+
+
+# -- the objective ------------------------------------------------------------------------------
+
+
+def imitation_loss(
+    policy: Any, examples: Examples, distribution: Distribution | None = None
+) -> tuple[Tensor, Metrics]:
+    """How far a policy is from what was demonstrated.
+
+    For choices the mean negative log-likelihood, where a policy that has values instead of probabilities is
+    taken to choose by their softmax. For a Box the mean squared distance to the most likely action, in units
+    in which the policy acts: unlike the likelihood it leaves the size of the exploration noise as it is.
+
+    :param distribution: of the policy at these rows, where it is known already
+    :return: the scalar loss; metrics, detached
+    """
+    obs, actions = examples.obs, examples.actions
+    if distribution is None and hasattr(policy, "get_distribution"):
+        distribution = policy.get_distribution(obs, **examples.context)
+    if isinstance(policy.action_space, spaces.Box):
+        predicted = policy(obs) if distribution is None else distribution.mode()
+        loss = F.mse_loss(predicted.reshape(len(actions), -1), actions.reshape(len(actions), -1))
+        return loss, {"loss": loss.detach()}
+    if distribution is None:
+        scores = policy.q_values(obs)
+        loss, chosen = F.cross_entropy(scores, actions), scores.argmax(dim=1)
+    else:
+        loss, chosen = -distribution.log_prob(actions).mean(), distribution.mode()
+    accuracy = (chosen.reshape(-1) == actions).float().mean()
+    return loss, {"loss": loss.detach(), "accuracy": accuracy}
+
+
+def validation_metrics(model: Any, demonstrations: Demonstrations) -> Metrics:
+    """`val_loss` and its like: means over the rows that are not trained on; empty without such rows."""
+    model.set_training_mode(False)
+    history, sizes = [], []
+    with torch.no_grad():
+        for examples in demonstrations.one_pass("val"):
+            history.append(imitation_loss(model.policy, examples)[1])
+            sizes.append(len(examples))
+    names = history[0] if history else ()
+    return {
+        f"val_{name}": float(np.average([float(metrics[name]) for metrics in history], weights=sizes))
+        for name in names
+    }
+
+
+# -- pretraining --------------------------------------------------------------------------------
+
+
+def pretrain(
+    model: Any,
+    dataset: Any,
+    n_epochs: int = 10,
+    learning_rate: float = 1e-4,
+    adam_epsilon: float = 1e-8,
+    val_interval: int | None = None,
+) -> Any:
+    """Let an agent imitate demonstrations, with an Adam of its own; its optimisers and counters stand still.
+
+    Target networks follow at once.
+
+    :param dataset: an ExpertDataset, the path of its file, or the arguments of one
+    :param n_epochs: passes over the rows to train on
+    :param val_interval: epochs between two reports of the losses, where the agent is verbose; None: a tenth
+        of all
+    :return: the agent
+    :raises UserError: the demonstrations are of another environment, or the actions neither Box nor Discrete
+    :raises TrainingDiverged: the loss is no longer a number
+    """
+    for name, value in {"n_epochs": n_epochs, "val_interval": val_interval}.items():
+        if value is not None and value < 1:
+            raise UserError(f"{name} must be at least 1, not {value!r}")
+    demonstrations, policy = Demonstrations(model, dataset), model.policy
+    parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, eps=adam_epsilon)
+    val_interval = val_interval or max(n_epochs // 10, 1)
+    for epoch in range(1, n_epochs + 1):
+        model.set_training_mode(True)
+        losses = []
+        for examples in demonstrations.one_pass("train"):
+            loss, metrics = imitation_loss(policy, examples)
+            optimizer.zero_grad(set_to_none=False)  # gradients are views into one vector
+            loss.backward()
+            optimizer.step()
+            losses.append(metrics["loss"])
+        mean = float(torch.stack(losses).mean())
+        if not math.isfinite(mean):
+            raise TrainingDiverged(
+                f"the loss became NaN or infinite in epoch {epoch} of pretraining; most likely at fault:"
+                f" learning_rate ({learning_rate!r})"
+            )
+        if model.verbose > 0 and epoch % val_interval == 0:
+            held_out = validation_metrics(model, demonstrations).get("val_loss")
+            shown = "" if held_out is None else f", validation loss {held_out:.6g}"
+            print(f"pretraining: epoch {epoch} of {n_epochs}, training loss {mean:.6g}{shown}")
+    model.set_training_mode(False)
+    _follow(model)
+    return model
+
+
+def _follow(model: Any) -> None:
+    """Copies of the network that acted on are made anew."""
+    for name in ("target", "actor_averager"):
+        if (copy := getattr(model, name, None)) is not None:
+            copy.update(1.0)
+    if (noise := getattr(model, "parameter_noise", None)) is not None:
+        noise.perturb()
+
+
+# -- the loop of an algorithm that only imitates --------------------------------------------------
+
+
+def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+    """Learn from demonstrations until `clock.total_timesteps` of their steps have been learned from.
+
+    A step that is learned from twice counts twice; those of the environment, which is not stepped, do not
+    count. `on_step` is called after each minibatch. An iteration is a pass over the rows to train on.
+
+    :param log_interval: iterations between two dumps of metrics
+    """
+    clock = algorithm.clock
+    locals_ = LoopLocals(algorithm)
+    size = len(algorithm.demonstrations.dataset.train_rows)
+    history: list[Metrics] = []
+    try:
+        callback.on_training_start(locals_, globals())
+        callback.on_rollout_start()
+        callback.update_locals(locals_)
+        while clock.num_timesteps < clock.total_timesteps:
+            examples = algorithm.demonstrations.draw(algorithm.config.batch_size)
+            history.append(algorithm.update(examples, clock))
+            clock.num_timesteps += len(examples)
+            if not callback.on_step():
+                break
+            finished = clock.num_timesteps >= clock.total_timesteps
+            if (passes := clock.num_timesteps // size) > clock.iteration or finished:
+                clock.iteration = passes
+                if passes % log_interval == 0 or finished:
+                    metrics = algorithm.summarise(history, clock)
+                    log_progress(
+                        algorithm, {**metrics, **validation_metrics(algorithm, algorithm.demonstrations)}
+                    )
+                    history = []
+                    algorithm.set_training_mode(True)
+        callback.on_rollout_end()
+    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+        algorithm.set_training_mode(False)
+        callback.on_training_end()
