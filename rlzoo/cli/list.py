@@ -63,13 +63,13 @@ def print_table(rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
-    from rlzoo.config.hyperparams import shipped_file
+    from rlzoo.config.hyperparams import shipped_files
 
     return [
         (
             algo,
             catalog.resolve(algo).partition(":")[2],
-            f"{len(shipped_file(algo).entries)} sets of hyperparameters",
+            f"{len(set().union(*(file.entries for file in shipped_files(algo))))} sets of hyperparameters",
         )
         for algo in algos
     ]

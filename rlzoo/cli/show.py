@@ -39,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.config.hyperparams import lookup
     from rlzoo.config.literals import parse_overrides
 
-    resolved = lookup(args.algo, args.env, args.conf_file).override(parse_overrides(args.hyperparams))
+    resolved = (
+        lookup(args.algo, args.env, args.conf_file).override(parse_overrides(args.hyperparams)).todays()
+    )
     print(f"# {args.algo} on {args.env}")
     for key, value in resolved.values.items():
         print(annotated(key, value, resolved.sources[key]))

@@ -1,8 +1,9 @@
-"""Hyperparameter files: `hyperparams/<algo>.yml`, or one's own YAML or Python file.
+"""Hyperparameter files: `hyperparams/<algo>.yml` with the older generation's `hyperparams/sb2`, or one's own.
 
 A file maps environment ids to entries. The entry for an environment is the one of its id, else the one of
 another version of it, else that of its family (`atari`), else `default`. A file without ids, which holds one
-set of hyperparameters, is for every environment.
+set of hyperparameters, is for every environment. An id that the newer file lacks is looked for in the older
+one before versions, families and defaults.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from typing import Any
 from rlzoo.config import catalog
 from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version
 from rlzoo.config.literals import interpret, merge
+from rlzoo.config.old_names import (
+    as_the_older_zoo_played_atari,
+    is_old_class,
+    todays_entry,
+    without_replaced,
+)
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, nearest
@@ -34,7 +41,7 @@ __all__ = [
     "lookup",
     "merge",
     "shipped_envs",
-    "shipped_file",
+    "shipped_files",
 ]
 
 ZOO_KEYS = (
@@ -56,6 +63,8 @@ ZOO_KEYS = (
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 
 WHOLE_FILE = "(whole file)"
+OLDER_NAMES = {"ppo": "ppo2"}
+"""Files in hyperparams/sb2 that are called otherwise than today's algorithm."""
 
 
 @dataclass(frozen=True)
@@ -73,32 +82,49 @@ class ResolvedHyperparams:
     values: dict[str, Any]
     sources: dict[str, str]  # key -> "hyperparams/ppo.yml: CartPole-v1"
     entry: str  # "CartPole-v1", "atari", "default", ...
+    algo: str
 
     def override(self, overrides: Mapping[str, Any], source: str = "-params") -> ResolvedHyperparams:
-        """A copy with other values on top; where dictionaries merge, both sources are named."""
-        values = merge(self.values, overrides)
-        sources = dict(self.sources)
+        """A copy with other values on top, under old names or today's.
+
+        Where dictionaries merge, both sources are named.
+        """
+        kept = without_replaced(self.algo, self.values, overrides)
+        values = merge(kept, overrides)
+        sources = {key: self.sources[key] for key in kept}
         for key, value in overrides.items():
             partly = isinstance(value, Mapping) and values[key] != value
             sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
         return replace(self, values=values, sources=sources)
 
+    def todays(self) -> ResolvedHyperparams:
+        """A copy under today's names, with the defaults of `ppo1` and `ppo2` where that is the algorithm."""
+        translated = todays_entry(self.algo, self.values)
+        sources = {}
+        for key in translated.values:
+            names = [key, *translated.origins.get(key, [])]
+            found = dict.fromkeys(self.sources[name] for name in names if name in self.sources)
+            sources[key] = "; ".join(found) or f"default of {self.algo}"
+        return replace(self, values=translated.values, sources=sources)
 
-def shipped_file(algo: str) -> HyperparamsFile:
-    """The hyperparameter file of an algorithm.
+
+def shipped_files(algo: str) -> list[HyperparamsFile]:
+    """The hyperparameter files of an algorithm, the newer generation's first.
 
     :raises UserError: the algorithm is unknown, or nothing is shipped for it
     """
     algo = catalog.canonical(algo)
-    path = shipped_folder("hyperparams") / f"{algo}.yml"
-    if not path.is_file():
+    folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
+    found = [name for name in names if (folder / name).is_file()]
+    if not found:
         raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
-    return replace(load_file(path), label=f"hyperparams/{algo}.yml")
+    return [replace(load_file(folder / name), label=f"hyperparams/{name}") for name in found]
 
 
 def shipped_envs(algo: str) -> list[str]:
-    """The environment ids that have an entry of their own in the shipped file."""
-    return [entry for entry in shipped_file(algo).entries if entry not in (ATARI, "default")]
+    """The environment ids that have an entry of their own in the shipped files."""
+    entries = dict.fromkeys(entry for file in shipped_files(algo) for entry in file.entries)
+    return [entry for entry in entries if entry not in (ATARI, "default")]
 
 
 def lookup(
@@ -106,11 +132,11 @@ def lookup(
 ) -> ResolvedHyperparams:
     """The hyperparameters of an algorithm on an environment.
 
-    :param files: look in these files, the first first, instead of the shipped one
+    :param files: look in these files, the first first, instead of the shipped ones
     :raises UserError: the algorithm is unknown, or no file has an entry that fits
     """
     if files is None:
-        loaded = [shipped_file(algo)]
+        loaded = shipped_files(algo)
     else:
         loaded = [load_file(path) for path in ([files] if isinstance(files, str | Path) else files)]
     for kind in ("id", "version", "family", "default"):
@@ -118,7 +144,12 @@ def lookup(
             entry = _find(kind, env_id, file.entries)
             if entry in file.entries:
                 values = file.entries[entry]
-                return ResolvedHyperparams(values, dict.fromkeys(values, f"{file.label}: {entry}"), entry)
+                sources = dict.fromkeys(values, f"{file.label}: {entry}")
+                if is_old_class(algo) and is_atari(env_id):
+                    unsaid = as_the_older_zoo_played_atari(values)
+                    values = {**values, **unsaid}
+                    sources |= dict.fromkeys(unsaid, "how the older zoo played Atari games")
+                return ResolvedHyperparams(values, sources, entry, algo)
     ids = [entry for file in loaded for entry in file.entries]
     match = nearest(env_id, ids)
     hint = f"; the nearest is {match!r}" if match else ""

@@ -21,6 +21,7 @@ from rlzoo.config.aliases import alias
 from rlzoo.config.her import BUFFER_KEYS, HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
+from rlzoo.config.old_names import todays_algorithm, todays_entry
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.experiment.noise import NoisePlan, plan_noise
@@ -67,8 +68,8 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         they may name only classes of rlzoo, torch.nn, torch.optim and gymnasium.wrappers
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
-    given = dict(values)
-    learner, values = learner_entry(algo, values)
+    given = todays_entry(algo, values).values
+    learner, values = learner_entry(todays_algorithm(algo), given)
     algorithm: Any = catalog.load(learner)
     known: tuple[str, ...] = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
     if catalog.canonical(algo) == HER:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_file
+from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files
 from rlzoo.config.literals import Name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
@@ -190,7 +190,7 @@ def test_shipped_envs_are_ids():
 def test_an_algorithm_without_a_file_says_what_to_do(monkeypatch):
     monkeypatch.setitem(catalog._TARGETS, "mine", "a:B")
     with pytest.raises(UserError, match="--conf-file"):
-        shipped_file("mine")
+        shipped_files("mine")
 
 
 def test_a_python_file_that_exits_is_an_error(tmp_path):

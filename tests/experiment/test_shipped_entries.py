@@ -12,21 +12,22 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo.config import catalog
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.experiment.blueprint import check_hyperparams
 from rlzoo.experiment.build import build_model
+from rlzoo.training.off_policy import off_policy
 
 # Environment -> length of the observation and number of actions, and with goals the length of a goal.
 # fmt: off
 DISCRETE = {
-    "CartPole": (4, 2), "MountainCar": (2, 3), "Acrobot": (6, 3), "LunarLander": (8, 4),
-    "MiniGrid": (2835, 7),
+    "CartPole": (4, 2), "CartPoleBulletEnv": (4, 2), "MountainCar": (2, 3), "Acrobot": (6, 3),
+    "LunarLander": (8, 4), "MiniGrid": (2835, 7),
 }
 CONTINUOUS = {
-    "Pendulum": (3, 1), "MountainCarContinuous": (2, 1), "LunarLanderContinuous": (8, 2),
+    "Pendulum": (3, 1), "CartPoleContinuousBulletEnv": (4, 1),
+    "MountainCarContinuous": (2, 1), "LunarLanderContinuous": (8, 2),
     "BipedalWalker": (24, 4), "BipedalWalkerHardcore": (24, 4), "CarRacing": (70, 3),
     "HalfCheetah": (17, 6), "Ant": (105, 8), "Hopper": (11, 3), "Walker2d": (17, 6), "Humanoid": (348, 17),
     "HumanoidStandup": (348, 17), "Swimmer": (8, 2), "Reacher": (10, 2), "InvertedPendulum": (4, 1),
@@ -39,13 +40,14 @@ CONTINUOUS = {
     "RocketLander": (20, 3),
 }
 GOALS = {
-    "FetchReach": (10, 4, 3), "FetchPush": (25, 4, 3), "FetchSlide": (25, 4, 3),
+    "FetchReach": (10, 4, 3), "FetchReachDense": (10, 4, 3), "FetchPush": (25, 4, 3),
+    "FetchSlide": (25, 4, 3),
     "FetchPickAndPlace": (25, 4, 3), "PandaReach": (6, 3, 3), "PandaPush": (18, 3, 3),
     "PandaSlide": (18, 3, 3), "PandaPickAndPlace": (19, 4, 3), "PandaStack": (31, 4, 6), "parking": (6, 2, 6),
     "NeckGoalEnvRelativeSparse": (40, 4, 3), "NeckGoalEnvRelativeDense": (40, 4, 3),
 }
 # fmt: on
-DISCRETE_ONLY = ("dqn", "qrdqn")
+DISCRETE_ONLY = ("acer", "dqn", "ppo_mask", "qrdqn")
 SMALL = {"buffer_size": 64, "batch_size": 4, "learning_starts": 0, "train_freq": 1, "gradient_steps": 1}
 
 
@@ -71,6 +73,7 @@ class Episodes(gym.Env[Any, Any]):
 def spaces_of(algo: str, entry: str, values: dict[str, Any]) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
     """Observations and actions of the environment that an entry is for."""
     name = "MiniGrid" if entry.startswith("MiniGrid") else entry.rpartition("-v")[0] or entry
+    name = name.removesuffix("NoVel")
     if name in ("atari", "default"):
         goals = values["policy"] == "MultiInputPolicy"
         kind = (
@@ -79,8 +82,8 @@ def spaces_of(algo: str, entry: str, values: dict[str, Any]) -> tuple[spaces.Spa
         name = kind
     vector, n_actions = {**DISCRETE, **CONTINUOUS, **GOALS}[name][:2]
     observations: spaces.Space[Any] = spaces.Box(-10.0, 10.0, (vector,), np.float32)
-    if values["policy"] == "CnnPolicy":
-        observations = spaces.Box(0, 255, (values["frame_stack"], 84, 84), np.uint8)
+    if values["policy"].startswith("Cnn"):
+        observations = spaces.Box(0, 255, (values.get("frame_stack", 1), 84, 84), np.uint8)
     if name in GOALS:
         goal = spaces.Box(-10.0, 10.0, GOALS[name][2:], np.float32)
         observations = spaces.Dict(observation=observations, achieved_goal=goal, desired_goal=goal)
@@ -89,19 +92,22 @@ def spaces_of(algo: str, entry: str, values: dict[str, Any]) -> tuple[spaces.Spa
     return observations, spaces.Box(-1.0, 1.0, (n_actions,), np.float32)
 
 
+FOLDER = shipped_folder("hyperparams")
 ENTRIES = [
-    (algo, entry)
-    for algo in catalog.names()
-    for entry in load_file(shipped_folder("hyperparams") / f"{algo}.yml").entries
+    (str(path.relative_to(FOLDER).with_suffix("")), entry)
+    for path in sorted(FOLDER.rglob("*.yml"))
+    for entry in load_file(path).entries
 ]
 
 
-@pytest.mark.parametrize(("algo", "entry"), ENTRIES)
-def test_entry_makes_an_agent(algo: str, entry: str) -> None:
-    values = dict(load_file(shipped_folder("hyperparams") / f"{algo}.yml").entries[entry])
+@pytest.mark.filterwarnings("ignore:ppo. is now ppo")
+@pytest.mark.parametrize(("file", "entry"), ENTRIES)
+def test_entry_makes_an_agent(file: str, entry: str) -> None:
+    algo = file.rpartition("/")[2]
+    values = dict(load_file(FOLDER / f"{file}.yml").entries[entry])
     values.pop("env_wrapper", None)  # `rlzoo validate` checks these, and the spaces are those behind them
     observation_space, action_space = spaces_of(algo, entry, values)
-    replays = algo not in ("a2c", "ppo")
+    replays = check_hyperparams(algo, values).algorithm.loop is off_policy
     blueprint = check_hyperparams(algo, {**values, **(SMALL if replays else {})})
     venv = DummyVecEnv([lambda: Episodes(observation_space, action_space)] * blueprint.n_envs)
     model = build_model(blueprint, venv, seed=0, device="cpu", verbose=0)
