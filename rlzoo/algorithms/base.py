@@ -43,10 +43,9 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
-from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.keywords import policy_keywords
-from rlzoo.networks.lstm import LSTM, LayerNormLSTM
 from rlzoo.networks.registry import get_policy_class
+from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
 from rlzoo.training.encoding import MissingCallable
@@ -226,7 +225,7 @@ class Algorithm:
         self.policy = self.policy_class(
             self.observation_space, self.action_space, learning_rate, **self.policy_arguments()
         ).to(self.device)
-        self.has_modes = any(_depends_on_mode(module) for module in self.policy.modules())
+        self.has_modes = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
@@ -561,15 +560,6 @@ class Algorithm:
             cls, path, env, device, custom_objects, print_system_info, force_reset, trusted_modules, overrides
         )
         return model
-
-
-def _depends_on_mode(module: nn.Module) -> bool:
-    """Whether a module may behave differently in training: what is not ours or torch's is taken to."""
-    if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase | BatchRenorm):
-        return True
-    if isinstance(module, LSTM | LayerNormLSTM):
-        return module.dropout > 0
-    return not type(module).__module__.startswith(("torch.", "rlzoo."))
 
 
 def _mean(values: list[Any]) -> Any:
