@@ -59,6 +59,32 @@ def gae(
     return advantages, advantages + values
 
 
+def retrace(
+    rewards: Floats,
+    q_values: Floats,
+    next_values: Floats,
+    ratios: Floats,
+    terminated: Bools,
+    truncated: Bools,
+    gamma: float,
+) -> Floats:
+    """The targets of Retrace(1) (Munos et al. 2016, eq. 4) for Q of the actions taken, all arrays
+    [n_steps, n_envs].
+
+    `Q_t + sum_l gamma^l (c_{t+1} ... c_{t+l}) delta_{t+l}` with `delta_t = r_t + gamma V(s_{t+1}) - Q_t` and
+    `c = min(1, ratio)`, up to the end of the episode. `next_values` count as in `gae`.
+
+    :param q_values: Q of the actions taken
+    :param next_values: V of what each step led to, under the policy that is evaluated
+    :param ratios: its probability of the action taken over that of the policy which acted
+    """
+    targets = (rewards + gamma * next_values * ~terminated).astype(np.float32)
+    carried = (gamma * ~(terminated | truncated)[:-1] * np.minimum(ratios[1:], 1.0)).astype(np.float32)
+    for t in range(len(targets) - 2, -1, -1):
+        targets[t] += carried[t] * (targets[t + 1] - q_values[t + 1])
+    return targets
+
+
 def explained_variance(predictions: Floats, targets: Floats) -> float:
     """`1 - Var[targets - predictions] / Var[targets]`: 1 is perfect, 0 no better than a constant; NaN for
     constant targets."""

@@ -109,7 +109,7 @@ class ActorCriticPolicy(BasePolicy):
             )
         else:
             self.action_net = self.action_dist.proba_distribution_net(latent_dim)
-        self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, 1)
+        self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, self._n_values())
         if self.ortho_init:
             self._init_orthogonally()
         make: Any = eager(self.optimizer_class)
@@ -138,6 +138,10 @@ class ActorCriticPolicy(BasePolicy):
         self.mlp_extractor = MlpExtractor(
             self.features_dim, self.net_arch, self.activation_fn, device=self.device
         )
+
+    def _n_values(self) -> int:
+        """How many numbers the critic gives for an observation; hook for critics of actions."""
+        return 1
 
     def _init_orthogonally(self) -> None:
         gains: list[tuple[nn.Module, float]] = [

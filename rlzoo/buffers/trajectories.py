@@ -1,0 +1,250 @@
+"""Replay of whole trajectories: what Retrace needs, since its targets follow the steps of one behaviour.
+
+A slot of the buffer holds one rollout of every environment. A draw takes, for each environment, one of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs
+from rlzoo.buffers.sequences import Memory, Sequences
+
+Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
+
+
+@dataclass
+class Trajectories:
+    """`n_steps` steps of each of `n_envs` environments.
+
+    :param obs: [n_steps + 1, n_envs, ...]; the last row is what the last step led to
+    :param log_mu: log-probabilities of all actions under the policy that acted, [n_steps, n_envs, n_actions]
+    :param memory: of a recurrent policy before the first step, [n_envs, ...]
+
+    The other arrays are [n_steps, n_envs].
+    """
+
+    obs: Obs
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    episode_starts: NDArray[np.bool_]
+    log_mu: NDArray[np.float32]
+    memory: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    finals: Finals | None = None
+
+    @classmethod
+    def of_rollout(cls, rollout: RolloutBuffer, memory_names: tuple[str, ...]) -> Trajectories:
+        """What a rollout holds, sharing its memory.
+
+        :param memory_names: columns of the rollout with what a recurrent policy remembered
+        """
+        return cls(
+            obs=rollout.observations,
+            actions=rollout.actions,
+            rewards=rollout.rewards,
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            episode_starts=rollout.episode_starts,
+            log_mu=rollout.extra["log_mu"].cpu().numpy(),
+            memory={name: rollout.extra[name][0].cpu().numpy() for name in memory_names},
+            finals=rollout.finals(),
+        )
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def n_envs(self) -> int:
+        return self.rewards.shape[1]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every array of fixed shape, by name."""
+        obs = self.obs if isinstance(self.obs, dict) else {"": self.obs}
+        return {
+            **{f"obs/{key}": column for key, column in obs.items()},
+            **{f"memory/{key}": column[None] for key, column in self.memory.items()},
+            **{name: getattr(self, name) for name in STEPWISE},
+        }
+
+    def all_obs(self, device: torch.device) -> Obs:
+        """All observations, [(n_steps + 1) * n_envs + n_truncated, ...]: step after step, then the final
+        ones."""
+
+        def rows(column: np.ndarray, *final: np.ndarray) -> torch.Tensor:
+            flat = column.reshape(-1, *column.shape[2:])
+            return torch.from_numpy(np.concatenate([flat, *final])).to(device)
+
+        return map_obs(rows, self.obs, *([] if self.finals is None else [self.finals[0]]))
+
+    def sequences(self, device: torch.device) -> Sequences:
+        """How the rows of `all_obs` follow each other; a final observation ends the sequence of its
+        episode."""
+        steps, envs = np.divmod(np.arange((self.n_steps + 1) * self.n_envs), self.n_envs)
+        ended = (self.terminated | self.truncated)[-1:]
+        fresh = np.concatenate([self.episode_starts, ended]).ravel()
+        starts, time = fresh | (steps == 0), 2 * steps
+        if self.finals is not None:
+            final_steps, final_envs = self.finals[1]
+            starts = np.concatenate([starts, np.zeros(len(final_steps), bool)])
+            time = np.concatenate([time, 2 * final_steps + 1])
+            envs = np.concatenate([envs, final_envs])
+        order = np.lexsort((time, envs))
+        first = order[starts[order]]  # the rows that begin sequences
+        kept = torch.from_numpy((time[first] == 0) & ~fresh[first]).to(device)
+        memory: Memory = {}
+        for name, before in self.memory.items():
+            column = torch.from_numpy(before[envs[first]]).to(device)
+            memory[name] = column * kept.reshape(-1, *[1] * (column.dim() - 1))
+        return Sequences(starts[order], order, memory, device)
+
+
+STEPWISE = ("actions", "rewards", "terminated", "truncated", "episode_starts", "log_mu")
+
+
+class TrajectoryBuffer:
+    """A ring of the last rollouts.
+
+    :param n_slots: how many
+    """
+
+    def __init__(self, n_slots: int) -> None:
+        self.n_slots = n_slots
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, also of what shape it was."""
+        self.columns: dict[str, np.ndarray] = {}  # [n_slots, n_envs, n_steps (or n_steps + 1, or 1), ...]
+        self.finals: list[Finals | None] = []
+        self.pos = 0
+
+    @property
+    def n_filled(self) -> int:
+        """Slots that hold something."""
+        return len(self.finals)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of a trajectory."""
+        return self.columns["rewards"].shape[2]
+
+    @property
+    def n_envs(self) -> int:
+        return self.columns["rewards"].shape[1]
+
+    def __len__(self) -> int:
+        """Steps of each environment that it holds."""
+        return self.n_filled * self.n_steps if self.n_filled else 0
+
+    def add(self, trajectories: Trajectories) -> None:
+        """Keep a copy, in place of the oldest where there is no room.
+
+        Trajectories of another shape (another number of environments or steps) replace everything.
+        """
+        columns = {name: column.swapaxes(0, 1) for name, column in trajectories.columns().items()}
+        if {name: column.shape[1:] for name, column in self.columns.items()} != {
+            name: column.shape for name, column in columns.items()
+        }:
+            self.reset()
+            self.columns = {
+                name: np.zeros((self.n_slots, *column.shape), column.dtype)
+                for name, column in columns.items()
+            }
+        for name, column in columns.items():
+            self.columns[name][self.pos] = column
+        if self.n_filled < self.n_slots:
+            self.finals.append(trajectories.finals)
+        else:
+            self.finals[self.pos] = trajectories.finals
+        self.pos = (self.pos + 1) % self.n_slots
+
+    def sample(self) -> Trajectories:
+        """For each environment one of its trajectories, each as likely, drawn by PyTorch's generator."""
+        slots = torch.randint(self.n_filled, (self.n_envs,)).numpy()
+        envs = np.arange(self.n_envs)
+        drawn = {name: column[slots, envs].swapaxes(0, 1) for name, column in self.columns.items()}
+        obs, memory = _named(drawn, "obs/"), _named(drawn, "memory/")
+        return Trajectories(
+            obs=obs.get("", obs),
+            memory={name: column[0] for name, column in memory.items()},
+            finals=self._finals_of(slots),
+            **{name: drawn[name] for name in STEPWISE},
+        )
+
+    def _finals_of(self, slots: np.ndarray) -> Finals | None:
+        """The final observations of the trajectory in slot `slots[env]` of each environment."""
+        rows, steps, envs = [], [], []
+        for env, slot in enumerate(slots):
+            if (finals := self.finals[slot]) is None:
+                continue
+            obs, (final_steps, final_envs) = finals
+            for row in np.flatnonzero(final_envs == env):
+                rows.append(map_obs(lambda column, row=row: column[row], obs))
+                steps.append(final_steps[row])
+                envs.append(env)
+        if not rows:
+            return None
+        return map_obs(lambda *parts: np.stack(parts), *rows), (np.array(steps), np.array(envs))
+
+    # ---------------------------------------------------------------- as arrays, for a file
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that it holds, oldest or not as the ring lies; final observations behind each other."""
+        arrays = {name: column[: self.n_filled] for name, column in self.columns.items()}
+        arrays["position"] = np.array([self.pos])
+        kept = [(slot, finals) for slot, finals in enumerate(self.finals) if finals is not None]
+        if kept:
+            arrays["finals"] = np.concatenate(
+                [np.stack([np.full(len(steps), slot), steps, envs]) for slot, (_, (steps, envs)) in kept],
+                axis=1,
+            )
+            stacked = map_obs(lambda *parts: np.concatenate(parts), *(finals[0] for _, finals in kept))
+            rows = stacked if isinstance(stacked, dict) else {"": stacked}
+            arrays |= {f"final_obs/{key}": column for key, column in rows.items()}
+        return arrays
+
+    def set_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what `arrays` gave; of more slots than there are the newest.
+
+        :raises ValueError, LookupError: arrays that do not fit each other
+        """
+        n_filled, pos = len(arrays["rewards"]), int(arrays["position"][0])
+        if n_filled == self.n_slots:
+            chosen = np.arange(n_filled)  # as the ring lay
+        else:
+            chosen = np.roll(np.arange(n_filled), -pos)[-self.n_slots :]  # oldest first
+            pos = len(chosen) % self.n_slots
+        columns, finals = {}, _finals_by_slot(arrays, n_filled)
+        for name, array in arrays.items():
+            if name in STEPWISE or name.startswith(("obs/", "memory/")):
+                columns[name] = np.zeros((self.n_slots, *array.shape[1:]), array.dtype)
+                columns[name][: len(chosen)] = array[chosen]
+        self.columns, self.finals, self.pos = columns, [finals[slot] for slot in chosen], pos
+
+
+def _finals_by_slot(arrays: Mapping[str, np.ndarray], n_slots: int) -> list[Finals | None]:
+    by_slot: list[Finals | None] = [None] * n_slots
+    if "finals" not in arrays:
+        return by_slot
+    slots, steps, envs = arrays["finals"]
+    obs: Any = _named(arrays, "final_obs/")
+    obs = obs.get("", obs)
+    for slot in np.unique(slots):
+        rows = np.flatnonzero(slots == slot)
+        by_slot[slot] = (map_obs(lambda column, rows=rows: column[rows], obs), (steps[rows], envs[rows]))
+    return by_slot
+
+
+def _named(columns: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The columns whose names begin with `prefix`, under the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in columns.items() if name.startswith(prefix)}

@@ -1,0 +1,64 @@
+"""Natural gradient steps in a trust region, with K-FAC for the Fisher matrix.
+
+Wu et al. 2017 (https://arxiv.org/abs/1708.05144), section 3.3: the step is the learning rate times the
+natural gradient, made shorter where the distributions of the network would change by more than `kfac_clip`:
+
+    step = eta n,   n = (F + damping)^-1 gradient,   eta = min(lr, sqrt(2 kfac_clip / gradient^T n))
+
+since eta^2/2 times that product is the KL divergence to second order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.optim.kfac_factors import KroneckerFactors
+
+
+class KFAC(Optimizer):
+    """Steps along an average of natural gradients.
+
+    The average holds steps, not gradients, so that its trust region and learning rate are those of the moment
+    when they were made.
+
+    :param flat: the parameters of the network, as one vector
+    :param factors: of the same network
+    :param lr: the longest step, in natural gradients
+    :param momentum: weight of earlier steps in the average; 0 for none
+    :param damping: added to every eigenvalue of the Fisher matrix (Tikhonov)
+    :param kfac_clip: the KL divergence that a step may make
+    """
+
+    def __init__(
+        self,
+        flat: FlatParameters,
+        factors: KroneckerFactors,
+        lr: float = 0.25,
+        momentum: float = 0.9,
+        damping: float = 0.01,
+        kfac_clip: float = 0.001,
+    ) -> None:
+        options = {"lr": lr, "momentum": momentum, "damping": damping, "kfac_clip": kfac_clip}
+        super().__init__([flat.vector], options)
+        self.factors = factors
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step along the gradients of the parameters, which are natural ones afterwards."""
+        (group,) = self.param_groups
+        (vector,) = group["params"]
+        gradient = vector.grad.clone()
+        self.factors.precondition(group["damping"])
+        natural = vector.grad
+        length = (2 * group["kfac_clip"] / torch.dot(gradient, natural)).sqrt()  # inf without a gradient
+        step = natural * length.clamp(max=group["lr"])
+        if group["momentum"]:
+            state = self.state[vector]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(vector)
+            step = state["momentum_buffer"].lerp_(step, 1 - group["momentum"])
+        vector.sub_(step)
