@@ -88,13 +88,17 @@ def fields(algo):
     return {field.name for field in dataclasses.fields(catalog.load(algo).Config)}
 
 
+def policy_for(algo, observation="Box"):
+    name = {"Image": "Cnn", "Dict": "MultiInput"}.get(observation, "Mlp")
+    return f"{name}{'Lstm' if catalog.load(algo).policy_family == 'recurrent' else ''}Policy"
+
+
 def make(algo, observation="Box", action=None, **kwargs):
     cls = catalog.load(algo)
-    policy = {"Image": "CnnPolicy", "Dict": "MultiInputPolicy"}.get(observation, "MlpPolicy")
     known = fields(algo) | {"policy_kwargs"}
     tiny = {name: value for name, value in TINY[cls.loop].items() if name in known}
     env = RandomEnv(OBSERVATIONS[observation], ACTIONS[action or supported(algo)[-1]])
-    return cls(policy, env, **{"seed": 0, "device": "cpu", **tiny, **kwargs})
+    return cls(policy_for(algo, observation), env, **{"seed": 0, "device": "cpu", **tiny, **kwargs})
 
 
 def weights(model):
@@ -135,7 +139,8 @@ def test_builds_and_learns_on_every_action_space(algo, action):
     model.learn(40)  # RandomEnv checks each action that is executed
     for deterministic in (True, False):
         single, state = model.predict(OBSERVATIONS["Box"].sample(), deterministic=deterministic)
-        assert ACTIONS[action].contains(single if single.shape else single.item()) and state is None
+        assert ACTIONS[action].contains(single if single.shape else single.item())
+        assert (state is None) is not getattr(model.policy, "recurrent", False)
         batch, _ = model.predict(np.zeros((4, 3), np.float32), deterministic=deterministic)
         assert batch.shape == (4, *ACTIONS[action].shape)
 
@@ -170,7 +175,9 @@ def test_same_seed_same_parameters_and_another_seed_others(algo):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_unsupported_spaces_are_refused_in_one_line(algo):
     with pytest.raises(UserError, match=r"does not support Tuple actions; it supports") as error:
-        catalog.load(algo)("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], spaces.Tuple([spaces.Discrete(2)])))
+        catalog.load(algo)(
+            policy_for(algo), RandomEnv(OBSERVATIONS["Box"], spaces.Tuple([spaces.Discrete(2)]))
+        )
     assert "\n" not in str(error.value)
 
 
@@ -239,7 +246,7 @@ def test_hyperparameters_read_and_assign_through_the_model(algo):
 def test_positional_hyperparameters_follow_the_signature(algo):
     cls = catalog.load(algo)
     second = dataclasses.fields(cls.Config)[1].name
-    model = cls("MlpPolicy", RandomEnv(OBSERVATIONS["Box"], ACTIONS[supported(algo)[-1]]), 1e-4, 16)
+    model = cls(policy_for(algo), RandomEnv(OBSERVATIONS["Box"], ACTIONS[supported(algo)[-1]]), 1e-4, 16)
     assert (model.learning_rate, getattr(model, second)) == (1e-4, 16)
 
 
@@ -290,7 +297,7 @@ def test_observations_that_cannot_be_stored_are_refused(algo, space, text):
         step_async = reset
 
     with pytest.raises(UserError, match=text):
-        catalog.load(algo)("MlpPolicy", Shown(1, space, ACTIONS[supported(algo)[0]]))
+        catalog.load(algo)(policy_for(algo), Shown(1, space, ACTIONS[supported(algo)[0]]))
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
