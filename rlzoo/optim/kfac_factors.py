@@ -84,7 +84,7 @@ class KroneckerFactors:
             else:
                 raise UserError(
                     f"K-FAC cannot factor the layer {name} ({_describe(module)}); use Linear, Conv2d "
-                    "(no groups, zero padding), LSTM or LayerNorm layers, or an algorithm with another optimiser, "
+                    "(no groups, zero padding), LSTM or LayerNorm, or an algorithm with another optimiser, "
                     "such as A2C"
                 )
 
