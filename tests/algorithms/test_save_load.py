@@ -24,7 +24,9 @@ from rlzoo.algorithms.a2c import A2C
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.ddpg import DDPG
 from rlzoo.algorithms.dqn import DQN
+from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.ppo import PPO
+from rlzoo.algorithms.ppo_lstm import RecurrentPPO
 from rlzoo.algorithms.sac import SAC
 from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
@@ -35,15 +37,19 @@ from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import BaseFeaturesExtractor
+from rlzoo.training.on_policy import on_policy
 
 LOADED = [catalog.load(name) for name in catalog.names()]
 ALGORITHMS: list[Any] = [loaded for loaded in LOADED if hasattr(loaded, "Config")]  # `her` makes another
 REPLAYING = {"buffer_size": 50, "learning_starts": 8, "batch_size": 4, "train_freq": 4}
-SMALL: dict[type[Algorithm], dict[str, Any]] = {
-    **dict.fromkeys(ALGORITHMS, REPLAYING),
-    PPO: {"n_steps": 16, "batch_size": 16, "n_epochs": 2},
-    A2C: {"n_steps": 5},
-}
+LEARNING = {"n_steps": 16, "batch_size": 16, "n_epochs": 2}
+
+
+def small(algorithm: Any) -> dict[str, Any]:
+    values = LEARNING if algorithm.loop is on_policy else REPLAYING
+    return {name: value for name, value in values.items() if name in field_names(algorithm.Config)}
+
+
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "vector": spaces.Box(-1, 1, (3,)),
     "discrete": spaces.Discrete(4),
@@ -82,12 +88,15 @@ def make_env(n_envs: int = 2, observation: str = "vector", action: str = "discre
     return DummyVecEnv([lambda: RandomWalk(observation, action)] * n_envs)
 
 
-def make(
-    algorithm: type[Algorithm] = PPO, env: Any = None, policy: Any = "MlpPolicy", **kwargs: Any
-) -> Algorithm:
+def make(algorithm: type[Algorithm] = PPO, env: Any = None, policy: Any = None, **kwargs: Any) -> Algorithm:
     env = make_env() if env is None else env
-    arguments = {"seed": 0, "device": "cpu", "policy_kwargs": {"net_arch": [8]}, **SMALL[algorithm], **kwargs}
-    return algorithm(policy, env, **arguments)
+    arguments = {"seed": 0, "device": "cpu", "policy_kwargs": {"net_arch": [8]}, **small(algorithm), **kwargs}
+    return algorithm(policy or policy_for(algorithm), env, **arguments)
+
+
+def policy_for(algorithm: type[Algorithm], observation: str = "vector") -> str:
+    kind = "MultiInput" if observation == "dict" else "Mlp"
+    return f"{kind}{'Lstm' if algorithm.policy_family == 'recurrent' else ''}Policy"
 
 
 def observations(model: Algorithm, count: int = 50) -> list[Any]:
@@ -158,7 +167,7 @@ def changed(
 def test_predictions_come_back_exactly(
     algorithm: type[Algorithm], observation: str, action: str, tmp_path: Path
 ) -> None:
-    policy = "MultiInputPolicy" if observation == "dict" else "MlpPolicy"
+    policy = policy_for(algorithm, observation)
     model = make(algorithm, make_env(2, observation, action), policy).learn(40)
     model.save(tmp_path / "agent")
     again = algorithm.load(tmp_path / "agent", device="cpu")
@@ -385,7 +394,7 @@ def continued(model: Algorithm, env: VecEnv, steps: int) -> Algorithm:
 
 
 @pytest.mark.parametrize("normalized", [False, True], ids=["plain", "normalized"])
-@pytest.mark.parametrize("algorithm", [PPO, A2C])
+@pytest.mark.parametrize("algorithm", [PPO, A2C, RecurrentPPO])
 def test_training_goes_on_to_the_bit(algorithm: type[Algorithm], normalized: bool, tmp_path: Path) -> None:
     def env(seed: int) -> VecEnv:
         plain = make_env(2, action="box")
