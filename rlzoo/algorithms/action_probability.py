@@ -12,12 +12,21 @@ from rlzoo.core.errors import UserError
 
 
 def action_probability(
-    policy: Any, space: spaces.Space[Any], observation: Any, actions: Any = None, logp: bool = False
+    policy: Any,
+    space: spaces.Space[Any],
+    observation: Any,
+    state: Any = None,
+    episode_start: Any = None,
+    actions: Any = None,
+    logp: bool = False,
 ) -> Any:
     """See `Algorithm.action_probability`; `space` is the action space."""
     if not hasattr(policy, "get_distribution"):
         raise UserError(f"{type(policy).__name__} is deterministic: its actions have no probabilities")
     obs, vectorized = policy.obs_to_tensor(observation)
+    n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+    remembers = getattr(policy, "recurrent", False)
+    context = {"memory": policy.memory_of(state, episode_start, n_obs)} if remembers else {}
 
     def read(tensor: torch.Tensor) -> np.ndarray:
         array = tensor.cpu().numpy()
@@ -25,9 +34,9 @@ def action_probability(
 
     with torch.no_grad():
         if actions is not None:
-            log_prob = _log_probability(policy, space, obs, actions)
+            log_prob = _log_probability(policy, space, obs, n_obs, actions, context)
             return read(log_prob if logp else log_prob.exp())
-        distribution = policy.get_distribution(obs)
+        distribution = policy.get_distribution(obs, **context)
         if isinstance(space, spaces.Box):
             return read(distribution.mode()), read(distribution.stddev)
         if isinstance(space, spaces.MultiDiscrete):
@@ -35,10 +44,11 @@ def action_probability(
         return read(distribution.probs)
 
 
-def _log_probability(policy: Any, space: spaces.Space[Any], obs: Any, actions: Any) -> torch.Tensor:
+def _log_probability(
+    policy: Any, space: spaces.Space[Any], obs: Any, n_obs: int, actions: Any, context: dict[str, Any]
+) -> torch.Tensor:
     """Log-probabilities [batch] of actions [batch, ...] that an environment executed."""
     taken = np.asarray(actions).reshape(-1, *(space.shape or ()))
-    n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
     if len(taken) != n_obs:
         raise UserError(f"{len(taken)} actions were given for {n_obs} observations")
     stretch = 0.0  # log of the volume that the policy's unit of action has in the environment
@@ -49,5 +59,5 @@ def _log_probability(policy: Any, space: spaces.Space[Any], obs: Any, actions: A
         if getattr(policy, "squash_output", False):
             taken = policy.scale_action(taken)
             stretch = float(np.log((space.high - space.low) / 2).sum())
-    _, log_prob, _ = policy.evaluate_actions(obs, torch.as_tensor(taken, device=policy.device))
+    _, log_prob, _ = policy.evaluate_actions(obs, torch.as_tensor(taken, device=policy.device), **context)
     return log_prob - stretch  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ divergence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -49,14 +49,17 @@ class PPOConfig:
     target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
 
     def __post_init__(self) -> None:
-        check_range(self, ("n_steps", "n_epochs", "batch_size"), low=1)
-        check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
-        check_range(self, ("clip_range", "clip_range_vf", "target_kl", "max_grad_norm"), low=0, above=True)
-        check_range(self, ("learning_rate", "vf_coef"), low=0)
-        if self.batch_size == 1 and self.normalize_advantage:
-            raise UserError(
-                "batch_size must be at least 2 when advantages are normalised (normalize_advantage)"
-            )
+        check_ppo(self)
+
+
+def check_ppo(config: Any) -> None:
+    """Check the hyperparameters that PPO and its variants share."""
+    check_range(config, ("n_steps", "n_epochs", "batch_size"), low=1)
+    check_range(config, ("gamma", "gae_lambda"), low=0, high=1)
+    check_range(config, ("clip_range", "clip_range_vf", "target_kl", "max_grad_norm"), low=0, above=True)
+    check_range(config, ("learning_rate", "vf_coef"), low=0)
+    if config.batch_size == 1 and config.normalize_advantage:
+        raise UserError("batch_size must be at least 2 when advantages are normalised (normalize_advantage)")
 
 
 def ppo_loss(
@@ -106,12 +109,12 @@ def ppo_loss(
 class PPO(OnPolicyAlgorithm):
     """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
 
-    Config = PPOConfig
-    config: PPOConfig
+    Config: ClassVar[type] = PPOConfig
+    config: Any  # a variant has a Config of its own
     default_log_interval = 1
 
     @classmethod
-    def setup_problem(cls, config: PPOConfig, n_envs: int) -> str | None:
+    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
         rows, batch_size = config.n_steps * n_envs, config.batch_size
         if rows <= batch_size or rows % batch_size == 0:
             return None  # a smaller rollout is one minibatch
