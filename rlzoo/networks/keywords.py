@@ -22,7 +22,7 @@ def accepted_keywords(policy_class: type) -> set[str]:
 
 
 def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`policy_kwargs` under today's names, with a notice for each old one.
+    """`policy_kwargs` under today's names; one notice lists the old ones.
 
     :raises UserError: for a keyword that the policy does not have; the text names the nearest it has
     """
@@ -31,6 +31,7 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
     accepted = accepted_keywords(policy_class)
     old_keywords = OLD_LSTM_KEYWORDS if "lstm_hidden_size" in accepted else OLD_KEYWORDS
     keywords: dict[str, Any] = {}
+    notices = []
     for name, value in (policy_kwargs or {}).items():
         if name in accepted:
             keywords[name] = _activation(value) if name == "activation_fn" else value
@@ -43,10 +44,12 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
                         f"the policy keywords {name!r} (old) and {new_name!r} say the same: give one"
                     )
                 shown = getattr(new_value, "__name__", new_value)
-                warnings.warn(f"policy keyword {name!r} is now {new_name!r}: {shown}", stacklevel=3)
+                notices.append(f"policy keyword {name!r} is now {new_name!r}: {shown}")
                 keywords[new_name] = new_value
         else:
             raise unknown("policy keyword", name, accepted)
+    if notices:
+        warnings.warn("; ".join(notices), stacklevel=3)
     return keywords
 
 

@@ -49,7 +49,7 @@ def test_the_command_prints_the_script(capsys, scripts):
         (["rlzoo", ""], [*COMMANDS, "--help", "--version"]),
         (["rlzoo", "tr"], ["train"]),
         (["rlzoo", "train", "--algo", ""], catalog.names()),
-        (["rlzoo", "train", "--env", "CartP"], ["CartPole-v1"]),
+        (["rlzoo", "train", "--env", "Acrob"], ["Acrobot-v1"]),
         (["rlzoo", "show", "--conf"], ["--conf-file"]),
         (["rlzoo", "list", "a"], ["algos", "agents"]),
     ],

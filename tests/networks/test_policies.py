@@ -254,9 +254,10 @@ class TestOldKeywords:
         old = {"layers": [32], "act_fun": torch.relu, "feature_extraction": "cnn", "layer_norm": False}
         with pytest.warns(UserWarning) as notices:
             new = policy_keywords(ActorCriticPolicy, old)
-        assert (
-            len(notices) == 3 and str(notices[0].message) == "policy keyword 'layers' is now 'net_arch': [32]"
-        )
+        assert [str(notice.message) for notice in notices] == [
+            "policy keyword 'layers' is now 'net_arch': [32]; policy keyword 'act_fun' is now 'activation_fn': "
+            "ReLU; policy keyword 'feature_extraction' is now 'features_extractor_class': NatureCNN"
+        ]
         assert new == {"net_arch": [32], "activation_fn": nn.ReLU, "features_extractor_class": NatureCNN}
 
     def test_cnn_extractor_must_be_a_class(self):
