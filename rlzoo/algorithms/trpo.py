@@ -86,6 +86,7 @@ class TRPO(OnPolicyAlgorithm):
 
     Config = TRPOConfig
     config: TRPOConfig
+    policy_family = "feed_forward"
     default_log_interval = 1
     divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
 
@@ -161,8 +162,8 @@ class TRPO(OnPolicyAlgorithm):
         direction = conjugate_gradient_solver(
             lambda vector: fisher(vector).add_(vector, alpha=config.cg_damping), gradient, config.cg_max_steps
         )
-        # To second order the divergence of a step x is x'Fx / 2. Here Fx = gradient - residual, and the residual
-        # of conjugate gradients is orthogonal to x.
+        # To second order the divergence of a step x is x'Fx / 2. Here Fx = gradient - residual, the residual
+        # being orthogonal to x.
         curvature = (direction @ gradient).clamp(min=1e-12)
         step = direction * (2 * config.target_kl / curvature).sqrt()
         return self._line_search(step, objective.detach(), old, batch)
