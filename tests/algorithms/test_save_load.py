@@ -25,9 +25,11 @@ from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.ddpg import DDPG
 from rlzoo.algorithms.dqn import DQN
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.algorithms.gail import GAIL
 from rlzoo.algorithms.ppo import PPO
 from rlzoo.algorithms.ppo_lstm import RecurrentPPO
 from rlzoo.algorithms.sac import SAC
+from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
@@ -37,12 +39,13 @@ from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import BaseFeaturesExtractor
+from rlzoo.training.expert_trajectories import generate_expert_traj
 from rlzoo.training.on_policy import on_policy
 
 LOADED = [catalog.load(name) for name in catalog.names()]
 ALGORITHMS: list[Any] = [loaded for loaded in LOADED if hasattr(loaded, "Config")]  # `her` makes another
 REPLAYING = {"buffer_size": 50, "learning_starts": 8, "batch_size": 4, "train_freq": 4}
-LEARNING = {"n_steps": 16, "batch_size": 16, "n_epochs": 2}
+LEARNING = {"n_steps": 16, "batch_size": 16, "n_epochs": 2, "learner": "ppo"}
 
 
 def small(algorithm: Any) -> dict[str, Any]:
@@ -91,6 +94,9 @@ def make_env(n_envs: int = 2, observation: str = "vector", action: str = "discre
 def make(algorithm: type[Algorithm] = PPO, env: Any = None, policy: Any = None, **kwargs: Any) -> Algorithm:
     env = make_env() if env is None else env
     arguments = {"seed": 0, "device": "cpu", "policy_kwargs": {"net_arch": [8]}, **small(algorithm), **kwargs}
+    if "expert_dataset" in field_names(algorithm.Config):
+        shown = generate_expert_traj(lambda _: env.action_space.sample(), None, env, n_episodes=3)
+        arguments["expert_dataset"] = ExpertDataset(traj_data=shown, verbose=0)
     return algorithm(policy or policy_for(algorithm), env, **arguments)
 
 
@@ -354,6 +360,9 @@ def test_set_parameters_takes_what_get_parameters_gives(algorithm: type[Algorith
     model.set_parameters(source.get_parameters())
     assert_same_parameters(source, model)
     flat, model = {name: value.numpy() for name, value in parameters(source).items()}, fresh(2)
+    if isinstance(source, GAIL):
+        named = source.discriminator.state_dict().items()
+        flat |= {f"discriminator.{name}": value.numpy() for name, value in named}
     model.load_parameters(flat)
     assert_same_parameters(source, model)
     model = fresh(2)
