@@ -24,8 +24,8 @@ from rlzoo.algorithms.a2c import A2C
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.ddpg import DDPG
 from rlzoo.algorithms.dqn import DQN
-from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.gail import GAIL
+from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.ppo import PPO
 from rlzoo.algorithms.ppo_lstm import RecurrentPPO
 from rlzoo.algorithms.sac import SAC
