@@ -43,8 +43,8 @@ class LSTM(nn.LSTM):
         for layer, names in enumerate(self._names):
             if layer > 0 and self.dropout > 0:
                 x = F.dropout(x, self.dropout, self.training)
-            state, weights = (h[:, layer], c[:, layer]), [self._parameters[name] for name in names]
-            x, cell = torch.lstm_cell(x, state, *weights)
+            weights = [cast(Tensor, self._parameters[name]) for name in names]
+            x, cell = torch.lstm_cell(x, (h[:, layer], c[:, layer]), *weights)
             hs.append(x)
             cs.append(cell)
         return x, torch.stack(hs, dim=1), torch.stack(cs, dim=1)
@@ -98,7 +98,8 @@ class LayerNormLSTM(nn.Module):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """[max_length, n, input_size] -> [max_length, n, hidden_size], and the state after the last row."""
         hs, cs = [], []
-        for layer, cell in enumerate(self.cells):
+        for layer, module in enumerate(self.cells):
+            cell = cast(LayerNormLSTMCell, module)
             h, c = state[0][layer], state[1][layer]
             outputs = []
             for from_input in cell.of_input(self._dropped(x, layer)).unbind(0):

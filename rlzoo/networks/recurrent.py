@@ -101,18 +101,18 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
                 "an LSTM that actor and critic share sees the features of one extractor: "
                 "leave share_features_extractor=True"
             )
-        kind = LayerNormLSTM if self.layer_norm else LSTM
-        make = partial(
-            kind, hidden_size=self.lstm_output_dim, num_layers=self.n_lstm_layers, **self.lstm_kwargs
-        )
         self.before_lstm = nn.Sequential(*create_mlp(self.features_dim, 0, before or (), self.activation_fn))
-        self.lstm_actor = make(before[-1] if before else self.features_dim)
+        self.lstm_actor = self._make_lstm(before[-1] if before else self.features_dim)
         self.lstm_critic: LSTM | LayerNormLSTM | None = None
         self.critic: nn.Linear | None = None
         if not self.one_lstm and self.enable_critic_lstm:
-            self.lstm_critic = make(self.features_dim)
+            self.lstm_critic = self._make_lstm(self.features_dim)
         elif not self.one_lstm:
             self.critic = nn.Linear(self.features_dim, self.lstm_output_dim)
+
+    def _make_lstm(self, input_size: int) -> LSTM | LayerNormLSTM:
+        kind = LayerNormLSTM if self.layer_norm else LSTM
+        return kind(input_size, self.lstm_output_dim, self.n_lstm_layers, **self.lstm_kwargs)
 
     def _build_mlp_extractor(self) -> None:
         self.mlp_extractor = MlpExtractor(

@@ -6,14 +6,36 @@ from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.networks.continuous import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy, variants
+from rlzoo.networks.masked import (
+    MaskableActorCriticCnnPolicy,
+    MaskableActorCriticPolicy,
+    MaskableMultiInputActorCriticPolicy,
+)
 from rlzoo.networks.policies import ActorCriticCnnPolicy, ActorCriticPolicy, MultiInputActorCriticPolicy
 from rlzoo.networks.q_networks import DQNPolicy, QRDQNPolicy
+from rlzoo.networks.recurrent import (
+    CnnLnLstmPolicy,
+    MlpLnLstmPolicy,
+    RecurrentActorCriticCnnPolicy,
+    RecurrentActorCriticPolicy,
+    RecurrentMultiInputActorCriticPolicy,
+)
 
 _POLICIES: dict[str, dict[str, type]] = {
     "actor_critic": {
         "MlpPolicy": ActorCriticPolicy,
         "CnnPolicy": ActorCriticCnnPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
+        "MlpLstmPolicy": RecurrentActorCriticPolicy,
+        "MlpLnLstmPolicy": MlpLnLstmPolicy,
+        "CnnLstmPolicy": RecurrentActorCriticCnnPolicy,
+        "CnnLnLstmPolicy": CnnLnLstmPolicy,
+        "MultiInputLstmPolicy": RecurrentMultiInputActorCriticPolicy,
+    },
+    "maskable": {
+        "MlpPolicy": MaskableActorCriticPolicy,
+        "CnnPolicy": MaskableActorCriticCnnPolicy,
+        "MultiInputPolicy": MaskableMultiInputActorCriticPolicy,
     },
     "q_network": variants(DQNPolicy, "DQN"),
     "quantile": variants(QRDQNPolicy, "QRDQN"),
@@ -22,6 +44,12 @@ _POLICIES: dict[str, dict[str, type]] = {
     "tqc": variants(TQCPolicy, "TQC"),
     "crossq": variants(CrossQPolicy, "CrossQ", layer_norm=False),
 }
+
+PARTS = {"feed_forward": False, "recurrent": True}
+"""Families that are the part of "actor_critic" without memory, and with it."""
+
+REMEMBERING = ("actor_critic", "recurrent", "acer")
+"""Families of algorithms that learn from sequences."""
 
 # Public like MlpPolicy; as for that one, each family puts its own in the place of the class.
 LnMlpPolicy: type = _POLICIES["q_network"]["LnMlpPolicy"]
@@ -35,7 +63,7 @@ def register_policy(name: str, policy_class: type, family: str = "actor_critic")
     """
     if not isinstance(policy_class, type):
         raise UserError(f"register_policy() needs a class, not {policy_class!r}")
-    policies = _POLICIES.setdefault(family, {})
+    policies = _POLICIES.setdefault("actor_critic" if family in PARTS else family, {})
     if policies.get(name, policy_class) is not policy_class:
         raise UserError(f"the policy name {name!r} is taken by {policies[name].__name__}")
     policies[name] = policy_class
@@ -49,7 +77,8 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
     :raises UserError: for a name that the family does not have
     """
-    policies = _POLICIES.get(family, {})
+    _check_memory(family, policy)
+    policies = _policies_of(family)
     if isinstance(policy, type):
         if not issubclass(policy, nn.Module):
             raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
@@ -64,5 +93,35 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
 def policy_name(family: str, policy_class: type) -> str | type:
     """The name under which a class is registered; the class itself where it is not."""
-    names = [name for name, known in _POLICIES.get(family, {}).items() if known is policy_class]
+    names = [name for name, known in _policies_of(family).items() if known is policy_class]
     return names[0] if names else policy_class
+
+
+def _policies_of(family: str) -> dict[str, type]:
+    if family not in PARTS:
+        return _POLICIES.get(family, {})
+    return {
+        name: policy
+        for name, policy in _POLICIES["actor_critic"].items()
+        if _remembers(policy) is PARTS[family]
+    }
+
+
+def _remembers(policy_class: type | None) -> bool:
+    return bool(getattr(policy_class, "recurrent", False))
+
+
+def _check_memory(family: str, policy: str | type) -> None:
+    """Ask that a policy remembers where an algorithm learns from sequences, and only there."""
+    policy_class = policy if isinstance(policy, type) else _POLICIES["actor_critic"].get(policy)
+    name = policy.__name__ if isinstance(policy, type) else policy
+    if _remembers(policy_class) and family not in REMEMBERING:
+        raise UserError(
+            f"{name} remembers, and this algorithm does not learn from sequences: use a policy without an "
+            "LSTM, or one of ppo, a2c, ppo_lstm, acer, acktr"
+        )
+    if family == "recurrent" and policy_class is not None and not _remembers(policy_class):
+        raise UserError(
+            f"{name} has no memory, which this algorithm is for: use one such as MlpLstmPolicy "
+            "(CnnLstmPolicy, MultiInputLstmPolicy), or ppo"
+        )
