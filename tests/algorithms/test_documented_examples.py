@@ -82,6 +82,18 @@ def test_continual_learning_by_changing_the_environment() -> None:
     env.close()
 
 
+@pytest.mark.filterwarnings("ignore:PPO2 is now PPO", "ignore:policy keyword")
+def test_a_recurrent_policy() -> None:
+    model = PPO2("MlpLstmPolicy", "CartPole-v1", nminibatches=1, policy_kwargs={"n_lstm": 16}, seed=0)
+    model.learn(128)
+    env = model.get_env()
+    obs, state, done = env.reset(), None, [False]
+    for _ in range(3):
+        action, state = model.predict(obs, state=state, mask=done)
+        obs, _reward, done, _ = env.step(action)
+    assert state is not None
+
+
 @pytest.mark.parametrize("algo", STOCHASTIC)
 def test_action_probability(algo: str) -> None:
     policy = "MlpLstmPolicy" if algo == "ppo_lstm" else "MlpPolicy"

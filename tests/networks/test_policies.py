@@ -255,8 +255,9 @@ class TestOldKeywords:
         with pytest.warns(UserWarning) as notices:
             new = policy_keywords(ActorCriticPolicy, old)
         assert [str(notice.message) for notice in notices] == [
-            "policy keyword 'layers' is now 'net_arch': [32]; policy keyword 'act_fun' is now 'activation_fn': "
-            "ReLU; policy keyword 'feature_extraction' is now 'features_extractor_class': NatureCNN"
+            "policy keyword 'layers' is now 'net_arch': [32]; "
+            "policy keyword 'act_fun' is now 'activation_fn': ReLU; "
+            "policy keyword 'feature_extraction' is now 'features_extractor_class': NatureCNN"
         ]
         assert new == {"net_arch": [32], "activation_fn": nn.ReLU, "features_extractor_class": NatureCNN}
 
