@@ -40,6 +40,8 @@ class Row:
     conf: str | None = None  # a hyperparameter file of its own, from the top of the checkout
     success: bool = False  # the measure is the success rate, not the return
     fails: bool = False  # the median has to stay below the target: what another row is compared with
+    expert_episodes: int = 0  # learns from so many episodes of a PPO agent, which is trained first
+    seeds: tuple[int, ...] = ()  # instead of those of the command line, where a run is long
 
     def reached(self, median: float) -> bool:
         """Whether the median over the seeds is what is asked for."""
@@ -65,7 +67,29 @@ ROWS = (
     Row("her", "BitFlipping-v0", 0.95, conf="scripts/bit_flipping_her.yml", success=True),
     Row("dqn", "BitFlipping-v0", 0.2, conf="scripts/bit_flipping_dqn.yml", success=True, fails=True),
     Row("sac", "FetchReach-v4", 0.9, success=True),  # needs rlzoo[robotics]
+    Row("trpo", "CartPole-v1", 500),
+    Row("trpo", "Pendulum-v1", -205, episodes=1000),
+    Row("trpo", "MountainCarContinuous-v0", 90),
+    Row("trpo", "Swimmer-v5", 300, seeds=(0,)),
+    Row("trpo", "Hopper-v5", 2500, seeds=(0,)),
+    Row("acktr", "CartPole-v1", 475),
+    Row("acktr", "Pendulum-v1", -245, episodes=1000),
+    Row("acer", "CartPole-v1", 485),
+    Row("acer", "Acrobot-v1", -95),
+    Row("ppo_lstm", "CartPoleNoVel-v1", 500),
+    Row("ppo_lstm", "PendulumNoVel-v1", -245, episodes=1000),
+    Row("ppo_lstm", "MountainCarContinuousNoVel-v0", 88),
+    Row("ars", "CartPole-v1", 500),
+    Row("ars", "Pendulum-v1", -245, episodes=1000),
+    Row("ppo_mask", "InvalidActionDiscrete-v0", 90, conf="scripts/invalid_actions.yml"),
+    Row("ppo", "InvalidActionDiscrete-v0", 45, conf="scripts/invalid_actions.yml", fails=True),
+    Row("bc", "CartPole-v1", 480, expert_episodes=25),
+    Row("bc", "Pendulum-v1", -220, episodes=1000, expert_episodes=25),
+    Row("bc", "LunarLander-v3", 190, expert_episodes=25),
+    Row("gail", "CartPole-v1", 460, expert_episodes=10),
+    Row("gail", "Pendulum-v1", -260, episodes=1000, expert_episodes=10),
 )
+EXPERT_SEED = 100  # of the PPO agent that others imitate
 
 
 @dataclass(frozen=True)
@@ -99,7 +123,10 @@ def main() -> None:
     args = parser.parse_args()
 
     rows = [replace(row, episodes=args.episodes or row.episodes) for row in args.rows]
-    work = [(row, seed) for row in rows for seed in args.seeds]
+    work = [(row, seed) for row in rows for seed in row.seeds or args.seeds]
+    for row in rows:
+        if row.expert_episodes:
+            record_expert(row, args.folder)
     with ThreadPoolExecutor(args.jobs) as pool:
         runs = list(pool.map(lambda item: train(*item, args.folder, args.reuse), work))
     results: dict[Row, list[Result]] = {row: [] for row in rows}
@@ -118,10 +145,40 @@ def parse_row(text: str) -> Row:
     return next((row for row in ROWS if (row.algo, row.env) == (algo, env)), Row(algo, env))
 
 
-def training_command(row: Row, seed: int) -> list[str]:
+def training_command(row: Row, seed: int, folder: Path = Path("logs/learning")) -> list[str]:
     """The arguments of `rlzoo` that train an agent; evaluation would only cost time here."""
     conf = ["--conf-file", row.conf] if row.conf else []
-    return ["train", "--algo", row.algo, "--env", row.env, "--seed", str(seed), "--eval-freq", "-1", *conf]
+    expert = ["--expert", str(expert_file(row, folder))] if row.expert_episodes else []
+    given = ["--algo", row.algo, "--env", row.env, "--seed", str(seed), "--eval-freq", "-1"]
+    return ["train", *given, *conf, *expert]
+
+
+def expert_file(row: Row, folder: Path) -> Path:
+    """Where the demonstrations of a row are."""
+    return folder / "experts" / f"{row.env}_{row.expert_episodes}.npz"
+
+
+def record_command(row: Row, folder: Path) -> list[str]:
+    """The arguments of `rlzoo` that record the demonstrations of a row."""
+    expert = ["--algo", "ppo", "--env", row.env, "-f", str(folder / f"seed{EXPERT_SEED}")]
+    return ["record-expert", *expert, "-n", str(row.expert_episodes), "-o", str(expert_file(row, folder))]
+
+
+def record_expert(row: Row, folder: Path) -> None:
+    """Train the PPO agent to be imitated, unless it is there, and record its episodes."""
+    folder = folder.resolve()
+    train(Row("ppo", row.env), EXPERT_SEED, folder, reuse=True)
+    expert_file(row, folder).parent.mkdir(parents=True, exist_ok=True)
+    run_rlzoo(record_command(row, folder))
+
+
+def run_rlzoo(arguments: list[str]) -> None:
+    """One command of `rlzoo`, with one thread, from the top of the checkout."""
+    command = [sys.executable, "-m", "rlzoo", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
 def newest_run(row: Row, logs: Path) -> Path:
@@ -137,12 +194,8 @@ def train(row: Row, seed: int, folder: Path, reuse: bool) -> Path:
     if reuse and (newest_run(row, logs) / TIME).is_file():
         return newest_run(row, logs)
     where = ["--log-folder", str(logs), "--num-threads", "1", "--verbose", "0"]
-    command = [sys.executable, "-m", "rlzoo", *training_command(row, seed), *where]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    run_rlzoo([*training_command(row, seed, folder.resolve()), *where])
     seconds = time.perf_counter() - began
     print(f"{row.algo} {row.env} seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)
     run = newest_run(row, logs)
@@ -177,7 +230,7 @@ def play(row: Row, seed: int, run: Path) -> Result:
 
 def report(results: dict[Row, list[Result]]) -> str:
     """The table as Markdown, and the commands that made it."""
-    seeds = [result.seed for result in next(iter(results.values()))]
+    seeds = list(dict.fromkeys(result.seed for found in results.values() for result in found))
     rows = " ".join(f"{row.algo}:{row.env}" for row in results)
     columns = ["algorithm", "environment", "steps", "training", "episodes"]
     columns += [*(f"seed {seed}" for seed in seeds), "median", "required", ""]
@@ -190,7 +243,7 @@ def report(results: dict[Row, list[Result]]) -> str:
         "",
         f"| {' | '.join(columns)} |",
         "|---" * len(columns) + "|",
-        *(table_row(row, found) for row, found in results.items()),
+        *(table_row(row, found, len(seeds)) for row, found in results.items()),
         "",
         "Made by",
         "",
@@ -198,13 +251,24 @@ def report(results: dict[Row, list[Result]]) -> str:
         "",
         "which trains each agent with one thread by",
         "",
-        *(f"    rlzoo {' '.join(training_command(row, seed))}" for row in results for seed in seeds),
+        *(
+            f"    rlzoo {' '.join(training_command(row, result.seed))}"
+            for row, found in results.items()
+            for result in found
+        ),
     ]
+    if experts := [row for row in results if row.expert_episodes]:
+        lines += [
+            "",
+            f"Demonstrations are of PPO agents with the shipped hyperparameters and seed {EXPERT_SEED}, by",
+            "",
+            *(f"    rlzoo {' '.join(record_command(row, Path('logs/learning')))}" for row in experts),
+        ]
     return "\n".join(lines) + "\n"
 
 
-def table_row(row: Row, results: list[Result]) -> str:
-    """One line of the table; `reached` or `missed` where something is required."""
+def table_row(row: Row, results: list[Result], n_seeds: int = 0) -> str:
+    """One line of the table with at least `n_seeds` columns; `reached` or `missed` where something is required."""
     median = statistics.median(result.mean for result in results)
     seconds = statistics.median(result.seconds for result in results)
     digits = 1 if abs(median) >= 10 else 2
@@ -212,7 +276,8 @@ def table_row(row: Row, results: list[Result]) -> str:
     if row.target is not None:
         required = f"below {row.target:g}" if row.fails else f"{row.target:g}"
         verdict = "reached" if row.reached(median) else "**missed**"
-    each = " | ".join(f"{result.mean:.{digits}f} ± {result.std:.{digits}f}" for result in results)
+    cells = [f"{result.mean:.{digits}f} ± {result.std:.{digits}f}" for result in results]
+    each = " | ".join(cells + ["-"] * (n_seeds - len(cells)))
     measured = f"{row.env}, success" if row.success else row.env
     head = f"| {row.algo} | {measured} | {results[0].steps:,} | {seconds:.0f} s | {row.episodes:,} "
     return f"{head}| {each} | {median:.{digits}f} | {required} | {verdict} |"

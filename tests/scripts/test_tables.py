@@ -122,3 +122,17 @@ def test_a_row_may_have_to_fail(learning: ModuleType) -> None:
 def test_row_of_the_table_keeps_its_target(learning: ModuleType) -> None:
     assert learning.parse_row("ppo:Pendulum-v1").episodes == 1000
     assert learning.parse_row("ppo:Acrobot-v1").target is None
+
+
+def test_a_row_of_fewer_seeds_has_empty_cells(learning: ModuleType) -> None:
+    row = learning.Row("trpo", "Swimmer-v5", 300, seeds=(0,))
+    line = learning.table_row(row, [learning.Result(0, 310.0, 1.0, 1_000_000, 60.0)], 3)
+    assert line.endswith("| 310.0 ± 1.0 | - | - | 310.0 | 300 | reached |")
+
+
+def test_demonstrations_are_recorded_where_training_reads_them(learning: ModuleType, tmp_path: Path) -> None:
+    row = learning.Row("bc", "CartPole-v1", 480, expert_episodes=25)
+    recorded = learning.record_command(row, tmp_path)
+    training = learning.training_command(row, 0, tmp_path)
+    assert recorded[recorded.index("-o") + 1] == training[training.index("--expert") + 1]
+    assert recorded[recorded.index("-n") + 1] == "25"
