@@ -268,7 +268,7 @@ def report(results: dict[Row, list[Result]]) -> str:
 
 
 def table_row(row: Row, results: list[Result], n_seeds: int = 0) -> str:
-    """One line of the table with at least `n_seeds` columns; `reached` or `missed` where something is required."""
+    """One line of the table, of at least `n_seeds` columns; says whether what is required was reached."""
     median = statistics.median(result.mean for result in results)
     seconds = statistics.median(result.seconds for result in results)
     digits = 1 if abs(median) >= 10 else 2
