@@ -43,11 +43,12 @@ class Sequences:
 
     def pad(self, rows: Tensor) -> Tensor:
         """[n_rows, ...] -> [max_length, n_sequences, ...]; what the padding holds is of no importance."""
-        return rows[self._row_of_cell].reshape(self.max_length, self.n_sequences, *rows.shape[1:])
+        padded = rows.index_select(0, self._row_of_cell)
+        return padded.view(self.max_length, self.n_sequences, *rows.shape[1:])
 
     def unpad(self, padded: Tensor) -> Tensor:
         """[max_length, n_sequences, ...] -> [n_rows, ...]"""
-        return padded.flatten(0, 1)[self._cell_of_row]
+        return padded.flatten(0, 1).index_select(0, self._cell_of_row)
 
 
 def rollout_sequences(rollout: RolloutBuffer, memory: Memory) -> Sequences:
