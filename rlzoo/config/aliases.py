@@ -38,10 +38,13 @@ CLASSES: dict[str, str] = {
 """Every name that stands for a class without its full path -> the full path."""
 
 _OLD_ROOTS = ("stable_baselines3.", "stable_baselines.", "sb3_contrib.", "rl_zoo3.", "utils.")
+_RENAMED_CLASSES = {
+    "DoneOnSuccessWrapper": "TruncatedOnSuccessWrapper",
+    "HistoryWrapperObsDict": "HistoryWrapper",
+    "YAMLCompatResizeObservation": "ResizeObservation",
+}
 _RENAMED = {
     "gym_minigrid.wrappers.FlatObsWrapper": "minigrid.wrappers.FlatObsWrapper",
-    "rl_zoo3.wrappers.HistoryWrapperObsDict": "rlzoo.HistoryWrapper",
-    "rl_zoo3.wrappers.YAMLCompatResizeObservation": "rlzoo.ResizeObservation",
     "gymnasium.wrappers.GrayScaleObservation": "gymnasium.wrappers.GrayscaleObservation",
     "gymnasium.wrappers.FrameStack": "gymnasium.wrappers.FrameStackObservation",
 }
@@ -61,4 +64,7 @@ def alias(path: str) -> str:
         path = f"gymnasium.wrappers.{path.rpartition('.')[2]}"  # one flat module since Gymnasium 1.0
     if path in _RENAMED:
         return _RENAMED[path]
-    return f"rlzoo.{path.rpartition('.')[2]}" if path.startswith(_OLD_ROOTS) else path
+    if not path.startswith(_OLD_ROOTS):
+        return path
+    name = path.rpartition(".")[2]
+    return f"rlzoo.{_RENAMED_CLASSES.get(name, name)}"

@@ -5,6 +5,12 @@ from rlzoo.distributions.bernoulli import Bernoulli
 from rlzoo.distributions.categorical import Categorical, MultiCategorical
 from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian
 from rlzoo.distributions.make import make_proba_distribution
+from rlzoo.distributions.masked import (
+    MaskableBernoulli,
+    MaskableCategorical,
+    MaskableMultiCategorical,
+    make_masked_proba_distribution,
+)
 from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 
 # names under which scripts written for Stable-Baselines3 import them
@@ -14,6 +20,9 @@ CategoricalDistribution = Categorical
 MultiCategoricalDistribution = MultiCategorical
 BernoulliDistribution = Bernoulli
 StateDependentNoiseDistribution = StateDependentNoise
+MaskableCategoricalDistribution = MaskableCategorical
+MaskableMultiCategoricalDistribution = MaskableMultiCategorical
+MaskableBernoulliDistribution = MaskableBernoulli
 
 __all__ = [
     "Bernoulli",
@@ -23,6 +32,12 @@ __all__ = [
     "DiagGaussian",
     "DiagGaussianDistribution",
     "Distribution",
+    "MaskableBernoulli",
+    "MaskableBernoulliDistribution",
+    "MaskableCategorical",
+    "MaskableCategoricalDistribution",
+    "MaskableMultiCategorical",
+    "MaskableMultiCategoricalDistribution",
     "MultiCategorical",
     "MultiCategoricalDistribution",
     "SquashedDiagGaussian",
@@ -30,6 +45,7 @@ __all__ = [
     "StateDependentNoise",
     "StateDependentNoiseDistribution",
     "kl_divergence",
+    "make_masked_proba_distribution",
     "make_proba_distribution",
     "sum_independent_dims",
 ]

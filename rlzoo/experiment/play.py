@@ -23,6 +23,7 @@ from rlzoo.experiment import run_folder
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments, choose_threads
+from rlzoo.training.evaluate import mask_keywords
 from rlzoo.training.progress_bar import ProgressBar
 
 DEFAULT_STEPS = 1000
@@ -114,9 +115,12 @@ def play_episodes(
     returns, played = np.zeros(n_envs), [0] * n_envs
     obs, state = venv.reset(), None
     starts = np.ones(n_envs, bool)
+    masks = mask_keywords(model, venv, None)
     step = 0
     while (n_steps is None or step < n_steps) and (quota is None or any(map(int.__lt__, played, quota))):
-        actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=deterministic)
+        actions, state = model.predict(
+            obs, state=state, episode_start=starts, deterministic=deterministic, **masks()
+        )
         obs, rewards, starts, infos = venv.step(actions)
         returns += rewards
         step += 1

@@ -18,7 +18,7 @@ from rlzoo.training.base_callback import (
     EventCallback,
     check_frequency,
 )
-from rlzoo.training.eval_callback import EvalCallback
+from rlzoo.training.eval_callback import EvalCallback, MaskableEvalCallback
 from rlzoo.training.progress import log_progress
 from rlzoo.training.progress_bar import ProgressBar
 
@@ -31,6 +31,7 @@ __all__ = [
     "EventCallback",
     "EveryNTimesteps",
     "LogEveryNTimesteps",
+    "MaskableEvalCallback",
     "ProgressBarCallback",
     "RawStatisticsCallback",
     "SaveVecNormalizeCallback",

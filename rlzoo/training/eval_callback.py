@@ -19,7 +19,7 @@ from rlzoo.training.base_callback import (
     as_callback,
     check_frequency,
 )
-from rlzoo.training.evaluate import Episodes, as_eval_env, play_episodes
+from rlzoo.training.evaluate import Episodes, as_eval_env, mask_keywords, play_episodes
 
 
 class EvalCallback(EventCallback):
@@ -38,6 +38,7 @@ class EvalCallback(EventCallback):
     :param warn: say so when the evaluation environment has no Monitor
     """
 
+    use_masking: bool | None = None  # where the agent takes masks and the environment has them
     state_names = (
         "best_mean_reward",
         "last_mean_reward",
@@ -119,7 +120,14 @@ class EvalCallback(EventCallback):
         return self._on_event() and go_on
 
     def _play(self) -> Episodes:
-        return play_episodes(self.model, self.eval_env, self.n_eval_episodes, self.deterministic, self.render)
+        return play_episodes(
+            self.model,
+            self.eval_env,
+            self.n_eval_episodes,
+            self.deterministic,
+            self.render,
+            use_masking=self.use_masking,
+        )
 
     def _log(self, episodes: Episodes) -> None:
         returns, lengths = episodes.returns, episodes.lengths
@@ -159,3 +167,19 @@ class EvalCallback(EventCallback):
             arrays["successes"] = np.array([row[:width] for row in self.evaluations_successes])
         with atomic_write(f"{self.log_path}.npz") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+class MaskableEvalCallback(EvalCallback):
+    """EvalCallback that tells the agent which actions the environment allows.
+
+    :param use_masking: False evaluates with every action allowed
+    :raises UserError: before the training, where the agent or the environment knows no masks
+    """
+
+    def __init__(self, *args: Any, use_masking: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.use_masking = use_masking
+
+    def _init_callback(self) -> None:
+        super()._init_callback()
+        mask_keywords(self.model, self.eval_env, self.use_masking)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlzoo.core.errors import UserError
+from rlzoo.envs.action_masks import is_masking_supported, mask_reader
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
@@ -61,6 +63,7 @@ def evaluate_policy(
     reward_threshold: float | None = None,
     return_episode_rewards: bool = False,
     warn: bool = True,
+    use_masking: bool | None = None,
 ) -> tuple[float, float] | tuple[list[float], list[int]]:
     """Mean and standard deviation of the return over `n_eval_episodes` episodes.
 
@@ -73,11 +76,12 @@ def evaluate_policy(
     :param reward_threshold: the mean return that must be exceeded
     :param return_episode_rewards: return the lists of returns and lengths instead
     :param warn: say so when there is no Monitor
+    :param use_masking: tell the model which actions the environment allows; None does where both can
     :raises AssertionError: the mean return is not above `reward_threshold`
     """
     venv = as_eval_env(env, warn)
     try:
-        episodes = play_episodes(model, venv, n_eval_episodes, deterministic, render, callback)
+        episodes = play_episodes(model, venv, n_eval_episodes, deterministic, render, callback, use_masking)
     finally:
         if isinstance(env, str):
             venv.close()
@@ -96,12 +100,14 @@ def play_episodes(
     deterministic: bool = True,
     render: bool = False,
     callback: StepHook | None = None,
+    use_masking: bool | None = None,
 ) -> Episodes:
     """Play episodes to their end; the arguments are those of `evaluate_policy`."""
     if n_eval_episodes < 1:
         raise UserError(f"n_eval_episodes must be at least 1, not {n_eval_episodes}")
     n_envs = env.num_envs
     monitored = is_monitored(env)
+    masks = mask_keywords(model, env, use_masking)
     episodes = Episodes()
     episode_count_targets = np.array([(n_eval_episodes + i) // n_envs for i in range(n_envs)])
     episode_counts = np.zeros(n_envs, dtype=int)
@@ -111,7 +117,7 @@ def play_episodes(
     episode_starts = np.ones(n_envs, dtype=bool)
     while (playing := episode_counts < episode_count_targets).any():
         actions, states = model.predict(
-            observations, state=states, episode_start=episode_starts, deterministic=deterministic
+            observations, state=states, episode_start=episode_starts, deterministic=deterministic, **masks()
         )
         new_observations, rewards, dones, infos = env.step(actions)
         current_rewards += rewards
@@ -135,6 +141,23 @@ def play_episodes(
         if render:
             env.render()
     return episodes
+
+
+def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
+    """What is called at every step for the keywords of `predict`: `{"action_masks": ...}`, or none.
+
+    :param use_masking: None: where the model takes masks and the environment has them
+    :raises UserError: masks are asked for, and the model or the environment lacks them
+    """
+    takes_masks = "action_masks" in inspect.signature(model.predict).parameters
+    if use_masking is None:
+        use_masking = takes_masks and is_masking_supported(env)
+    if not use_masking:
+        return dict
+    if not takes_masks:
+        raise UserError(f"use_masking=True, but {type(model).__name__} takes no action masks")
+    ask = mask_reader(env)
+    return lambda: {"action_masks": ask()}
 
 
 def as_eval_env(env: Any, warn: bool = True) -> VecEnv:

@@ -12,7 +12,7 @@ import torch
 
 from rlzoo.buffers.rollout import RolloutBuffer, map_obs
 from rlzoo.core.interaction import Inputs
-from rlzoo.envs.action_masks import get_action_masks
+from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
@@ -50,6 +50,7 @@ def collect(
     rollout.start(algorithm._last_obs)
     episode_start = algorithm._last_episode_starts
     on_device = algorithm.device.type != "cpu"
+    ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
@@ -58,7 +59,7 @@ def collect(
             obs = rollout.obs_rows[t]
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
-            masks = get_action_masks(env) if algorithm.wants_action_masks else None
+            masks = None if ask_masks is None else ask_masks()
             step = algorithm.act(Inputs(obs, episode_start, t, clock, masks))
             result = env.step_arrays(step.env_action)
             rollout.add(t, step, result, episode_start)
