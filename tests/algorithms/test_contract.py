@@ -197,7 +197,9 @@ def test_zero_learning_rate_changes_nothing(algo):
     before = weights(model)
     model.learn(40)
     after = weights(model)
-    assert all(torch.equal(after[name], before[name]) for name in before)
+    of_critic = algo in ("trpo", "gail")  # the length of the actor's step is that of the trust region
+    learned = [name for name in before if "value_net" in name or not of_critic]
+    assert learned and all(torch.equal(after[name], before[name]) for name in learned)
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
