@@ -48,6 +48,7 @@ class Training:
     changes: dict[str, Any] = field(default_factory=dict)  # on top of those hyperparameters
     leader: str = SB3  # the package to compare with
     warm_up: int = 0  # steps before the clock starts
+    workers: int = 0  # processes that play the candidates of a population
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,18 @@ CASES: dict[str, Training | Cold] = {
         threads=2,
         changes={"buffer_size": 8_000, "learning_starts": 1_000},
     ),
+    "trpo-cartpole": Training("trpo", "CartPole-v1", steps=50_000, n_envs=2, leader=CONTRIB),
+    "ppo_lstm-cartpolenovel": Training(
+        "ppo_lstm", "CartPoleNoVel-v1", steps=15_000, n_envs=8, leader=CONTRIB
+    ),
+    "ppo_mask-invalid-actions": Training(
+        "ppo_mask",
+        "InvalidActionDiscrete-v0",
+        steps=20_000,
+        leader=CONTRIB,
+        conf="scripts/invalid_actions.yml",
+    ),
+    "ars-cartpole": Training("ars", "CartPole-v1", steps=100_000, workers=2, leader=CONTRIB),
     "help": Cold(("rlzoo", "--help"), ("rl_zoo3.train", "--help")),
     "train-cold": Cold(
         ("rlzoo", "train", "--algo", "ppo", "--env", "CartPole-v1", "-n", "20000"),
@@ -115,6 +128,7 @@ def specification(case: Training, steps: int | None) -> dict[str, Any]:
         "steps": steps or case.steps,
         "atari": "NoFrameskip" in case.env,
         "policy": values.get("policy", "MlpPolicy"),
+        "normalize": bool(values.get("normalize")),
         "hyperparams": plain({**hyperparams, **case.changes}),
     }
 
@@ -219,7 +233,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "",
         "Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over leader.",
         "By processor time: steps per second of it, which other work on the machine disturbs least.",
-        "Leader: stable-baselines3; sb3-contrib for QR-DQN and TQC; SBX, compilation left out, if named.",
+        "Leader: stable-baselines3; SBX, compilation left out, if named;",
+        "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
     ]
     with_replay = {name: found for name, found in by_case.items() if all("replay_mb" in row for row in found)}
     if with_replay:

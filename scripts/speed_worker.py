@@ -7,6 +7,7 @@ Prints one JSON line. The leader is stable-baselines3, sb3-contrib or SBX, as `s
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import json
@@ -17,8 +18,13 @@ from typing import Any
 
 SEED = 1
 DISTRIBUTIONS = {"sbx": "sbx-rl"}  # packages that are installed under another name
-CLASSES = {"crossq": "CrossQ"}  # the others are upper case
+CLASSES = {
+    "crossq": "CrossQ",
+    "ppo_lstm": "RecurrentPPO",
+    "ppo_mask": "MaskablePPO",
+}  # the others are upper case
 BIT_FLIPPING = "BitFlipping-v0"
+INVALID_ACTIONS = "InvalidActionDiscrete-v0"
 
 
 def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -31,9 +37,17 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     if spec["warm_up"]:
         model.learn(spec["warm_up"])
     before = model.num_timesteps
-    cpu, wall = time.process_time(), time.perf_counter()
-    model.learn(spec["steps"], reset_num_timesteps=not spec["warm_up"])
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    options = {"reset_num_timesteps": not spec["warm_up"]}
+    if spec["workers"]:
+        options["async_eval"] = workers(
+            spec, model, "rlzoo" if ours else "sb3_contrib.common.vec_env.async_eval"
+        )
+    cpu, wall = processor_time(), time.perf_counter()
+    model.learn(spec["steps"], **options)
+    wall = time.perf_counter() - wall
+    if spec["workers"]:
+        options["async_eval"].close()  # processes count when they have ended
+    cpu = processor_time() - cpu
     steps = model.num_timesteps - (before if spec["warm_up"] else 0)
     result = {
         "steps_per_s": steps / wall,
@@ -50,6 +64,20 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def processor_time() -> float:
+    """Seconds that this process and its finished children have used."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, kinds))
+
+
+def workers(spec: dict[str, Any], model: Any, module: str) -> Any:
+    """The processes of random search."""
+    import gymnasium
+
+    makers = [functools.partial(gymnasium.make, spec["env"]) for _ in range(spec["workers"])]
+    return importlib.import_module(module).AsyncEval(makers, model.policy)
+
+
 def our_model(spec: dict[str, Any]) -> Any:
     import rlzoo
 
@@ -57,6 +85,8 @@ def our_model(spec: dict[str, Any]) -> Any:
     env = rlzoo.make_vec_env(spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper)
     if spec["atari"]:
         env = rlzoo.VecFrameStack(env, n_stack=4)
+    if spec["normalize"]:
+        env = rlzoo.VecNormalize(env, gamma=spec["hyperparams"]["gamma"])
     learner = getattr(rlzoo, CLASSES.get(spec["algo"], spec["algo"].upper()))
     hyperparams = {name: our_value(name, value) for name, value in spec["hyperparams"].items()}
     return learner(spec["policy"], env, seed=SEED, device="cpu", **hyperparams)
@@ -66,7 +96,7 @@ def their_model(spec: dict[str, Any]) -> Any:
     from stable_baselines3.common.atari_wrappers import AtariWrapper
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.envs import BitFlippingEnv
-    from stable_baselines3.common.vec_env import VecFrameStack
+    from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
     if spec["atari"]:
         import ale_py
@@ -74,10 +104,20 @@ def their_model(spec: dict[str, Any]) -> Any:
 
         gymnasium.register_envs(ale_py)
     wrapper = AtariWrapper if spec["atari"] else None
-    made_from = BitFlippingEnv if spec["env"] == BIT_FLIPPING else spec["env"]
+    made_from: Any = spec["env"]
+    if made_from == BIT_FLIPPING:
+        made_from = BitFlippingEnv
+    elif made_from == INVALID_ACTIONS:
+        contrib = importlib.import_module("sb3_contrib.common.envs")
+        made_from = functools.partial(contrib.InvalidActionEnvDiscrete, dim=80, n_invalid_actions=60)
+    elif "NoVel" in made_from:
+        made_from = made_from.replace("NoVel", "")
+        wrapper = importlib.import_module("rl_zoo3.wrappers").MaskVelocityWrapper
     env: Any = make_vec_env(made_from, spec["n_envs"], seed=SEED, wrapper_class=wrapper)
     if spec["atari"]:
         env = VecFrameStack(env, n_stack=4)
+    if spec["normalize"]:
+        env = VecNormalize(env, gamma=spec["hyperparams"]["gamma"])
     learner = getattr(
         importlib.import_module(spec["leader"]), CLASSES.get(spec["algo"], spec["algo"].upper())
     )
@@ -89,6 +129,8 @@ def our_value(name: str, value: Any) -> Any:
     """What JSON cannot hold: a class, or a tuple."""
     if name == "replay_buffer_class":
         return getattr(importlib.import_module("rlzoo"), value)
+    if name == "policy_kwargs":
+        return policy_kwargs(value)
     return tuple(value) if name == "train_freq" and isinstance(value, list) else value
 
 
@@ -96,10 +138,20 @@ def their_value(name: str, value: Any) -> Any:
     """The same for the leader, which takes a linear schedule as a function."""
     if name == "replay_buffer_class":
         return getattr(importlib.import_module("stable_baselines3"), value)
+    if name == "policy_kwargs":
+        return policy_kwargs(value)
     if isinstance(value, str) and value.startswith("lin_"):
         initial = float(value.removeprefix("lin_"))
         return lambda progress_remaining: progress_remaining * initial
     return tuple(value) if name == "train_freq" and isinstance(value, list) else value
+
+
+def policy_kwargs(values: dict[str, Any]) -> dict[str, Any]:
+    """With the class of the activation, which JSON names."""
+    import torch
+
+    name = values.get("activation_fn")
+    return values if name is None else {**values, "activation_fn": getattr(torch.nn, name.rpartition(".")[2])}
 
 
 def their_version(package: str) -> str:
