@@ -19,6 +19,7 @@ def action_probability(
     episode_start: Any = None,
     actions: Any = None,
     logp: bool = False,
+    action_masks: Any = None,
 ) -> Any:
     """See `Algorithm.action_probability`; `space` is the action space."""
     if not hasattr(policy, "get_distribution"):
@@ -27,6 +28,8 @@ def action_probability(
     n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
     remembers = getattr(policy, "recurrent", False)
     context = {"memory": policy.memory_of(state, episode_start, n_obs)} if remembers else {}
+    if action_masks is not None:
+        context["action_masks"] = policy.masks_of(action_masks, n_obs)
 
     def read(tensor: torch.Tensor) -> np.ndarray:
         array = tensor.cpu().numpy()

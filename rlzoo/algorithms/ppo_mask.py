@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium import spaces
 
+from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.ppo import PPO, check_ppo
 from rlzoo.core.errors import UserError
@@ -62,12 +63,14 @@ class MaskablePPO(PPO):
     wants_action_masks = True
 
     def policy_arguments(self) -> dict[str, Any]:
-        if "action_masks" not in inspect.signature(self.policy_class.evaluate_actions).parameters:
-            name = self.policy_class.__name__
-            raise UserError(f"{name} takes no action masks; derive it from MaskableActorCriticPolicy")
+        policy: Any = self.policy_class
+        if "action_masks" not in inspect.signature(policy.evaluate_actions).parameters:
+            raise UserError(
+                f"{policy.__name__} takes no action masks: derive it from MaskableActorCriticPolicy"
+            )
         return super().policy_arguments()
 
-    def learn(
+    def learn(  # type: ignore[override]
         self: Self,
         total_timesteps: int,
         callback: Any = None,
@@ -87,7 +90,7 @@ class MaskablePPO(PPO):
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )
 
-    def predict(
+    def predict(  # type: ignore[override]
         self,
         observation: Any,
         state: Any = None,
@@ -106,3 +109,17 @@ class MaskablePPO(PPO):
             observation, state, starts, deterministic, action_masks
         )
         return predicted
+
+    def action_probability(
+        self,
+        observation: Any,
+        state: Any = None,
+        mask: np.ndarray | None = None,
+        actions: Any = None,
+        logp: bool = False,
+        action_masks: Any = None,
+    ) -> Any:
+        """As every algorithm's `action_probability`, of the choices that `action_masks` allows."""
+        return action_probability(
+            self.policy, self.action_space, observation, state, mask, actions, logp, action_masks
+        )

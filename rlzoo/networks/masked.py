@@ -92,11 +92,8 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         :raises UserError: masks of another shape, or that forbid everything
         """
         obs, vectorized = self.obs_to_tensor(observation)
-        masks: Tensor | None = None
-        if action_masks is not None:
-            n_rows = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
-            rows = checked_masks(np.atleast_2d(action_masks), self.action_space, n_rows)
-            masks = torch.as_tensor(rows, device=self.device)
+        n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+        masks = None if action_masks is None else self.masks_of(action_masks, n_obs)
         was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
@@ -104,6 +101,11 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
         return (executed if vectorized else executed.squeeze(axis=0)), state
+
+    def masks_of(self, action_masks: Any, n_obs: int) -> Tensor:
+        """Masks for `n_obs` observations as a tensor; see `checked_masks` for errors."""
+        rows = [action_masks] if np.ndim(action_masks) == 1 else action_masks
+        return torch.as_tensor(checked_masks(rows, self.action_space, n_obs), device=self.device)
 
     # ---------------------------------------------------------------- learning
 

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UnknownArgument, UserError
+from rlzoo.core.spaces import choice_counts
 from rlzoo.training.off_policy import off_policy
 from rlzoo.training.on_policy import on_policy
 from rlzoo.training.supervised import supervised
@@ -87,6 +88,9 @@ class RandomEnv(gym.Env):
         ):
             return self.np_random.normal(size=self.observation_space.shape)
         return self.observation_space.sample()
+
+    def action_masks(self):
+        return np.ones(sum(choice_counts(self.action_space)), bool)
 
     def step(self, action):
         assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"

@@ -185,7 +185,7 @@ def test_box_actions_and_policies_without_masks_are_refused() -> None:
 
     with pytest.raises(UserError, match="MaskablePPO does not support Box actions; it supports Discrete"):
         MaskablePPO("MlpPolicy", "Pendulum-v1")
-    with pytest.raises(UserError, match="Own takes no action masks; derive it from MaskableActorCritic"):
+    with pytest.raises(UserError, match="Own takes no action masks: derive it from MaskableActorCritic"):
         MaskablePPO(Own, IdentityEnv(3))
 
 

@@ -34,6 +34,7 @@ from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
 from rlzoo.core.schedules import LinearSchedule
+from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_monitor import VecMonitor
@@ -80,6 +81,9 @@ class RandomWalk(gym.Env[Any, Any]):
         super().reset(seed=seed)
         self.steps = 0
         return self.observe(), {}
+
+    def action_masks(self) -> Any:
+        return np.ones(sum(choice_counts(self.action_space)), bool)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.steps += 1

@@ -15,6 +15,11 @@ from rlzoo.config.aliases import alias
         ("utils.wrappers.TimeFeatureWrapper", "rlzoo.TimeFeatureWrapper"),
         ("rl_zoo3.wrappers.FrameSkip", "rlzoo.FrameSkip"),
         ("rl_zoo3.wrappers.YAMLCompatResizeObservation", "rlzoo.ResizeObservation"),
+        ("rl_zoo3.wrappers.HistoryWrapperObsDict", "rlzoo.HistoryWrapper"),
+        ("utils.wrappers.HistoryWrapperObsDict", "rlzoo.HistoryWrapper"),
+        ("utils.wrappers.DoneOnSuccessWrapper", "rlzoo.TruncatedOnSuccessWrapper"),
+        ("rl_zoo3.wrappers.MaskVelocityWrapper", "rlzoo.MaskVelocityWrapper"),
+        ("sb3_contrib.common.wrappers.ActionMasker", "rlzoo.ActionMasker"),
         ("gym_minigrid.wrappers.FlatObsWrapper", "minigrid.wrappers.FlatObsWrapper"),
         ("gym.wrappers.GrayScaleObservation", "gymnasium.wrappers.GrayscaleObservation"),
         (
