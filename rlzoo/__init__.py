@@ -21,6 +21,7 @@ _MODULES = {
     "rlzoo.algorithms.acer": "ACER",
     "rlzoo.algorithms.acktr": "ACKTR",
     "rlzoo.algorithms.bc": "BC",
+    "rlzoo.algorithms.ars": "ARS",
     "rlzoo.algorithms.crossq": "CrossQ",
     "rlzoo.algorithms.ddpg": "DDPG",
     "rlzoo.algorithms.gail": "GAIL",
@@ -103,6 +104,7 @@ _MODULES = {
         "ActionNoiseWrapper ActionSmoothingWrapper DelayedRewardWrapper FrameSkip HistoryWrapper"
         " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
     ),
+    "rlzoo.networks.linear": "ARSLinearPolicy ARSPolicy",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
     "rlzoo.networks.masked": (
         "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy"
@@ -131,6 +133,7 @@ _MODULES = {
         " StopTrainingOnRewardThreshold"
     ),
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
+    "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",
     "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
@@ -144,6 +147,7 @@ _ALIASES = {
     "CnnPolicy": "ActorCriticCnnPolicy",
     "DiagGaussian": "DiagGaussianDistribution",
     "MlpLstmPolicy": "RecurrentActorCriticPolicy",
+    "LinearPolicy": "ARSLinearPolicy",
     "MlpPolicy": "ActorCriticPolicy",
     "MultiCategorical": "MultiCategoricalDistribution",
     "MultiInputLstmPolicy": "RecurrentMultiInputActorCriticPolicy",

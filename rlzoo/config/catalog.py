@@ -11,6 +11,7 @@ from rlzoo.core.errors import UserError, unknown
 
 _TARGETS: dict[str, str] = {
     "a2c": "rlzoo.algorithms.a2c:A2C",
+    "ars": "rlzoo.algorithms.ars:ARS",
     "acer": "rlzoo.algorithms.acer:ACER",
     "acktr": "rlzoo.algorithms.acktr:ACKTR",
     "her": "rlzoo.algorithms.her:HER",

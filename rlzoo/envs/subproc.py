@@ -76,7 +76,7 @@ class SubprocVecEnv(VecEnv):
         threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
         for indices in self.ranges:
             mine, theirs = context.Pipe()
-            makers = _Pickled([env_fns[index] for index in indices])
+            makers = Pickled([env_fns[index] for index in indices])
             arguments = (theirs, indices.start, makers, threads)
             process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
@@ -171,8 +171,7 @@ class SubprocVecEnv(VecEnv):
             raise self._died(worker) from None
         if done:
             return answer
-        error, trace = answer
-        error.__cause__ = _RemoteTraceback(trace)
+        error = remote_error(answer)
         if isinstance(error, RunFailed):
             self._kill_workers()
         raise error
@@ -340,7 +339,7 @@ def _reserve_file(size: int) -> str:
     raise UserError(f"no room for {size:,} bytes of shared memory in /dev/shm or {tempfile.gettempdir()}")
 
 
-class _Pickled:
+class Pickled:
     """Functions on their way to a worker; cloudpickle also takes lambdas and functions of the main script."""
 
     def __init__(self, value: Any) -> None:
@@ -356,6 +355,13 @@ class _Pickled:
 
 class _RemoteTraceback(Exception):
     """Shows what happened in the worker as the cause of the error here."""
+
+
+def remote_error(failure: tuple[Exception, str]) -> Exception:
+    """The error that `answer_error` sent, with its traceback as the cause."""
+    error, trace = failure
+    error.__cause__ = _RemoteTraceback(trace)
+    return error
 
 
 class _Chunk(DummyVecEnv):
@@ -394,10 +400,10 @@ class _Chunk(DummyVecEnv):
         return (list(step.infos) if any(step.infos) else None), ends
 
 
-def _work(connection: Connection, first_index: int, makers: _Pickled, threads: int) -> None:
+def _work(connection: Connection, first_index: int, makers: Pickled, threads: int) -> None:
     """A worker's whole life: make the environments, answer commands until told to close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    threading.Thread(target=die_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
@@ -406,13 +412,13 @@ def _work(connection: Connection, first_index: int, makers: _Pickled, threads: i
         for maker in makers.load():
             envs.append(maker())
         chunk = _Chunk([partial(_same, env) for env in envs], first_index)
-        _answer(connection, (chunk.observation_space, chunk.action_space, chunk.render_mode, chunk.metadata))
+        answer(connection, (chunk.observation_space, chunk.action_space, chunk.render_mode, chunk.metadata))
     except Exception as error:
         index = first_index + len(envs)
         if not isinstance(error, (UserError, RunFailed)):
             text = f"environment {index} could not be made: {type(error).__name__}: {error}"
             error = EnvironmentFailed(text, index, 0)
-        _answer_error(connection, error)
+        answer_error(connection, error)
         return
     _serve(connection, chunk)
     chunk.close()
@@ -441,21 +447,26 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
             else:
                 positions, arguments, keywords = argument
                 answer = getattr(chunk, command)(*arguments, indices=positions, **keywords)
-            _answer(connection, answer)
+            answer(connection, answer)
         except Exception as error:
-            _answer_error(connection, error)
+            answer_error(connection, error)
 
 
-def _answer(connection: Connection, answer: Any) -> None:
+def answer(connection: Connection, value: Any) -> None:
+    """Send `(True, value)` from a worker.
+
+    :raises AttributeError: the value cannot be sent
+    """
     try:
-        connection.send((True, answer))
+        connection.send((True, value))
     except (EOFError, OSError):
         raise
     except Exception as error:  # pickle raises all sorts
-        raise AttributeError(f"{type(answer).__name__} cannot be sent between processes: {error}") from error
+        raise AttributeError(f"{type(value).__name__} cannot be sent between processes: {error}") from error
 
 
-def _answer_error(connection: Connection, error: Exception) -> None:
+def answer_error(connection: Connection, error: Exception) -> None:
+    """Send `(False, (error, traceback))` from a worker, in the handler of the error."""
     trace = traceback.format_exc()
     try:
         connection.send((False, (error, trace)))
@@ -465,7 +476,8 @@ def _answer_error(connection: Connection, error: Exception) -> None:
         connection.send((False, (RuntimeError(f"{type(error).__name__}: {error}"), trace)))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a thread of a worker: end the process when the one that started it is gone."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -6,6 +6,7 @@ from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.networks.continuous import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy, variants
+from rlzoo.networks.linear import ARSLinearPolicy, ARSPolicy
 from rlzoo.networks.masked import (
     MaskableActorCriticCnnPolicy,
     MaskableActorCriticPolicy,
@@ -37,6 +38,7 @@ _POLICIES: dict[str, dict[str, type]] = {
         "CnnPolicy": MaskableActorCriticCnnPolicy,
         "MultiInputPolicy": MaskableMultiInputActorCriticPolicy,
     },
+    "population": {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy},
     "q_network": variants(DQNPolicy, "DQN"),
     "quantile": variants(QRDQNPolicy, "QRDQN"),
     "deterministic": variants(TD3Policy, "TD3"),

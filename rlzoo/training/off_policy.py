@@ -7,18 +7,15 @@ and owns the clock; the algorithm acts, and takes one gradient step on each batc
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from rlzoo.buffers.rollout import map_obs
 from rlzoo.core.denormals import denormals_as_zero
-from rlzoo.core.errors import EnvironmentFailed
 from rlzoo.core.interaction import Inputs
+from rlzoo.envs.finite import check_finite
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv
 from rlzoo.training.base_callback import BaseCallback
@@ -101,38 +98,6 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
                 return False
     callback.on_rollout_end()
     return True
-
-
-def check_finite(result: StepArrays, step: int) -> None:
-    """Ask that environments returned numbers, before these are remembered.
-
-    :param step: the steps that each environment has taken
-    :raises EnvironmentFailed: naming the environment, what it returned, and the step
-    """
-    everywhere = range(len(result.rewards))
-    _check_rows("reward", result.rewards, everywhere, step)
-    observed: list[tuple[Any, Any]] = [(result.obs, everywhere)]
-    if len(result.ended):
-        observed.append((result.final_obs, result.ended))
-    for obs, envs in observed:
-        if isinstance(obs, dict):
-            for name, rows in obs.items():
-                _check_rows(name, rows, envs, step)
-        else:
-            _check_rows("observation", obs, envs, step)
-
-
-def _check_rows(name: str, rows: np.ndarray, envs: Sequence[int], step: int) -> None:
-    """:param envs: the environments that the rows come from"""
-    if rows.dtype.kind != "f" or math.isfinite(np.vdot(rows, rows)):
-        return
-    rows = rows.reshape(len(rows), -1)
-    bad = np.argwhere(~np.isfinite(rows))
-    if len(bad):  # else the numbers are only too large to be squared
-        row, entry = (int(index) for index in bad[0])
-        env = int(envs[row])
-        value = rows[row, entry]
-        raise EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
 
 
 def as_seen(replay: Any, result: StepArrays) -> StepArrays:

@@ -1,0 +1,154 @@
+"""Augmented random search (Mania et al. 2018, https://arxiv.org/abs/1803.07055).
+
+No gradient is computed. Each iteration plays the policy moved along, and against, `n_delta` random
+directions, and steps along those in proportion to what they gained (algorithm 1; `n_top` below `n_delta` gives
+the variants -t):
+
+    theta <- theta + learning_rate / (n_top std) sum_k (R(theta + s delta_k) - R(theta - s delta_k)) delta_k
+
+over the n_top directions with the best single return; s is `delta_std`, std that of the returns in the sum.
+With VecNormalize around the environment (`normalize` in YAML), observations are normalised by what was seen
+before the iteration: that is version 2.
+
+Departures from the paper: policies may be multi-layer perceptrons, and need not start at zero; the standard
+deviation is the sample's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.algorithms import saving
+from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.core.errors import UserError
+from rlzoo.core.interaction import Clock
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.networks.linear import make_actor
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.training.candidates import AsyncEval, Outcome
+from rlzoo.training.population import population
+
+
+@dataclass(frozen=True, kw_only=True)
+class ARSConfig:
+    n_delta: int = 8  # random directions per iteration; each is two candidates
+    n_top: int | None = None  # the best of them that count; None: all
+    learning_rate: ScheduleLike = 0.02
+    delta_std: ScheduleLike = 0.05  # how far candidates lie from the policy
+    zero_policy: bool = True  # start with all weights zero, as a linear policy can
+    alive_bonus_offset: float = 0.0  # added to the reward of each step, against a bonus for being alive
+    n_eval_episodes: int = 1  # episodes of each candidate
+
+    def __post_init__(self) -> None:
+        check_range(self, ("n_delta", "n_top", "n_eval_episodes"), low=1)
+        check_range(self, ("learning_rate",), low=0)
+        check_range(self, ("delta_std",), low=0, above=True)
+        if self.n_top is not None and self.n_top > self.n_delta:
+            raise UserError(f"n_top must be at most n_delta, {self.n_delta}, not {self.n_top}")
+
+
+def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The direction of an iteration and the deviation that its length is divided by.
+
+    :param deltas: directions [n_delta, n_parameters]
+    :param returns: [2, n_delta], along and against each direction
+    :return: sum of (R+ - R-) delta over the best `n_top` directions, and the deviation of their returns
+    """
+    best = returns.amax(dim=0).argsort(descending=True, stable=True)[:n_top]
+    along, against = returns[:, best]
+    return (along - against).to(deltas.dtype) @ deltas[best], returns[:, best].std()
+
+
+class ARS(Algorithm):
+    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`."""
+
+    Config = ARSConfig
+    config: ARSConfig
+    loop = population
+    policy_family = "population"
+    action_spaces = (spaces.Box, spaces.Discrete)
+    default_log_interval = 1
+    divergence_suspects = ("learning_rate", "delta_std")
+    async_eval: AsyncEval | None = (
+        None  # worker processes; None: candidates play in the environment of the agent
+    )
+
+    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        super()._set_spaces(observation_space, action_space)
+        if isinstance(observation_space, spaces.Dict):
+            supported = "Box, Discrete, MultiDiscrete and MultiBinary"
+            raise UserError(f"ARS does not support Dict observations; it supports {supported}")
+
+    def setup_optimizers(self) -> None:
+        """All weights in one vector; there is no optimiser."""
+        self.flat = FlatParameters(self.policy.parameters())
+        if self.config.zero_policy:
+            self.flat.vector.detach().zero_()
+        self.actor = make_actor(self.policy)
+        self.returns = torch.zeros(0)
+
+    def state(self) -> dict[str, Any]:
+        return {"policy": self.policy}
+
+    def learn(  # type: ignore[override]
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int | None = None,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        async_eval: AsyncEval | None = None,
+        progress_bar: bool = False,
+    ) -> ARS:
+        """As `Algorithm.learn`; callbacks are called for each step of a candidate when its episodes are over.
+
+        :param async_eval: worker processes to play candidates in
+        """
+        own, self.async_eval = self.async_eval, async_eval or self.async_eval
+        try:
+            return super().learn(
+                total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+            )
+        finally:
+            self.async_eval = own
+
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        """Only the generators go on where a file recorded them: each candidate begins episodes of its own."""
+        if resume and self._resume:
+            saving.continue_randomness(self, env)
+        self._resume = {}
+
+    def propose(self, clock: Clock) -> np.ndarray:
+        """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
+        vector = self.flat.vector.detach().cpu()
+        self.deltas = torch.randn(self.config.n_delta, len(vector))
+        moved = self.schedule("delta_std", clock) * self.deltas
+        candidates: np.ndarray = torch.cat([vector + moved, vector - moved]).numpy()
+        return candidates
+
+    def update(self, outcomes: list[Outcome], clock: Clock) -> Metrics:
+        """One step from the outcomes of the candidates that were proposed last."""
+        config, vector = self.config, self.flat.vector.detach()
+        learning_rate, n_top = self.schedule("learning_rate", clock), config.n_top or config.n_delta
+        bonus = config.alive_bonus_offset
+        self.returns = torch.tensor(
+            [outcome.total + bonus * len(outcome.rewards) for outcome in outcomes], dtype=torch.float64
+        )
+        direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
+        step_size = learning_rate / (
+            n_top * float(deviation) + 1e-6
+        )  # no division by zero where all are equal
+        vector.add_(direction.to(vector.device), alpha=step_size)
+        clock.n_updates += 1
+        metrics = self.summarise([{"step_size": step_size}], clock)
+        metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))
+        return metrics
+
+    def rollout_metrics(self) -> Metrics:
+        return {"return_std": self.returns.std()} if len(self.returns) > 1 else {}

@@ -1,0 +1,362 @@
+"""Playing the episodes of candidates, in this process or in workers.
+
+A candidate is a vector of weights. What its episodes give depends on nothing but the weights, the statistics
+of normalisation and its own environment seed: neither on where they are played nor on what is played beside
+them. This module imports no PyTorch, and neither does a worker whose policy NumPy can do.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.core.running_statistics import RunningMeanStd
+from rlzoo.envs.finite import check_finite
+from rlzoo.envs.make import as_vec_env
+from rlzoo.envs.subproc import CLOSE_TIMEOUT, Pickled, answer, answer_error, die_with_parent, remote_error
+from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.envs.vec_normalize import VecNormalize
+
+Statistics = Mapping[str, Any]
+"""What a VecNormalize has learned, as its `state_dict` gives it."""
+
+MAX_DEATHS = 3  # of workers over one candidate, before the environment is to blame
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the episodes of one candidate gave, step by step."""
+
+    rewards: np.ndarray  # [n_steps], not normalised
+    ends: dict[int, dict[str, Any]] = field(default_factory=dict)  # last step of each episode -> its info
+    seen: RunningMeanStd | None = None  # of the raw observations, where these are normalised
+
+    @property
+    def total(self) -> float:
+        """The sum of all rewards."""
+        return float(self.rewards.sum(dtype=np.float64))
+
+
+@contextmanager
+def _frozen(normalizer: VecNormalize | None) -> Iterator[None]:
+    """Let a VecNormalize learn nothing for a while."""
+    if normalizer is None:
+        yield
+        return
+    training, normalizer.training = normalizer.training, False
+    try:
+        yield
+    finally:
+        normalizer.training = training
+
+
+def play(
+    env: VecEnv, actor: Any, weights: np.ndarray, seed: int, n_episodes: int, learn_statistics: bool = False
+) -> list[Outcome]:
+    """Play `n_episodes` episodes of each candidate, all candidates at once.
+
+    :param env: at least as many environments as candidates; one that is done goes on idly until all are
+    :param actor: an `ArrayActor`, or what has its `with_weights`
+    :param weights: float32 [n_candidates, n_parameters]
+    :param seed: of the environment of the first candidate; the i-th has `seed + i`
+    :param learn_statistics: also gather those of the observations
+    """
+    n = len(weights)
+    idle = np.repeat(weights[-1:], env.num_envs - n, axis=0)
+    act = actor.with_weights(np.concatenate([weights, idle]) if len(idle) else weights)
+    normalizer = unwrap_vec_normalize(env)
+    rewards: list[np.ndarray] = []
+    observed: list[np.ndarray] = []
+    ends: list[dict[int, dict[str, Any]]] = [{} for _ in range(n)]
+    playing = n
+    with _frozen(normalizer):
+        env.seed(seed)
+        obs = env.reset()
+        while playing:
+            if learn_statistics:
+                observed.append(normalizer.old_obs.copy())
+            step = env.step_arrays(act(obs))
+            check_finite(step, len(rewards) + 1)
+            rewards.append((step.rewards if normalizer is None else normalizer.old_reward).copy())
+            for index in step.ended.tolist():
+                if index < n and len(ends[index]) < n_episodes:
+                    ends[index][len(rewards) - 1] = dict(step.infos[index])
+                    playing -= len(ends[index]) == n_episodes
+            obs = step.obs
+    table = np.stack(rewards)
+    outcomes = []
+    for index in range(n):
+        n_steps = max(ends[index]) + 1
+        outcomes.append(Outcome(table[:n_steps, index].copy(), ends[index]))
+        if learn_statistics:
+            outcomes[-1].seen = RunningMeanStd(epsilon=0, shape=observed[0].shape[1:])
+            outcomes[-1].seen.update(np.stack([rows[index] for rows in observed[:n_steps]]))
+    return outcomes
+
+
+def play_here(
+    env: VecEnv, actor: Any, weights: np.ndarray, seed: int, n_episodes: int, learn_statistics: bool
+) -> Iterator[Outcome]:
+    """The outcomes of all candidates in their order, as many at a time as there are environments."""
+    for first in range(0, len(weights), env.num_envs):
+        part = weights[first : first + env.num_envs]
+        yield from play(env, actor, part, seed + first, n_episodes, learn_statistics)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, and what it is doing: (round, first candidate), or None."""
+
+    process: Any
+    connection: Connection
+    job: tuple[int, int] | None = None
+
+
+class AsyncEval:
+    """Worker processes that play the episodes of candidates, each in environments of its own.
+
+    Workers ignore Ctrl-C and die with this process. One that is killed is replaced, and what it was playing
+    is played again.
+
+    :param envs_fn: one function per worker, which makes its environment; several copies in one VecEnv play as
+        many candidates at once
+    :param train_policy: the policy that candidates are weights of (`model.policy`)
+    :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
+    :param n_eval_episodes: episodes of each candidate; None: as the algorithm says
+    """
+
+    def __init__(
+        self,
+        envs_fn: Sequence[Callable[[], Any]],
+        train_policy: Any,
+        start_method: str | None = None,
+        n_eval_episodes: int | None = None,
+    ) -> None:
+        if not envs_fn:
+            raise UserError("AsyncEval needs at least one function that makes an environment")
+        methods = multiprocessing.get_all_start_methods()
+        if start_method is None:
+            start_method = "forkserver" if "forkserver" in methods else "spawn"
+        if start_method not in methods:
+            raise UserError(f"start_method {start_method!r} is none of {', '.join(methods)}")
+        self.n_eval_episodes = n_eval_episodes
+        self._context: Any = multiprocessing.get_context(start_method)
+        if start_method == "forkserver":
+            self._context.set_forkserver_preload(["__main__", "rlzoo.training.candidates"])
+        self._makers = [Pickled(make) for make in envs_fn]
+        self._actor = Pickled(_actor_of(train_policy))
+        self._spaces = (train_policy.observation_space, train_policy.action_space)
+        self._round = 0
+        self._width = 0  # candidates that a worker plays at once
+        self._normalizes = False
+        self._workers: list[_Worker] = []
+        try:
+            self._workers = [self._start(index) for index in range(len(envs_fn))]
+            for worker in self._workers:
+                self._greet(worker)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def n_workers(self) -> int:
+        """Number of worker processes."""
+        return len(self._makers)
+
+    def _start(self, index: int) -> _Worker:
+        mine, theirs = self._context.Pipe()
+        threads = max(1, (os.cpu_count() or 1) // len(self._makers))
+        arguments = (theirs, self._makers[index], self._actor, threads)
+        process = self._context.Process(target=_work, args=arguments, daemon=True)
+        process.start()
+        theirs.close()  # so that a dead worker is an end of file here
+        return _Worker(process, mine)
+
+    def _greet(self, worker: _Worker) -> None:
+        """Wait for the environment of a new worker, and look at it."""
+        try:
+            observation_space, action_space, width, normalizes = self._receive(worker)
+        except EOFError:
+            raise EnvironmentFailed(
+                f"a worker process died before it had made its environment ({_how_died(worker.process)}); "
+                "does the script start them under `if __name__ == '__main__':`?"
+            ) from None
+        for mine, theirs in zip(self._spaces, (observation_space, action_space), strict=True):
+            if mine != theirs:
+                raise UserError(
+                    f"the environment of a worker has {theirs}, but the policy was made for {mine}"
+                )
+        self._width = min(self._width or width, width)
+        self._normalizes = normalizes
+
+    def _receive(self, worker: _Worker) -> Any:
+        """:raises EOFError: the worker died"""
+        try:
+            done, received = worker.connection.recv()
+        except OSError:
+            raise EOFError from None
+        if not done:
+            raise remote_error(received)
+        return received
+
+    def play(
+        self,
+        weights: np.ndarray,
+        seed: int,
+        n_episodes: int,
+        statistics: Statistics | None = None,
+        learn_statistics: bool = False,
+    ) -> Iterator[Outcome]:
+        """The outcomes of all candidates in their order, each as soon as those before it are there.
+
+        :param weights: float32 [n_candidates, n_parameters]
+        :param seed: of the environment of the first candidate; the i-th has `seed + i`
+        :param n_episodes: of each, unless this object has a number of its own
+        :param statistics: for the VecNormalize of the workers
+        :raises UserError: one of workers and training normalises, and the other does not
+        :raises EnvironmentFailed: an environment raised, or workers die again and again over one candidate
+        """
+        if self._normalizes is not (statistics is not None):
+            has, lacks = ("workers", "training") if self._normalizes else ("training", "workers")
+            raise UserError(
+                f"the environments of the {has} have a VecNormalize, those of the {lacks} have none:"
+                " give both one"
+            )
+        if not self._workers:
+            raise UserError("the workers are closed")
+        self._round += 1
+        settings = (self.n_eval_episodes or n_episodes, statistics, learn_statistics)
+        waiting = deque(range(0, len(weights), self._width))
+        deaths = dict.fromkeys(waiting, 0)
+        finished: dict[int, list[Outcome]] = {}
+        for first in list(waiting):
+            while first not in finished:
+                for worker in self._workers:
+                    if worker.job is None and waiting:
+                        chosen = waiting.popleft()
+                        worker.job = (self._round, chosen)
+                        part = weights[chosen : chosen + self._width]
+                        with suppress(OSError):  # a dead worker is found below
+                            worker.connection.send((worker.job, part, seed + chosen, settings))
+                self._collect(finished, waiting, deaths)
+            yield from finished.pop(first)
+
+    def _collect(
+        self, finished: dict[int, list[Outcome]], waiting: deque[int], deaths: dict[int, int]
+    ) -> None:
+        """Wait for answers; put what a dead worker was playing back to the front."""
+        busy = {
+            worker.connection: index for index, worker in enumerate(self._workers) if worker.job is not None
+        }
+        for connection in wait(list(busy)):
+            index = busy[connection]  # type: ignore[index]
+            worker = self._workers[index]
+            assert worker.job is not None
+            job_round, first = worker.job
+            worker.job = None
+            try:
+                outcomes = self._receive(worker)
+            except EOFError:
+                current = job_round == self._round
+                if current:
+                    deaths[first] += 1
+                    waiting.appendleft(first)
+                self._replace(index, first, deaths[first] if current else 0)
+                continue
+            except BaseException:
+                self.close()
+                raise
+            if job_round == self._round:  # else nobody waited for a round that was broken off
+                finished[first] = outcomes
+
+    def _replace(self, index: int, first: int, deaths: int) -> None:
+        """A new worker in the place of a dead one."""
+        dead = self._workers[index]
+        dead.process.join(CLOSE_TIMEOUT)
+        how = _how_died(dead.process)
+        dead.connection.close()
+        if deaths >= MAX_DEATHS:
+            self.close()
+            raise EnvironmentFailed(f"{deaths} worker processes died over candidate {first} (the last {how})")
+        print(f"rlzoo: a worker process died ({how}); candidate {first} is played again", file=sys.stderr)
+        self._workers[index] = self._start(index)
+        try:
+            self._greet(self._workers[index])
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the workers; closing twice is fine."""
+        for worker in self._workers:
+            with suppress(OSError):
+                worker.connection.send(None)
+        for worker in self._workers:
+            if worker.job is None:  # the others are in the middle of an episode
+                worker.process.join(CLOSE_TIMEOUT)
+            if worker.process.is_alive():
+                worker.process.kill()
+            worker.process.join()
+            worker.connection.close()
+        self._workers = []
+
+    def __enter__(self) -> AsyncEval:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _actor_of(policy: Any) -> Any:
+    from rlzoo.networks.linear import make_actor  # it imports PyTorch, and workers import this module
+
+    return make_actor(policy)
+
+
+def _how_died(process: Any) -> str:
+    process.join(CLOSE_TIMEOUT)
+    code = process.exitcode
+    return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _work(connection: Connection, maker: Pickled, actor: Pickled, threads: int) -> None:
+    """A worker's whole life: make the environment, play candidates until told to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
+    threading.Thread(target=die_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    try:
+        env, player = as_vec_env(maker.load()()), actor.load()
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(threads)
+        normalizer = unwrap_vec_normalize(env)
+        answer(connection, (env.observation_space, env.action_space, env.num_envs, normalizer is not None))
+    except Exception as error:
+        answer_error(connection, error)
+        return
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):  # the parent is gone
+            break
+        if job is None:
+            break
+        _, weights, seed, (n_episodes, statistics, learn_statistics) = job
+        try:
+            if statistics is not None:
+                normalizer.load_state_dict(dict(statistics))
+            answer(connection, play(env, player, weights, seed, n_episodes, learn_statistics))
+        except Exception as error:
+            answer_error(connection, error)
+    env.close()
