@@ -32,6 +32,11 @@ def test_names_of_algorithms_with_replay_are_public(name: str) -> None:
     assert name in rlzoo.__all__
 
 
+@pytest.mark.parametrize("name", ["BC", "GAIL", "ExpertDataset", "generate_expert_traj"])
+def test_names_of_imitation_are_public(name: str) -> None:
+    assert name in rlzoo.__all__
+
+
 @pytest.mark.parametrize(("alias", "name"), rlzoo._ALIASES.items())
 def test_alias_is_the_same_object(alias: str, name: str) -> None:
     assert getattr(rlzoo, alias) is getattr(rlzoo, name)
