@@ -40,7 +40,7 @@ def shipped(algo: str) -> dict[str, dict[str, Any]]:
 def todays_id(env_id: str) -> str:
     """Where the entry of an id has moved."""
     name = env_id.rpartition("-v")[0]
-    moves = {MUJOCO: "5", "Fetch.*": "4", "Panda.*": "3", "CarRacing": "3", "LunarLander(Continuous)?": "3"}
+    moves = {MUJOCO: "5", "Fetch.*": "4", "Panda.*": "3", "CarRacing": "3", "LunarLander(Continuous)?(NoVel)?": "3"}
     return next((f"{name}-v{to}" for names, to in moves.items() if re.fullmatch(names, name)), env_id)
 
 
@@ -65,6 +65,8 @@ def expected(algo: str, env_id: str) -> dict[str, Any]:
     values = {key: as_shipped(key, value) for key, value in SOURCE[algo][env_id].items()}
     if env_id == "atari":
         values["env_kwargs"] = {"frameskip": 1}  # the wrapper skips frames, today's ids would as well
+    if (algo, env_id) == ("ppo_lstm", "default"):
+        values["policy"] = "MlpLstmPolicy"  # the source names one without memory
     if algo == "her":
         values["policy"] = "MultiInputPolicy"  # goal environments are no longer flattened to vectors
         for key in ("online_sampling", "max_episode_length"):  # these no longer mean anything
