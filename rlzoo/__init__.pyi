@@ -8,6 +8,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.acer import ACER as _ACER
 from rlzoo.algorithms.acktr import ACKTR as _ACKTR
+from rlzoo.algorithms.ars import ARS as _ARS
 from rlzoo.algorithms.base import Algorithm as Algorithm
 from rlzoo.algorithms.bc import BC as _BC
 from rlzoo.algorithms.crossq import CrossQ as _CrossQ
@@ -153,6 +154,8 @@ from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtra
 from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor
 from rlzoo.networks.extractors import FlattenExtractor as FlattenExtractor
 from rlzoo.networks.extractors import NatureCNN as NatureCNN
+from rlzoo.networks.linear import ARSLinearPolicy as ARSLinearPolicy
+from rlzoo.networks.linear import ARSPolicy as ARSPolicy
 from rlzoo.networks.masked import MaskableActorCriticCnnPolicy as MaskableActorCriticCnnPolicy
 from rlzoo.networks.masked import MaskableActorCriticPolicy as MaskableActorCriticPolicy
 from rlzoo.networks.masked import MaskableMultiInputActorCriticPolicy as MaskableMultiInputActorCriticPolicy
@@ -200,6 +203,7 @@ from rlzoo.training.callbacks import SaveVecNormalizeCallback as SaveVecNormaliz
 from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes as StopTrainingOnMaxEpisodes
 from rlzoo.training.callbacks import StopTrainingOnNoModelImprovement as StopTrainingOnNoModelImprovement
 from rlzoo.training.callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
+from rlzoo.training.candidates import AsyncEval as AsyncEval
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
 from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
@@ -214,6 +218,7 @@ CnnPolicy = ActorCriticCnnPolicy
 DiagGaussian = DiagGaussianDistribution
 DoneOnSuccessWrapper = TruncatedOnSuccessWrapper
 HistoryWrapperObsDict = HistoryWrapper
+LinearPolicy = ARSLinearPolicy
 MlpLstmPolicy = RecurrentActorCriticPolicy
 MlpPolicy = ActorCriticPolicy
 MultiCategorical = MultiCategoricalDistribution
@@ -344,6 +349,35 @@ class ACKTR(_ACKTR):
         momentum: float = 0.9,
         damping: float = 0.01,
         stats_decay: float = 0.99,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+    ) -> None: ...
+
+class ARS(_ARS):
+    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`."""
+
+    n_delta: int
+    n_top: int | None
+    learning_rate: ScheduleLike
+    delta_std: ScheduleLike
+    zero_policy: bool
+    alive_bonus_offset: float
+    n_eval_episodes: int
+    def __init__(
+        self,
+        policy: str | type,
+        env: Any = None,
+        n_delta: int = 8,
+        n_top: int | None = None,
+        learning_rate: ScheduleLike = 0.02,
+        delta_std: ScheduleLike = 0.05,
+        zero_policy: bool = True,
+        alive_bonus_offset: float = 0.0,
+        n_eval_episodes: int = 1,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
