@@ -23,7 +23,7 @@ from rlzoo.training.off_policy import off_policy
 # fmt: off
 DISCRETE = {
     "CartPole": (4, 2), "CartPoleBulletEnv": (4, 2), "MountainCar": (2, 3), "Acrobot": (6, 3),
-    "LunarLander": (8, 4), "MiniGrid": (2835, 7),
+    "LunarLander": (8, 4), "MiniGrid": (2835, 7), "InvalidActionDiscrete": (80, 80),
 }
 CONTINUOUS = {
     "Pendulum": (3, 1), "CartPoleContinuousBulletEnv": (4, 1),
