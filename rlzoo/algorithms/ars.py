@@ -1,8 +1,8 @@
 """Augmented random search (Mania et al. 2018, https://arxiv.org/abs/1803.07055).
 
-No gradient is computed. Each iteration plays the policy moved along, and against, `n_delta` random
-directions, and steps along those in proportion to what they gained (algorithm 1; `n_top` below `n_delta` gives
-the variants -t):
+No gradient is computed. Each iteration plays the policy moved along and against `n_delta` random directions,
+and steps along those in proportion to what they gained (algorithm 1; with `n_top` below `n_delta` the
+variants -t):
 
     theta <- theta + learning_rate / (n_top std) sum_k (R(theta + s delta_k) - R(theta - s delta_k)) delta_k
 
@@ -57,12 +57,12 @@ def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[t
     """The direction of an iteration and the deviation that its length is divided by.
 
     :param deltas: directions [n_delta, n_parameters]
-    :param returns: [2, n_delta], along and against each direction
+    :param returns: float64 [2, n_delta], along and against each direction
     :return: sum of (R+ - R-) delta over the best `n_top` directions, and the deviation of their returns
     """
     best = returns.amax(dim=0).argsort(descending=True, stable=True)[:n_top]
     along, against = returns[:, best]
-    return (along - against).to(deltas.dtype) @ deltas[best], returns[:, best].std()
+    return (along - against) @ deltas[best].double(), returns[:, best].std()
 
 
 class ARS(Algorithm):
@@ -141,10 +141,8 @@ class ARS(Algorithm):
             [outcome.total + bonus * len(outcome.rewards) for outcome in outcomes], dtype=torch.float64
         )
         direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
-        step_size = learning_rate / (
-            n_top * float(deviation) + 1e-6
-        )  # no division by zero where all are equal
-        vector.add_(direction.to(vector.device), alpha=step_size)
+        step_size = learning_rate / (n_top * float(deviation) + 1e-6)  # where all are equal, both are zero
+        vector.add_((step_size * direction).to(vector))
         clock.n_updates += 1
         metrics = self.summarise([{"step_size": step_size}], clock)
         metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))
