@@ -8,7 +8,8 @@ The Fisher matrix is that of p(a, v|s) = pi(a|s) N(v; V(s), 1) (section 3.1), wh
 policy and values with noise. The step is as long as the trust region allows, and at most `learning_rate`
 (section 3.3); see rlzoo.optim.kfac.
 
-Departures from the paper: the gradient is clipped by its norm; averages of the factors start as plain means,
+Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little about
+the step, and would stop learning where values are large and wrong); averages of the factors start as plain means,
 so that no steps of another kind are needed first; the eigendecomposition in the background is always one
 late, instead of as late as it happens to be.
 """
@@ -46,7 +47,7 @@ class ACKTRConfig:
     ent_coef: float = 0.01
     vf_coef: float = 0.25
     vf_fisher_coef: float = 1.0  # weight of the values in the log-likelihood of the Fisher matrix
-    max_grad_norm: float = 0.5  # of the gradient, before it becomes a natural one
+    max_grad_norm: float = 0.5  # of a step: of the natural gradient times its length
     kfac_clip: float = 0.001  # the KL divergence that a step may make
     kfac_update: int = 1  # updates between two eigendecompositions
     async_eigen_decomp: bool = False  # decompose while the next rollout is collected, and use it a step later
@@ -128,6 +129,7 @@ class ACKTR(OnPolicyAlgorithm):
             momentum=config.momentum,
             damping=config.damping,
             kfac_clip=config.kfac_clip,
+            max_grad_norm=config.max_grad_norm,
         )
 
     def state(self) -> dict[str, Any]:
@@ -136,7 +138,12 @@ class ACKTR(OnPolicyAlgorithm):
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
-        for name in ("momentum", "damping", "kfac_clip"):  # they may have been assigned since
+        for name in (
+            "momentum",
+            "damping",
+            "kfac_clip",
+            "max_grad_norm",
+        ):  # they may have been assigned since
             optimizer.param_groups[0][name] = getattr(config, name)
 
         self.set_training_mode(True)
@@ -169,7 +176,6 @@ class ACKTR(OnPolicyAlgorithm):
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()
         loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
         optimizer.step()
         clock.n_updates += 1
 

@@ -15,12 +15,12 @@ from rlzoo.experiment import run_folder
 
 def has_buffer(model: Any) -> bool:
     """Whether the agent learns from replayed experience."""
-    return isinstance(model, OffPolicyAlgorithm)
+    return hasattr(type(model), "save_replay_buffer")
 
 
 def batch_size(model: Any) -> int:
-    """Rows of a gradient step on replayed experience; 1 for others, whose networks are small."""
-    return int(model.batch_size) if has_buffer(model) else 1
+    """Rows of a gradient step on replayed transitions; 1 for others, whose networks are small."""
+    return int(model.batch_size) if isinstance(model, OffPolicyAlgorithm) else 1
 
 
 def prepare(model: Any, run: RunConfig, agent: Path | None, resumed: bool) -> None:

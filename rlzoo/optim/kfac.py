@@ -5,11 +5,13 @@ natural gradient, made shorter where the distributions of the network would chan
 
     step = eta n,   n = (F + damping)^-1 gradient,   eta = min(lr, sqrt(2 kfac_clip / gradient^T n))
 
-since eta^2/2 times that product is the KL divergence to second order.
+since eta^2/2 times that product is the KL divergence to second order. Where the Fisher matrix hardly sees a
+direction, a step may be long all the same; its norm is therefore at most `max_grad_norm`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -31,6 +33,7 @@ class KFAC(Optimizer):
     :param momentum: weight of earlier steps in the average; 0 for none
     :param damping: added to every eigenvalue of the Fisher matrix (Tikhonov)
     :param kfac_clip: the KL divergence that a step may make
+    :param max_grad_norm: the norm of a step
     """
 
     def __init__(
@@ -41,8 +44,15 @@ class KFAC(Optimizer):
         momentum: float = 0.9,
         damping: float = 0.01,
         kfac_clip: float = 0.001,
+        max_grad_norm: float = math.inf,
     ) -> None:
-        options = {"lr": lr, "momentum": momentum, "damping": damping, "kfac_clip": kfac_clip}
+        options = {
+            "lr": lr,
+            "momentum": momentum,
+            "damping": damping,
+            "kfac_clip": kfac_clip,
+            "max_grad_norm": max_grad_norm,
+        }
         super().__init__([flat.vector], options)
         self.factors = factors
 
@@ -54,8 +64,9 @@ class KFAC(Optimizer):
         gradient = vector.grad.clone()
         self.factors.precondition(group["damping"])
         natural = vector.grad
-        length = (2 * group["kfac_clip"] / torch.dot(gradient, natural)).sqrt()  # inf without a gradient
-        step = natural * length.clamp(max=group["lr"])
+        trusted = (2 * group["kfac_clip"] / torch.dot(gradient, natural)).sqrt()  # inf without a gradient
+        short = group["max_grad_norm"] / torch.linalg.vector_norm(natural)
+        step = natural * torch.minimum(trusted, short).clamp(max=group["lr"])
         if group["momentum"]:
             state = self.state[vector]
             if "momentum_buffer" not in state:

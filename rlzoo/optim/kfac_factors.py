@@ -279,7 +279,8 @@ def _eigh(factor: Tensor) -> tuple[Tensor, Tensor]:
     if not bool(torch.isfinite(factor).all()):
         return torch.full_like(factor[0], torch.nan), torch.full_like(factor, torch.nan)
     values, vectors = torch.linalg.eigh(factor.double())
-    return values.clamp(min=0.0).to(factor.dtype), vectors.to(factor.dtype)
+    # laid out as in a file, since products round differently otherwise
+    return values.clamp(min=0.0).to(factor.dtype), vectors.to(factor.dtype).contiguous()
 
 
 def _is_plain(layer: nn.Conv2d) -> bool:

@@ -266,3 +266,83 @@ def test_recurrent_policies_learn_from_replay(policy):
     model.learn(400)
     assert model.n_updates > 20
     assert [name for name, value in model.policy.named_parameters() if torch.equal(value, before[name])] == []
+
+
+@pytest.mark.parametrize(("policy", "network"), [("MlpPolicy", {"net_arch": [8]}), ("MlpLstmPolicy", LSTM)])
+def test_training_goes_on_to_the_bit_with_its_trajectories(policy, network, tmp_path):
+    options = {"replay_start": 20, "replay_ratio": 2, "buffer_size": 40, "policy_kwargs": network}
+    model = agent(policy, **options)
+    model.learn(30 * 6)
+    model.save(tmp_path / "agent")
+    model.save_replay_buffer(tmp_path / "replay")
+    model.env.seed(model.restart_seed())
+    for env in model.env.envs:
+        env.unwrapped.episodes = 0  # as in a new environment
+    model._last_obs = None
+    model.learn(30 * 8, reset_num_timesteps=False)
+
+    torch.manual_seed(99)
+    again = ACER.load(tmp_path / "agent", env=DummyVecEnv([RandomWalk] * 3), device="cpu")
+    again.load_replay_buffer(tmp_path / "replay")
+    again.learn(30 * 8, reset_num_timesteps=False)
+    assert again.n_updates == model.n_updates > 20
+    for mine, other in ((model.policy, again.policy), (model.average_policy, again.average_policy)):
+        assert all(map(torch.equal, mine.parameters(), other.parameters()))
+    for name, array in model.replay_buffer.arrays().items():
+        np.testing.assert_array_equal(array, again.replay_buffer.arrays()[name])
+
+
+def test_a_training_that_goes_on_without_its_trajectories_collects_new_ones_first(tmp_path):
+    model = agent(replay_start=20, replay_ratio=5, buffer_size=40).learn(300)
+    model.save(tmp_path / "agent")
+    again = ACER.load(tmp_path / "agent", env=DummyVecEnv([RandomWalk] * 3), device="cpu")
+    again.learn(30, reset_num_timesteps=False)
+    assert again.n_updates == model.n_updates + 1
+
+
+class OneStep(gym.Env):
+    """The reward is the observation where the action is 1, else nothing."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.shown = np.float32(self.np_random.choice([-1.0, 1.0]))
+        return np.array([self.shown]), {}
+
+    def step(self, action):
+        return np.array([self.shown]), float(self.shown * action), True, False, {}
+
+
+def test_it_learns_what_actions_are_worth_and_takes_the_better_one():
+    options = {"n_steps": 5, "replay_start": 20, "buffer_size": 200, "learning_rate": 5e-3, "ent_coef": 0.0}
+    model = ACER("MlpPolicy", DummyVecEnv([OneStep] * 4), seed=0, device="cpu", **options).learn(4000)
+    shown = torch.tensor([[1.0], [-1.0]])
+    assert model.predict(shown.numpy(), deterministic=True)[0].tolist() == [1, 0]
+    with torch.no_grad():
+        log_probs, q = model.policy.log_probs_and_q_values(shown)
+    assert log_probs.exp().amax(1).min() > 0.9
+    torch.testing.assert_close(
+        q.gather(1, torch.tensor([[1], [0]])), torch.tensor([[1.0], [0.0]]), atol=0.1, rtol=0
+    )
+
+
+class Endless(gym.Env):
+    """One unit of reward per step; every third step is truncated."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, False, self.steps == 3, {}
+
+
+def test_a_truncated_episode_is_worth_its_future():
+    options = {"n_steps": 5, "replay_start": 20, "buffer_size": 200, "learning_rate": 5e-3, "gamma": 0.8}
+    model = ACER("MlpPolicy", DummyVecEnv([Endless] * 4), seed=0, device="cpu", **options).learn(6000)
+    with torch.no_grad():
+        assert float(model.policy.predict_values(torch.zeros(1, 1))) == pytest.approx(5, abs=0.4)

@@ -11,7 +11,7 @@ from torch import nn
 
 from rlzoo import ACKTR, BaseFeaturesExtractor, DummyVecEnv
 from rlzoo.algorithms.acktr import acktr_loss, sampled_log_likelihood
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import gae
 from rlzoo.distributions import Categorical, DiagGaussian
@@ -116,7 +116,7 @@ def moved(model, clock):
 
 
 def test_the_learning_rate_follows_the_clock_and_options_what_is_assigned():
-    model = agent(learning_rate="lin_0.4", kfac_clip=1e9).learn(24)
+    model = agent(learning_rate="lin_0.4", kfac_clip=1e9, max_grad_norm=1e9).learn(24)
     model.momentum = 0.0
     assert moved(model, Clock(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.1, rel=1e-3)
 
@@ -162,3 +162,35 @@ def test_recurrent_policies_learn(policy):
 def test_values_out_of_range_are_refused(options):
     with pytest.raises(UserError, match=next(iter(options))):
         agent(**options)
+
+
+@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "network"), [("MlpPolicy", {}), ("MlpLstmPolicy", {"lstm_hidden_size": 8})]
+)
+def test_training_goes_on_to_the_bit(policy, network, aside, tmp_path):
+    options = {"async_eigen_decomp": aside, "kfac_update": 2, "policy_kwargs": {"net_arch": [8], **network}}
+    model = agent("Box", policy, **options)
+    model.learn(24 * 5)
+    model.save(tmp_path / "agent")
+    model.env.seed(model.restart_seed())
+    model._last_obs = None
+    model.learn(24 * 6, reset_num_timesteps=False)
+
+    torch.manual_seed(99)
+    again = ACKTR.load(tmp_path / "agent", env=agent("Box").env, device="cpu")
+    again.learn(24 * 6, reset_num_timesteps=False)
+    assert again.n_updates == model.n_updates == 11
+    assert torch.equal(model.flat.vector, again.flat.vector)
+    mine, other = (each.factors.state_dict() for each in (model, again))
+    assert mine["n_averages"] == other["n_averages"] and bool(mine["awaited"]) is aside
+    assert mine["averages"].keys() == other["averages"].keys()
+    assert all(torch.equal(value, other["averages"][name]) for name, value in mine["averages"].items())
+
+
+def test_damaged_factors_are_a_line(tmp_path):
+    model = agent().learn(48)
+    model.factors.averages["value_net.A"] = torch.zeros(2, 2)
+    model.save(tmp_path / "agent")
+    with pytest.raises(CheckpointError, match=r"value_net\.A is \(2, 2\), not \(9, 9\)"):
+        ACKTR.load(tmp_path / "agent", device="cpu")

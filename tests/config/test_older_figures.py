@@ -62,6 +62,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
+@pytest.mark.parametrize("algo", ["acer", "acktr"])
+def test_what_only_the_older_zoo_has_is_also_found_among_todays(algo: str) -> None:
+    todays = load_file(shipped_folder("hyperparams") / f"{algo}.yml").entries
+    assert todays.pop("default") == {"n_timesteps": 1000000, "policy": "MlpPolicy"}
+    assert todays == shipped(algo)
+
+
 def shipped(algo: str) -> dict[str, dict[str, Any]]:
     return load_file(FOLDER / f"{algo}.yml").entries
 

@@ -261,6 +261,16 @@ def test_momentum_averages_steps():
     assert steps == pytest.approx([0.5, 0.875, -0.34375])
 
 
+def test_the_norm_of_a_step_is_bounded():
+    network = nn.Linear(1, 1, bias=False)
+    flat, _, optimizer = optimizer_of(network, lr=1.0, kfac_clip=1e9, momentum=0.0, max_grad_norm=0.5)
+    before = float(flat.vector.detach())
+    flat.zero_grad()
+    network.weight.grad.fill_(-100.0)
+    optimizer.step()
+    assert float(flat.vector.detach()) - before == pytest.approx(0.5)
+
+
 def test_nothing_moves_without_a_gradient():
     network = nn.Linear(2, 2)
     flat, _, optimizer = optimizer_of(network)
