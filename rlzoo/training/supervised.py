@@ -244,6 +244,10 @@ def pretrain(
             raise UserError(f"{name} must be at least 1, not {value!r}")
     demonstrations, policy = Demonstrations(model, dataset), model.policy
     parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    if sum(parameter.dim() > 1 for parameter in parameters) > 1 and not any(map(torch.any, parameters)):
+        raise UserError(
+            "hidden layers whose weights are all zero cannot learn from a gradient: give zero_policy=False"
+        )
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, eps=adam_epsilon)
     val_interval = val_interval or max(n_epochs // 10, 1)
     for epoch in range(1, n_epochs + 1):

@@ -62,10 +62,12 @@ def dataset(action_space: spaces.Space[Any], **kwargs: Any) -> ExpertDataset:
 
 
 def make(algo: str, action: str, **kwargs: Any) -> Any:
-    small = {"policy_kwargs": {"net_arch": [32]}} if algo != "ars" else {}
+    small: dict[str, Any] = {"policy_kwargs": {"net_arch": [32]}}
+    if algo == "ars":
+        small["zero_policy"] = False
     space = {"Box": BOX, "Discrete": DISCRETE}[action]
     policy = "MlpLstmPolicy" if algo == "ppo_lstm" else "MlpPolicy"
-    return catalog.load(algo)(policy, Room(space), seed=0, device="cpu", **small, **kwargs)
+    return catalog.load(algo)(policy, Room(space), seed=0, device="cpu", **{**small, **kwargs})
 
 
 def loss_of(model: Any, data: ExpertDataset) -> float:
@@ -217,6 +219,18 @@ def test_mistakes_are_one_line() -> None:
     many = PPO("MlpPolicy", Room(spaces.MultiBinary(2)), device="cpu")
     with pytest.raises(UserError, match="for Box and Discrete actions, not for MultiBinary"):
         many.pretrain(dataset(DISCRETE))
+
+
+@pytest.mark.skipif("ars" not in catalog.names(), reason="no policy begins at zero")
+def test_hidden_layers_of_zeros_are_refused() -> None:
+    model = make("ars", "Box", zero_policy=True)
+    with pytest.raises(UserError, match="give zero_policy=False"):
+        model.pretrain(dataset(BOX))
+    linear = catalog.load("ars")("LinearPolicy", Room(BOX), seed=0, device="cpu")
+    data = dataset(BOX)
+    before = loss_of(linear, data)
+    linear.pretrain(data, n_epochs=15, learning_rate=3e-2)
+    assert loss_of(linear, data) < 0.8 * before
 
 
 def test_a_custom_value_network_needs_only_q_values() -> None:
