@@ -438,16 +438,16 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
             return
         try:
             if command == "step":
-                answer: Any = chunk.step_shared()
+                value: Any = chunk.step_shared()
             elif command == "reset":
-                answer = chunk.reset_with(argument)
+                value = chunk.reset_with(argument)
             elif command == "attach":
-                answer = None
+                value = None
                 chunk.attach(*argument)
             else:
                 positions, arguments, keywords = argument
-                answer = getattr(chunk, command)(*arguments, indices=positions, **keywords)
-            answer(connection, answer)
+                value = getattr(chunk, command)(*arguments, indices=positions, **keywords)
+            answer(connection, value)
         except Exception as error:
             answer_error(connection, error)
 
