@@ -27,6 +27,25 @@ REPLAY_NAMES = [
 # fmt: on
 
 
+# What MaskablePPO and the wrappers of the zoos bring.
+# fmt: off
+MASK_NAMES = [
+    "MaskablePPO", "ActionMasker", "get_action_masks", "is_masking_supported", "MaskableEvalCallback",
+    "MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy",
+    "MaskableCategoricalDistribution", "MaskableMultiCategoricalDistribution", "MaskableBernoulliDistribution",
+    "InvalidActionEnvDiscrete", "InvalidActionEnvMultiDiscrete", "InvalidActionEnvMultiBinary",
+    "TimeFeatureWrapper", "MaskVelocityWrapper", "HistoryWrapper", "HistoryWrapperObsDict", "FrameSkip",
+    "DelayedRewardWrapper", "ActionNoiseWrapper", "ActionSmoothingWrapper", "TruncatedOnSuccessWrapper",
+    "DoneOnSuccessWrapper", "ResizeObservation", "YAMLCompatResizeObservation",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", MASK_NAMES)
+def test_names_of_masks_and_wrappers_are_public(name: str) -> None:
+    assert name in rlzoo.__all__
+
+
 @pytest.mark.parametrize("name", REPLAY_NAMES)
 def test_names_of_algorithms_with_replay_are_public(name: str) -> None:
     assert name in rlzoo.__all__
