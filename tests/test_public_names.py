@@ -32,7 +32,8 @@ REPLAY_NAMES = [
 MASK_NAMES = [
     "MaskablePPO", "ActionMasker", "get_action_masks", "is_masking_supported", "MaskableEvalCallback",
     "MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy",
-    "MaskableCategoricalDistribution", "MaskableMultiCategoricalDistribution", "MaskableBernoulliDistribution",
+    "MaskableCategoricalDistribution", "MaskableMultiCategoricalDistribution",
+    "MaskableBernoulliDistribution",
     "InvalidActionEnvDiscrete", "InvalidActionEnvMultiDiscrete", "InvalidActionEnvMultiBinary",
     "TimeFeatureWrapper", "MaskVelocityWrapper", "HistoryWrapper", "HistoryWrapperObsDict", "FrameSkip",
     "DelayedRewardWrapper", "ActionNoiseWrapper", "ActionSmoothingWrapper", "TruncatedOnSuccessWrapper",
