@@ -8,10 +8,10 @@ The Fisher matrix is that of p(a, v|s) = pi(a|s) N(v; V(s), 1) (section 3.1), wh
 policy and values with noise. The step is as long as the trust region allows, and at most `learning_rate`
 (section 3.3); see rlzoo.optim.kfac.
 
-Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little about
-the step, and would stop learning where values are large and wrong); averages of the factors start as plain means,
-so that no steps of another kind are needed first; the eigendecomposition in the background is always one
-late, instead of as late as it happens to be.
+Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
+about the step, and would stop learning where values are large and wrong); averages of the factors start as
+plain means, so that no steps of another kind are needed first; the eigendecomposition in the background is
+always one late, instead of as late as it happens to be.
 """
 
 from __future__ import annotations
