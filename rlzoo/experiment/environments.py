@@ -40,15 +40,24 @@ class WrapperChain:
 
 
 def build_training_env(
-    blueprint: Blueprint, env_id: str, seed: int, backend: str, monitor_dir: Path | None, append: bool = False
+    blueprint: Blueprint,
+    env_id: str,
+    seed: int,
+    backend: str,
+    monitor_dir: Path | None,
+    append: bool = False,
+    start_index: int = 0,
 ) -> VecEnv:
-    """The environments to learn in; environment i is seeded with seed + i.
+    """The environments to learn in; environment i is seeded with seed + start_index + i.
 
     :param append: monitor files go on where an earlier session of the run stopped
+    :param start_index: number of the first environment, for seeds and monitor files
     """
     monitor_kwargs = {**blueprint.monitor_kwargs, **({"override_existing": False} if append else {})}
     blueprint = replace(blueprint, monitor_kwargs=monitor_kwargs)
-    venv = _base(blueprint, env_id, blueprint.n_envs, seed, backend, blueprint.env_kwargs, monitor_dir)
+    venv = _base(
+        blueprint, env_id, blueprint.n_envs, seed, backend, blueprint.env_kwargs, monitor_dir, start_index
+    )
     return _wrapped(blueprint, venv, blueprint.normalize)
 
 
@@ -122,6 +131,7 @@ def _base(
     backend: str,
     env_kwargs: dict[str, Any],
     monitor_dir: Path | None,
+    start_index: int = 0,
 ) -> VecEnv:
     wrapper: Any = None
     wrapper_kwargs: dict[str, Any] = {}
@@ -134,6 +144,7 @@ def _base(
             env_id,
             n_envs=n_envs,
             seed=seed,
+            start_index=start_index,
             monitor_dir=None if monitor_dir is None else str(monitor_dir),
             wrapper_class=wrapper,
             wrapper_kwargs=wrapper_kwargs or None,

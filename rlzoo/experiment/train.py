@@ -21,6 +21,7 @@ from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
 from rlzoo.experiment.blueprint import Blueprint, import_packages
 from rlzoo.experiment.build import build_callbacks, build_model, load_model, make_blueprint
+from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
     build_evaluation_env,
     build_training_env,
@@ -227,7 +228,9 @@ def _build(
 ) -> Session:
     """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
     the session that takes them over."""
-    venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, folder, append=resumed)
+    blueprint, n_workers = split_workers(blueprint)
+    monitor_dir = None if n_workers else folder
+    venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
     resources.callback(venv.close)
     torch.set_num_threads(1)
     if agent:
@@ -236,6 +239,9 @@ def _build(
         )
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if n_workers:
+        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy, append=resumed)
+        resources.callback(model.async_eval.close)
     if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
         dataset.log_info()
     if replay.has_buffer(model):

@@ -1,0 +1,37 @@
+"""The worker processes of a random search: `n_envs` of its hyperparameters is how many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.run import RunConfig
+from rlzoo.experiment.blueprint import Blueprint
+from rlzoo.experiment.environments import build_training_env
+from rlzoo.training.candidates import AsyncEval
+from rlzoo.training.population import population
+
+
+def split_workers(blueprint: Blueprint) -> tuple[Blueprint, int]:
+    """The blueprint of what the agent itself trains in, and the number of workers to play candidates in.
+
+    Few candidates are not worth a process: without `n_envs` above 1 the agent's own environment plays them.
+    """
+    algorithm: Any = blueprint.algorithm
+    if algorithm.loop is not population or blueprint.n_envs == 1:
+        return blueprint, 0
+    return replace(blueprint, n_envs=1), blueprint.n_envs
+
+
+def start_workers(
+    blueprint: Blueprint, run: RunConfig, folder: Path, n_workers: int, policy: Any, append: bool
+) -> AsyncEval:
+    """Workers, each with the environment of `blueprint` and a monitor file of its own in `folder`.
+
+    :param append: monitor files go on where an earlier session of the run stopped
+    """
+    backend = "auto" if run.vec_env == "subproc" else run.vec_env  # a worker is a process already
+    make = partial(build_training_env, blueprint, run.env_id, run.seed, backend, folder, append)
+    return AsyncEval([partial(make, start_index=index) for index in range(n_workers)], policy)

@@ -1,0 +1,8 @@
+"""Worker processes import environments from this folder: `candidate_envs`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
