@@ -37,7 +37,7 @@ CONTINUOUS = {
     "InvertedDoublePendulumBulletEnv": (9, 1), "InvertedPendulumSwingupBulletEnv": (5, 1),
     "MinitaurBulletEnv": (28, 8), "MinitaurBulletDuckEnv": (28, 8),
     "donkey-generated-track": (105, 2), "NeckEnvRelative": (40, 4), "A1Walking": (40, 12),
-    "RocketLander": (20, 3),
+    "A1Jumping": (40, 12), "RocketLander": (20, 3),
 }
 GOALS = {
     "FetchReach": (10, 4, 3), "FetchReachDense": (10, 4, 3), "FetchPush": (25, 4, 3),
