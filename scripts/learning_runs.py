@@ -132,7 +132,7 @@ def main() -> None:
     results: dict[Row, list[Result]] = {row: [] for row in rows}
     for (row, seed), run in zip(work, runs, strict=True):
         results[row].append(play(row, seed, run))
-    text = report(results)
+    text = report(results, args.out.read_text() if args.out.is_file() else "")
     print(text)
     args.out.write_text(text)
 
@@ -145,7 +145,7 @@ def parse_row(text: str) -> Row:
     return next((row for row in ROWS if (row.algo, row.env) == (algo, env)), Row(algo, env))
 
 
-def training_command(row: Row, seed: int, folder: Path = Path("logs/learning")) -> list[str]:
+def training_command(row: Row, seed: int | str, folder: Path = Path("logs/learning")) -> list[str]:
     """The arguments of `rlzoo` that train an agent; evaluation would only cost time here."""
     conf = ["--conf-file", row.conf] if row.conf else []
     expert = ["--expert", str(expert_file(row, folder))] if row.expert_episodes else []
@@ -228,43 +228,53 @@ def play(row: Row, seed: int, run: Path) -> Result:
     return Result(seed, statistics.fmean(values), statistics.pstdev(values), model.num_timesteps, seconds)
 
 
-def report(results: dict[Row, list[Result]]) -> str:
-    """The table as Markdown, and the commands that made it."""
+def report(results: dict[Row, list[Result]], earlier: str = "") -> str:
+    """The table as Markdown, and the commands that made it.
+
+    :param earlier: a report whose other rows are kept, where it has the same columns
+    """
     seeds = list(dict.fromkeys(result.seed for found in results.values() for result in found))
-    rows = " ".join(f"{row.algo}:{row.env}" for row in results)
     columns = ["algorithm", "environment", "steps", "training", "episodes"]
     columns += [*(f"seed {seed}" for seed in seeds), "median", "required", ""]
-    lines = [
+    header = f"| {' | '.join(columns)} |"
+    lines = table_lines(earlier) if header in earlier.splitlines() else {}
+    lines |= {(row.algo, row.env): table_row(row, found, len(seeds)) for row, found in results.items()}
+    known = [(row.algo, row.env) for row in ROWS]
+    rows = {
+        key: next((row for row in [*results, *ROWS] if (row.algo, row.env) == key), Row(*key))
+        for key in sorted(lines, key=lambda key: known.index(key) if key in known else len(known))
+    }
+    parts = [
         "# What the shipped hyperparameters learn",
         "",
         "Final model, deterministic, mean return (or success rate) ± standard deviation over episodes, in",
         f"environments seeded from {HELD_OUT:,} on, which training never used. Required: of the median over",
-        "the seeds. Training: seconds with one thread, median over the seeds.",
+        "the seeds. Training: seconds with one thread, median over the seeds, while other work went on: how",
+        "long one waits at most, no measure of speed.",
         "",
-        f"| {' | '.join(columns)} |",
+        header,
         "|---" * len(columns) + "|",
-        *(table_row(row, found, len(seeds)) for row, found in results.items()),
+        *(lines[key] for key in rows),
         "",
-        "Made by",
+        "Made by `python scripts/learning_runs.py --rows ALGORITHM:ENVIRONMENT ...`, which trains agents by",
         "",
-        f"    python scripts/learning_runs.py --rows {rows} --seeds {' '.join(map(str, seeds))}",
-        "",
-        "which trains each agent with one thread by",
-        "",
-        *(
-            f"    rlzoo {' '.join(training_command(row, result.seed))}"
-            for row, found in results.items()
-            for result in found
-        ),
+        *(f"    rlzoo {' '.join(training_command(row, 'SEED'))}" for row in rows.values()),
     ]
-    if experts := [row for row in results if row.expert_episodes]:
-        lines += [
+    if experts := [row for row in rows.values() if row.expert_episodes]:
+        parts += [
             "",
             f"Demonstrations are of PPO agents with the shipped hyperparameters and seed {EXPERT_SEED}, by",
             "",
             *(f"    rlzoo {' '.join(record_command(row, Path('logs/learning')))}" for row in experts),
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(parts) + "\n"
+
+
+def table_lines(text: str) -> dict[tuple[str, str], str]:
+    """The rows of a report by algorithm and environment."""
+    cells = {line: [cell.strip() for cell in line.split("|")] for line in text.splitlines() if "|" in line}
+    rows = {(cell[1], cell[2].removesuffix(", success")): line for line, cell in cells.items()}
+    return {key: line for key, line in rows.items() if key[0] != "algorithm" and not key[0].startswith("-")}
 
 
 def table_row(row: Row, results: list[Result], n_seeds: int = 0) -> str:

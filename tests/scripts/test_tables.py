@@ -61,7 +61,12 @@ def test_both_sides_get_the_same_plain_values(speed: ModuleType, case: str) -> N
         return
     spec = speed.specification(speed.CASES[case], steps=None)
     assert spec["n_envs"] == speed.CASES[case].n_envs
-    expected = {"pong": "CnnPolicy", "bitflipping": "MultiInputPolicy"}
+    expected = {
+        "pong": "CnnPolicy",
+        "bitflipping": "MultiInputPolicy",
+        "ppo_lstm": "MlpLstmPolicy",
+        "ars": "LinearPolicy",
+    }
     assert spec["policy"] == next((policy for what, policy in expected.items() if what in case), "MlpPolicy")
     assert not {"n_envs", "n_timesteps", "policy", "frame_stack", "env_wrapper"} & set(spec["hyperparams"])
     assert json.loads(json.dumps(spec)) == spec
@@ -136,3 +141,18 @@ def test_demonstrations_are_recorded_where_training_reads_them(learning: ModuleT
     training = learning.training_command(row, 0, tmp_path)
     assert recorded[recorded.index("-o") + 1] == training[training.index("--expert") + 1]
     assert recorded[recorded.index("-n") + 1] == "25"
+
+
+def test_rows_of_other_runs_stay_in_the_report(learning: ModuleType) -> None:
+    ppo, dqn = (learning.Row(algo, "CartPole-v1", 500) for algo in ("ppo", "dqn"))
+
+    def results(mean: float) -> list[object]:
+        return [learning.Result(seed, mean, 0.0, 1000, 5.0) for seed in (0, 1, 2)]
+
+    earlier = learning.report({dqn: results(400.0), ppo: results(300.0)})
+    lines = learning.table_lines(learning.report({ppo: results(500.0)}, earlier))
+    assert [key[0] for key in lines] == ["ppo", "dqn"]
+    assert lines["ppo", "CartPole-v1"] == learning.table_row(ppo, results(500.0))
+    assert lines["dqn", "CartPole-v1"] == learning.table_row(dqn, results(400.0))
+    other_seeds = [learning.Result(7, 500.0, 0.0, 1000, 5.0)]
+    assert "dqn" not in learning.report({ppo: other_seeds}, earlier)
