@@ -134,7 +134,7 @@ class ACER(OnPolicyAlgorithm):
         self.average_policy.set_training_mode(False)
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "average_policy": self.average_policy}
+        return {**super().state(), "policy.average": self.average}
 
     # ------------------------------------------------------------------ acting
 

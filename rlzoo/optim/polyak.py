@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ class Target:
     """
 
     def __init__(self, flat: FlatParameters, source: nn.Module, target: nn.Module) -> None:
+        self.target = target
         target.load_state_dict(source.state_dict())
         target.requires_grad_(False)
         followers = {
@@ -53,3 +55,11 @@ class Target:
             polyak_update(mine, own, tau)
         for gathered, copied in self.statistics:
             copied.copy_(gathered)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of the network that follows."""
+        return self.target.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """:raises RuntimeError: of another network"""
+        self.target.load_state_dict(state)

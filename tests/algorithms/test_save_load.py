@@ -21,6 +21,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.algorithms.a2c import A2C
+from rlzoo.algorithms.acktr import ACKTR
 from rlzoo.algorithms.ars import ARS
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.ddpg import DDPG
@@ -414,7 +415,7 @@ def continued(model: Algorithm, env: VecEnv, steps: int) -> Algorithm:
 
 
 @pytest.mark.parametrize("normalized", [False, True], ids=["plain", "normalized"])
-@pytest.mark.parametrize("algorithm", [PPO, A2C, RecurrentPPO, TRPO, ARS])
+@pytest.mark.parametrize("algorithm", [PPO, A2C, ACKTR, RecurrentPPO, TRPO, ARS])
 def test_training_goes_on_to_the_bit(algorithm: type[Algorithm], normalized: bool, tmp_path: Path) -> None:
     def env(seed: int) -> VecEnv:
         plain = make_env(2, action="box")
