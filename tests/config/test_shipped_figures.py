@@ -40,7 +40,13 @@ def shipped(algo: str) -> dict[str, dict[str, Any]]:
 def todays_id(env_id: str) -> str:
     """Where the entry of an id has moved."""
     name = env_id.rpartition("-v")[0]
-    moves = {MUJOCO: "5", "Fetch.*": "4", "Panda.*": "3", "CarRacing": "3", "LunarLander(Continuous)?(NoVel)?": "3"}
+    moves = {
+        MUJOCO: "5",
+        "Fetch.*": "4",
+        "Panda.*": "3",
+        "CarRacing": "3",
+        "LunarLander(Continuous)?(NoVel)?": "3",
+    }
     return next((f"{name}-v{to}" for names, to in moves.items() if re.fullmatch(names, name)), env_id)
 
 
