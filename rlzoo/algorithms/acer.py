@@ -157,7 +157,7 @@ class ACER(OnPolicyAlgorithm):
         history = [self._learn(new, clock)]
         if config.replay_ratio > 0:
             replay.add(new)
-            if len(replay) >= config.replay_start:
+            if replay.steps_held >= config.replay_start:
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
                     history.append(self._learn(replay.sample(), clock))
         explained = history[0].pop("explained_variance")

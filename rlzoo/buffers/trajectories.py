@@ -142,9 +142,14 @@ class TrajectoryBuffer:
     def n_envs(self) -> int:
         return self.columns["rewards"].shape[1]
 
-    def __len__(self) -> int:
+    @property
+    def steps_held(self) -> int:
         """Steps of each environment that it holds."""
         return self.n_filled * self.n_steps if self.n_filled else 0
+
+    def __len__(self) -> int:
+        """Steps that it holds, of all environments together."""
+        return self.steps_held * self.n_envs if self.n_filled else 0
 
     def add(self, trajectories: Trajectories) -> None:
         """Keep a copy, in place of the oldest where there is no room.

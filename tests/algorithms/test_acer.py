@@ -209,7 +209,7 @@ def test_replay_begins_when_there_is_enough_and_is_as_frequent_as_asked():
     steps = np.diff(updates)
     assert list(steps[:2]) == [1, 1]  # two rollouts are not yet 30 steps of each environment
     assert len(np.unique(steps[2:])) > 3 and steps[2:].mean() == pytest.approx(4, abs=0.6)
-    assert len(model.replay_buffer) == 50
+    assert model.replay_buffer.steps_held == 50 and len(model.replay_buffer) == 150
 
 
 def test_without_replay_every_rollout_is_one_update():

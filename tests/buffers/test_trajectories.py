@@ -66,7 +66,7 @@ def test_environments_draw_from_their_own_trajectories(with_dict):
     buffer = TrajectoryBuffer(3)
     for number in range(5):
         buffer.add(trajectories(number, with_dict=with_dict, memory=True))
-    assert len(buffer) == 3 * N_STEPS
+    assert buffer.steps_held == 3 * N_STEPS
     draws = np.array([check_whole(buffer.sample()) for _ in range(200)])
     for env in range(N_ENVS):
         values, counts = np.unique(draws[:, env], return_counts=True)
@@ -114,7 +114,7 @@ def test_another_number_of_environments_replaces_everything():
         )},
     )  # fmt: skip
     buffer.add(narrow)
-    assert buffer.n_envs == 2 and len(buffer) == N_STEPS
+    assert buffer.n_envs == 2 and len(buffer) == 2 * N_STEPS
 
 
 def test_rows_and_sequences_follow_time_and_end_with_final_observations():
