@@ -357,7 +357,7 @@ def test_observations_that_cannot_be_stored_are_refused(algo, space, text):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_divergence_stops_with_the_update_and_the_suspects(algo):
-    unlimited = {"kfac_clip": 1e60, "max_grad_norm": 1e60} if "kfac_clip" in fields(algo) else {}  # no trust region
+    unlimited = {"kfac_clip": 1e60, "max_grad_norm": 1e60} if "kfac_clip" in fields(algo) else {}
     learning_rate = (
         1e60 if algo == "ars" else 1e30
     )  # 1e30 is a weight like any other where nothing is squared
