@@ -138,6 +138,9 @@ def entries_of(algo):
     return load_file(shipped_folder("hyperparams") / f"{algo}.yml").entries
 
 
+OWN_POLICIES = {"ars": ("LinearPolicy", "MlpPolicy"), "ppo_lstm": ("MlpLstmPolicy", "CnnLstmPolicy")}
+
+
 @pytest.mark.parametrize("algo", SHIPPED)
 def test_shipped_files_are_complete_and_current(algo):
     entries = entries_of(algo)
@@ -145,7 +148,7 @@ def test_shipped_files_are_complete_and_current(algo):
     for entry, values in entries.items():
         robotics = entry.startswith("Fetch") and entry.endswith("-v4")
         assert robotics or entry.startswith(OF_OTHERS) or not entry.endswith(("-v2", "-v4")), entry
-        assert values["policy"] in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+        assert values["policy"] in OWN_POLICIES.get(algo, ("MlpPolicy", "CnnPolicy", "MultiInputPolicy"))
         assert isinstance(values["n_timesteps"], int)
         for key in ("learning_rate", "clip_range"):
             make_schedule(values.get(key, 0.1))
