@@ -166,12 +166,14 @@ from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
 from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
 from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
 from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
+from rlzoo.networks.recurrent import (
+    RecurrentMultiInputActorCriticPolicy as RecurrentMultiInputActorCriticPolicy,
+)
 from rlzoo.networks.recurrent import CnnLnLstmPolicy as CnnLnLstmPolicy
 from rlzoo.networks.recurrent import LstmPolicy as LstmPolicy
 from rlzoo.networks.recurrent import MlpLnLstmPolicy as MlpLnLstmPolicy
 from rlzoo.networks.recurrent import RecurrentActorCriticCnnPolicy as RecurrentActorCriticCnnPolicy
 from rlzoo.networks.recurrent import RecurrentActorCriticPolicy as RecurrentActorCriticPolicy
-from rlzoo.networks.recurrent import RecurrentMultiInputActorCriticPolicy as RecurrentMultiInputActorCriticPolicy
 from rlzoo.networks.registry import LnCnnPolicy as LnCnnPolicy
 from rlzoo.networks.registry import LnMlpPolicy as LnMlpPolicy
 from rlzoo.networks.registry import register_policy as register_policy

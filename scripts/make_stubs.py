@@ -19,6 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "rlzoo" / "__init__.pyi"
+LINE_LENGTH = 110  # as in pyproject.toml
 
 HEADER = '''"""Made by scripts/make_stubs.py; do not edit."""
 
@@ -58,7 +59,9 @@ def stub_text() -> str:
             imports.append(f"from {module} import {name} as _{name}")
             classes.append(algorithm_stub(name, value))
         else:
-            imports.append(f"from {module} import {name} as {name}")
+            line = f"from {module} import {name} as {name}"
+            wrapped = f"from {module} import (\n    {name} as {name},\n)"
+            imports.append(line if len(line) <= LINE_LENGTH else wrapped)
     facts = ["__version__: str", "__all__: list[str]", *aliases]
     return "\n".join([HEADER + "\n".join(sorted(imports)), "", *facts, "", *classes])
 
