@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.parser import OneOf, Whole
-from rlzoo.config import catalog
+from rlzoo.cli.agent_flags import add_agent_flags
+from rlzoo.cli.parser import Whole
 
 HELP = "watch a trained agent play and report its scores"
 EPILOG = """\
@@ -19,42 +19,7 @@ examples:
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    which = parser.add_argument_group("which agent")
-    which.add_argument(
-        "--algo",
-        type=OneOf("algorithm", catalog.names()),
-        default="ppo",
-        metavar="ALGO",
-        help="algorithm (default: ppo)",
-    )
-    which.add_argument(
-        "--env", default="CartPole-v1", metavar="ENV", help="environment id (default: CartPole-v1)"
-    )
-    which.add_argument(
-        "-f",
-        "--folder",
-        default="logs",
-        metavar="DIR",
-        help="where runs are kept (default: logs, then the shipped agents)",
-    )
-    which.add_argument(
-        "--exp-id",
-        type=Whole(0, special=(-1,)),
-        default=0,
-        metavar="N",
-        help="number of the run; 0: the newest, -1: the folder itself (default: 0)",
-    )
-    kind = which.add_mutually_exclusive_group()
-    kind.add_argument("--load-best", action="store_true", help="play the best model of the evaluations")
-    kind.add_argument(
-        "--load-checkpoint",
-        type=Whole(0),
-        default=None,
-        metavar="STEPS",
-        help="play the checkpoint of this many steps",
-    )
-    kind.add_argument("--load-last-checkpoint", action="store_true", help="play the newest checkpoint")
-
+    add_agent_flags(parser, "play")
     how = parser.add_argument_group("how to play")
     how.add_argument(
         "-n",
