@@ -151,9 +151,8 @@ class TRPO(OnPolicyAlgorithm):
             std, mean = torch.std_mean(batch["advantages"])
             batch["advantages"] = (batch["advantages"] - mean) / (std + 1e-8)
 
-        with (
-            torch.no_grad()
-        ):  # a copy, for it may hold parameters themselves (log_std), which are about to move
+        # A copy, for it may hold parameters themselves (log_std), which are about to move.
+        with torch.no_grad():
             old = copy.deepcopy(policy.get_distribution(batch["obs"]))
         distribution = policy.get_distribution(batch["obs"])
         objective = trpo_objective(distribution, batch, config)

@@ -29,7 +29,8 @@ def start_workers() -> None:
     """Start PyTorch's worker threads in that mode, unless they run already.
 
     `denormals_as_zero` reaches the thread that calls it; a new thread takes the mode of the one that starts
-    it and keeps it. Half of the arithmetic is theirs: a training of TD3 with two threads took a fifth longer.
+    it and keeps it. Half of the arithmetic is theirs: a gradient step of TD3 with two threads took a fifth
+    longer.
     """
     if torch.get_num_threads() > 1:
         with denormals_as_zero():
