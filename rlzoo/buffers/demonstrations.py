@@ -31,6 +31,8 @@ from rlzoo.core.spaces import is_image_space
 
 KEYS = ("actions", "obs", "rewards", "episode_returns", "episode_starts")
 PART = "obs/"  # what the key of a part of Dict observations begins with
+NUMBERS = "biuf"
+"""Kinds of NumPy's types that are numbers; complex ones are none of an environment's."""
 IN_A_FILE = (1, 3, 4)
 """Channels that an image file can have; other numbers are written one below the other."""
 
@@ -323,13 +325,14 @@ def check_columns(name: str, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if not n_steps or not len(returns):
         raise UserError(f"{name} holds no episodes")
     for key, column in columns.items():
-        if column.dtype.kind == "O":
-            raise UserError(f"{name}: {key!r} holds Python objects instead of numbers")
+        if column.dtype.kind not in NUMBERS and not (key == "obs" and column.dtype.kind in "US"):
+            held = "Python objects" if column.dtype.kind == "O" else f"values of type {column.dtype}"
+            raise UserError(f"{name}: {key!r} holds {held} instead of numbers")
         if key != "episode_returns" and (column.ndim == 0 or len(column) != n_steps):
             rows = len(column) if column.ndim else 1
             raise UserError(f"{name}: {key!r} has {rows} rows, but 'actions' has {n_steps}")
-        if column.dtype.kind == "f" and not np.isfinite(column).all():
-            raise UserError(f"{name}: {key!r} holds NaN or infinity")
+        if column.dtype.kind == "f" and not (np.abs(column) <= np.finfo(np.float32).max).all():
+            raise UserError(f"{name}: {key!r} holds NaN, infinity or numbers beyond single precision")
     starts = columns["episode_starts"] = columns["episode_starts"].reshape(-1).astype(bool)
     if not starts[0] or starts.sum() != len(returns):
         raise UserError(

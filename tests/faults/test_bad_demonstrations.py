@@ -37,6 +37,12 @@ FILES: list[tuple[dict[str, Any], str]] = [
     ({"actions": np.full((6, 1), 0.3)}, "demonstrations of another environment: its actions"),
     ({"actions": None, "acts": np.zeros((6, 1))}, "holds no demonstrations: it lacks 'actions'"),
     ({"obs": np.array([{"a": 1}] * 6, dtype=object)}, "'obs' holds pickled Python objects"),
+    ({"actions": np.array([["left"]] * 6)}, "'actions' holds values of type <U4 instead of numbers"),
+    ({"rewards": np.array(["1"] * 6)}, "'rewards' holds values of type <U1 instead of numbers"),
+    ({"obs": np.zeros((6, 4), "datetime64[D]")}, "'obs' holds values of type datetime64[D]"),
+    ({"obs": np.zeros((6, 4), complex)}, "'obs' holds values of type complex128"),
+    ({"obs": np.full((6, 4), np.nan)}, "'obs' holds NaN"),
+    ({"obs": np.full((6, 4), 1e300)}, "numbers beyond single precision"),
     ({"episode_returns": np.zeros(0)}, "holds no episodes"),
     ({key: value[:0] for key, value in content().items()}, "holds no episodes"),
 ]
