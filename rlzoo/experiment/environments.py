@@ -120,6 +120,11 @@ def choose_threads(num_threads: int, model: Any, batch_size: int) -> int:
     largest = max((parameter.numel() for parameter in model.policy.parameters()), default=0)
     if not (images or convolutional or largest * batch_size >= MANY_MULTIPLICATIONS):
         return 1
+    return available_cores()
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

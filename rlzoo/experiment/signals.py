@@ -23,9 +23,12 @@ class StopSignals:
     waited is found in `received`, and raises as soon as an `interruptible` section begins. The second signal
     kills the worker processes and ends the process with exit code 130. In a thread other than the main one
     nothing is installed: Python delivers signals to the main thread only.
+
+    :param answer: what the first signal is answered with
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answer: str = "saving and ending") -> None:
+        self.answer = answer
         self.received: signal.Signals | None = None
         self._received_at = 0.0
         self._raising = False
@@ -60,7 +63,7 @@ class StopSignals:
             return
         self.received, self._received_at = signal.Signals(number), time.monotonic()
         # Not print: the signal may have come in the middle of another write to the same stream.
-        os.write(2, f"\nrlzoo: {self.received.name}: saving and ending; once more ends at once\n".encode())
+        os.write(2, f"\nrlzoo: {self.received.name}: {self.answer}; once more ends at once\n".encode())
         if self._raising:
             raise KeyboardInterrupt
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -51,7 +52,9 @@ class Settings:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Only what JSON has, so that what was read back equals what was written."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
 
     @classmethod
     def from_json(cls, values: Any) -> Settings:

@@ -1,0 +1,56 @@
+"""What one `rlzoo optimize` is, and where its study is kept.
+
+    logs/optimize/<study>/   journal.log  config.yml  best.yml  trials.csv  report.html  *.png
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlzoo.config.run import RunConfig, safe_name
+
+FOLDER = "optimize"
+"""Beside the folders of the algorithms, so that no study is taken for a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig:
+    """One `rlzoo optimize`: every flag, after parsing and before anything is looked up."""
+
+    run: RunConfig  # what a trial trains, and how
+    n_trials: int = 500  # of the whole study, however often the command is repeated
+    n_jobs: int = 1  # worker processes
+    sampler: str = "tpe"
+    pruner: str | None = None  # None: median, or none where the sampler refuses one
+    n_startup_trials: int = 10  # drawn at random before the sampler, and run in full before the pruner, learn
+    n_evaluations: int | None = None  # of one training; None: see `default_evaluations`
+    storage: str | None = None  # None: a journal in the folder of the study
+    study_name: str | None = None
+    space: str | None = None  # file of the user's own search space
+    fixed: tuple[str, ...] = ()  # hyperparameters that keep their value
+    objective: str = "last"
+    n_seeds: int = 1  # trainings of one trial
+    timeout: float | None = None  # seconds
+    log_path: str = ""  # evaluations and best agent of each trial go here
+    figures: bool = True
+
+    @property
+    def study(self) -> str:
+        """The name of the study."""
+        return self.study_name or f"{self.run.algo}_{safe_name(self.run.env_id)}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the study."""
+        return study_folder(self.run.log_folder, self.study)
+
+
+def study_folder(log_folder: str | Path, study: str) -> Path:
+    """Where what a study leaves is kept."""
+    return Path(log_folder) / FOLDER / safe_name(study)
+
+
+def default_evaluations(n_timesteps: int) -> int:
+    """Evaluations of a training: one in 100,000 steps, and at least as many as a pruner can work with."""
+    return max(4, n_timesteps // 100_000)

@@ -1,0 +1,256 @@
+"""`rlzoo optimize`: a study from its definition to its report.
+
+A study is a list of trials. This process writes the list, starts workers that work it off, and reports; all
+that is known stands in the storage, so the same command goes on where any process was killed.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from rlzoo.config.literals import is_function, plain
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import TuneConfig, default_evaluations
+from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.blueprint import Blueprint
+from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.signals import StopSignals
+from rlzoo.experiment.train import TrainResult, check, train
+from rlzoo.tuning import queue, report
+from rlzoo.tuning.parameters import Space
+from rlzoo.tuning.samplers import choose_sampler, make_pruner
+from rlzoo.tuning.settings import Settings
+from rlzoo.tuning.space_file import space_from_file
+from rlzoo.tuning.spaces import search_space
+from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.supervisor import Supervisor
+
+SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
+EXHAUSTIVE = ("brute", "grid")
+
+
+@dataclass(frozen=True)
+class OpenStudy:
+    """A study with what stands in it."""
+
+    study: optuna.Study
+    settings: Settings
+    n_trials: int
+    folder: Path
+    storage: str | None  # where it is kept; None: in the folder
+
+
+def optimize(config: TuneConfig) -> OpenStudy:
+    """Start a study, or go on with it, until its trials are done; then write its report.
+
+    Ctrl-C, SIGTERM and `timeout` end it early: finished trials count, running ones are run again next time.
+
+    :raises UserError: the configuration is wrong, or the study was begun with another
+    :raises RunFailed: the workers cannot run, or trial after trial fails with one and the same error
+    """
+    with StopSignals("ending; finished trials are kept") as stop:
+        with stop.interruptible():
+            opened = begin(config)
+        work_off(opened, config, stop)
+    return opened
+
+
+def begin(config: TuneConfig) -> OpenStudy:
+    """Check everything, make the study or find it, and bring its list of trials to its length."""
+    settings, space = define(config)
+    storage = open_storage(config.storage, config.folder)
+    study, settings = create(storage, config, settings)
+    n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
+    points = None
+    if settings.sampler in EXHAUSTIVE:
+        points = space.grid()
+        random.Random(settings.seed).shuffle(points)
+        n_trials = min(n_trials, len(points))
+    queue.fill(study, n_trials, points)
+    study.set_user_attr(N_TRIALS, n_trials)
+    return OpenStudy(study, settings, n_trials, config.folder, config.storage)
+
+
+def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+    """Run the trials that wait, and write the report whatever ends that."""
+    supervisor = Supervisor(
+        opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
+    )
+    try:
+        with stop.interruptible():
+            supervisor.run(config.timeout)
+    except KeyboardInterrupt:
+        pass  # `stop` has said so; the trials are where they belong
+    finally:
+        report.write_report(opened.study, opened.settings, opened.folder, config.figures)
+
+
+def define(config: TuneConfig) -> tuple[Settings, Space]:
+    """What the study is to be, checked as far as that goes without training.
+
+    :raises UserError: names what is wrong
+    """
+    blueprint = check(config.run)
+    seed = config.run.seed if config.run.seed >= 0 else secrets.randbelow(2**31)
+    space = choose_space(config, blueprint)
+    sampler = config.sampler
+    if sampler == "auto":
+        sampler = choose_sampler(sampler, space.size, len(space.rows), config.n_trials)
+    pruner = config.pruner or ("none" if sampler == "nsga2" else "median")
+    n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
+    make_pruner(pruner, config.n_startup_trials, n_evaluations)
+    if sampler == "nsga2" and pruner != "none":
+        raise UserError(
+            "nsga2 weighs two objectives, return and time, and cannot prune; give --pruner none"
+        )
+    if sampler in EXHAUSTIVE:
+        space.grid()
+    values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
+    if functions := [key for key, value in values.items() if is_function(value)]:
+        raise UserError(f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers")
+    run = config.run
+    settings = Settings(
+        algo=run.algo,
+        env_id=run.env_id,
+        config=dump_yaml(plain({**values, "n_timesteps": blueprint.n_timesteps})),
+        space=space.to_json(),
+        seed=seed,
+        sampler=sampler,
+        pruner=pruner,
+        n_startup_trials=config.n_startup_trials,
+        n_evaluations=n_evaluations,
+        eval_episodes=run.eval_episodes,
+        n_eval_envs=run.n_eval_envs,
+        n_seeds=config.n_seeds,
+        objective=config.objective,
+        vec_env=run.vec_env,
+        device=run.device,
+        gym_packages=run.gym_packages,
+        expert=run.expert,
+        log_path=config.log_path,
+    )
+    return settings, space
+
+
+def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
+    """The user's space or the algorithm's, without what the user has fixed.
+
+    One environment is made and closed: some rows depend on the actions, and a broken environment is found now.
+    """
+    run = config.run
+    venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
+    action_space = venv.action_space
+    venv.close()
+    if config.space is not None:
+        space = space_from_file(config.space, run.algo)
+    else:
+        space = search_space(run.algo, blueprint.values, action_space)
+    space = space.without([*config.fixed, *flat_keys(run.hyperparams)])
+    if not space.rows:
+        raise UserError(f"nothing is left to search: every hyperparameter of {run.algo} is fixed")
+    return space
+
+
+def flat_keys(values: Mapping[str, Any], above: str = "") -> list[str]:
+    """The key paths of nested overrides, such as `policy_kwargs.net_arch`."""
+    paths: list[str] = []
+    for key, value in values.items():
+        below = isinstance(value, Mapping) and key == "policy_kwargs"
+        paths += flat_keys(value, f"{key}.") if below else [f"{above}{key}"]
+    return paths
+
+
+def create(
+    storage: optuna.storages.BaseStorage, config: TuneConfig, settings: Settings
+) -> tuple[optuna.Study, Settings]:
+    """The study of that name, new or as it was begun; of several commands at once, one makes it.
+
+    :raises UserError: it was begun with other settings
+    """
+    try:
+        study = optuna.create_study(
+            storage=storage, study_name=config.study, directions=settings.directions
+        )
+    except optuna.exceptions.DuplicatedStudyError:
+        study = optuna.load_study(storage=storage, study_name=config.study)
+    if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
+        study.set_user_attr(SETTINGS, settings.to_json())  # also where its maker was killed before this line
+    begun = settings_of(study)
+    if config.run.seed < 0:
+        settings = replace(settings, seed=begun.seed)
+    if (found := difference(begun.to_json(), settings.to_json())) is not None:
+        raise UserError(f"study {config.study} was begun with {found}; give another --study-name")
+    return study, begun
+
+
+def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+    """The first setting that is not the same, in words."""
+    key = next((key for key in ours if theirs.get(key) != ours[key]), None)
+    if key is None:
+        return None
+    if key == "config":
+        return difference(load_yaml(theirs[key], "theirs"), load_yaml(ours[key], "ours")) or "more hyperparameters"
+    if key == "space":
+        return "another search space"
+    return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
+
+
+def settings_of(study: optuna.Study) -> Settings:
+    """:raises UserError: the study is not one of rlzoo"""
+    if SETTINGS not in study.user_attrs:
+        raise UserError(f"study {study.study_name} is not one of rlzoo")
+    return Settings.from_json(study.user_attrs[SETTINGS])
+
+
+def reopen(config: TuneConfig) -> OpenStudy:
+    """A study that is there already.
+
+    :raises UserError: there is none of that name
+    """
+    storage = open_storage(config.storage, config.folder, create=False)
+    study = open_study(storage, config.study)
+    return OpenStudy(
+        study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
+    )
+
+
+def write_report_again(config: TuneConfig) -> OpenStudy:
+    """`rlzoo optimize --report STUDY`."""
+    opened = reopen(config)
+    report.write_report(opened.study, opened.settings, opened.folder, config.figures)
+    return opened
+
+
+def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
+    """The run that trains with the hyperparameters of a trial; flags of the command line hold on top.
+
+    :raises UserError: there is no such trial, or it never began
+    """
+    opened = reopen(config)
+    trial = report.trial_by_number(opened.study, number)
+    path = opened.folder / f"trial_{number}.yml"
+    with atomic_write(path) as file:
+        file.write(trial.user_attrs["hyperparams"].encode())
+    given = opened.settings
+    return replace(
+        config.run,
+        algo=given.algo,
+        env_id=given.env_id,
+        conf_file=str(path),
+        gym_packages=config.run.gym_packages or given.gym_packages,
+        expert=config.run.expert or given.expert,
+    )
+
+
+def train_trial(config: TuneConfig, number: int, command: str = "") -> TrainResult:
+    """`rlzoo optimize --trial-id K`: an agent with the hyperparameters of a trial, in a run folder."""
+    return train(run_of_trial(config, number), command)
