@@ -11,7 +11,8 @@ policy and values with noise. The step is as long as the trust region allows, an
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
 about the step, and would stop learning where values are large and wrong); averages of the factors start as
 plain means, so that no steps of another kind are needed first; the eigendecomposition in the background is
-always one late, instead of as late as it happens to be.
+always one late, instead of as late as it happens to be; layers with more than 1,024 inputs are decomposed more
+rarely than `kfac_update` says.
 """
 
 from __future__ import annotations
@@ -138,13 +139,8 @@ class ACKTR(OnPolicyAlgorithm):
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
-        for name in (
-            "momentum",
-            "damping",
-            "kfac_clip",
-            "max_grad_norm",
-        ):  # they may have been assigned since
-            optimizer.param_groups[0][name] = getattr(config, name)
+        for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):
+            optimizer.param_groups[0][name] = getattr(config, name)  # which may have been assigned since
 
         self.set_training_mode(True)
         batch = self.read_rollout(rollout)

@@ -10,8 +10,8 @@ G = E[g g^T]. With eigenvectors and eigenvalues U, d of both, the damped inverse
 
     (A x G + damping)^-1 V = U_G [ (U_G^T V U_A) / (d_G d_A^T + damping) ] U_A^T
 
-for a gradient V shaped as W. A convolution applies the same weights at T places: A is summed over them, and G
-averaged.
+for a gradient V shaped as W. A convolution applies the same weights at T places, another layer perhaps in T
+calls: A is summed over them, and G averaged.
 
 What has no such factors (recurrent layers, layer normalisation, a free log standard deviation) gets a
 diagonal. Derivatives of sampled log-likelihoods have mean zero and are independent from row to row, so the
@@ -34,6 +34,9 @@ from rlzoo.core.errors import UserError
 
 DIAGONAL = (nn.LayerNorm, nn.RNNBase, nn.RNNCellBase)
 """Layers without Kronecker factors that are known to do well with a diagonal."""
+
+WIDE = 1024
+"""Rows of a factor from which on it is decomposed more rarely: the cost grows with their cube."""
 
 MAX_PATCHES = 2**24
 """Numbers that the patches of a convolution may take at a time: 64 MiB."""
@@ -113,32 +116,30 @@ class KroneckerFactors:
 
         :param log_likelihood: of outcomes sampled from the network, [N], computed while recording
         :param stats_decay: decay of the averages; the first ones are plain means
-        :param kfac_update: updates between two eigendecompositions
+        :param kfac_update: updates between two eigendecompositions; wide layers take longer, see `is_due`
         """
         calls, self._calls = self._calls, []
         inner = [output for _, _, output in calls]
         wanted = inner + list(self.others.values())
         gradients = torch.autograd.grad(log_likelihood.sum(), wanted, retain_graph=True, allow_unused=True)
         n_rows = len(log_likelihood)
+        by_layer: dict[str, list[tuple[Tensor, Tensor]]] = {}
         found: dict[str, Tensor] = {}
         with torch.no_grad():
             for (name, x, _), gradient in zip(calls, gradients, strict=False):
                 if gradient is not None:
-                    self._add_call(found, name, x, gradient, n_rows)
+                    pair = _factors(self.layers[name], x, gradient, n_rows)
+                    by_layer.setdefault(name, []).append(pair)
+            for name, pairs in by_layer.items():
+                of_inputs, of_outputs = (torch.stack(factors) for factors in zip(*pairs, strict=True))
+                found[f"{name}.A"], found[f"{name}.G"] = of_inputs.sum(0), of_outputs.mean(0)
             for (name, _), gradient in zip(self.others.items(), gradients[len(inner) :], strict=True):
                 if gradient is not None:
                     found[name] = gradient.square() / n_rows
             self._average(found, stats_decay)
-        if (self.n_averages - 1) % kfac_update == 0:
-            self._refresh_bases()
-
-    def _add_call(
-        self, found: dict[str, Tensor], name: str, x: Tensor, gradient: Tensor, n_rows: int
-    ) -> None:
-        """The factors of one call of a layer; those of several calls in a batch add up."""
-        factor_a, factor_g = _factors(self.layers[name], x, gradient, n_rows)
-        for key, factor in ((f"{name}.A", factor_a), (f"{name}.G", factor_g)):
-            found[key] = found[key] + factor if key in found else factor
+        turn, rest = divmod(self.n_averages - 1, kfac_update)
+        if rest == 0:
+            self._refresh_bases(turn)
 
     def _average(self, found: dict[str, Tensor], stats_decay: float) -> None:
         self.n_averages += 1
@@ -151,17 +152,24 @@ class KroneckerFactors:
 
     # ---------------------------------------------------------------- inverse
 
-    def _refresh_bases(self) -> None:
+    def _refresh_bases(self, turn: int) -> None:
+        """Decompose the factors of the layers whose turn it is, the how-many-eth from 0 on."""
+        factors = self._due_factors(turn)
         if self._thread is None or not self.bases:
-            self.bases = _decompose(self._matrices())
+            self.bases = {**self.bases, **_decompose(factors)}
             return
         if self._awaited is not None:
-            self.bases = self._awaited.result()
-        snapshot = {name: factor.clone() for name, factor in self._matrices().items()}
+            self.bases = {**self.bases, **self._awaited.result()}
+        snapshot = {name: factor.clone() for name, factor in factors.items()}
         self._awaited = self._thread.submit(_decompose, snapshot)
 
-    def _matrices(self) -> dict[str, Tensor]:
-        return {name: value for name, value in self.averages.items() if name not in self.others}
+    def _due_factors(self, turn: int) -> dict[str, Tensor]:
+        due: dict[str, Tensor] = {}
+        for name in self.layers:
+            pair = {key: self.averages[key] for key in (f"{name}.A", f"{name}.G") if key in self.averages}
+            if pair and is_due(turn, max(map(len, pair.values()))):
+                due |= pair
+        return due
 
     @torch.no_grad()
     def precondition(self, damping: float) -> None:
@@ -228,6 +236,17 @@ class KroneckerFactors:
         return [*(layer.weight for layer in self.layers.values()), *self.others.values()]
 
 
+def is_due(turn: int, n_rows: int) -> bool:
+    """Whether a factor with so many rows is decomposed at this turn.
+
+    Narrow ones always are. Wide ones are as rare as leaves the cost of a turn growing with their rows alone,
+    and at first more often, while their averages still change quickly: with 3,137 rows, as behind the
+    convolutions of a NatureCNN, at turns 0, 1, 2, 4, 8, 9, 18, 27 and so on.
+    """
+    every = max(1, round((n_rows / WIDE) ** 2))
+    return turn % every == 0 or (turn < every and turn.bit_count() == 1)
+
+
 def _factors(layer: nn.Linear | nn.Conv2d, x: Tensor, gradient: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
     """A and G of one call.
 
@@ -278,7 +297,7 @@ def _eigh(factor: Tensor) -> tuple[Tensor, Tensor]:
     """Of a matrix that is not finite NaN, which the agent finds in its parameters."""
     if not bool(torch.isfinite(factor).all()):
         return torch.full_like(factor[0], torch.nan), torch.full_like(factor, torch.nan)
-    values, vectors = torch.linalg.eigh(factor.double())
+    values, vectors = torch.linalg.eigh(factor.double())  # NaN in single precision, with many dead inputs
     # laid out as in a file, since products round differently otherwise
     return values.clamp(min=0.0).to(factor.dtype), vectors.to(factor.dtype).contiguous()
 

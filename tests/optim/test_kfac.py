@@ -136,6 +136,18 @@ def test_a_convolution_over_the_whole_image_is_a_linear_layer():
     torch.testing.assert_close(*natural)
 
 
+def test_a_layer_called_twice_has_the_fisher_matrix_of_both_calls():
+    """Exact where both calls have the same input, and scores are +1 and -1 in all combinations."""
+    layer, x = nn.Linear(2, 1), torch.randn(2).expand(4, 2)
+    factors = KroneckerFactors(layer)
+    first, second = torch.tensor([1.0, 1.0, -1.0, -1.0]), torch.tensor([1.0, -1.0, 1.0, -1.0])
+    with factors.recording():
+        log_likelihood = layer(x).squeeze(1) * first + layer(x).squeeze(1) * second
+    fisher = exact_fisher(log_likelihood, [1 / 4] * 4, block_of(layer))
+    factors.update(log_likelihood)
+    check_blocks(layer, factors, {layer: fisher})
+
+
 class Gaussian(nn.Module):
     """Means that a layer-normalised network gives, and a log standard deviation of their own."""
 
@@ -199,6 +211,24 @@ def test_eigendecompositions_are_as_rare_and_as_late_as_asked(every, aside):
     for step, values in enumerate(seen):
         late = 1 if aside else 0
         torch.testing.assert_close(values, due[max(0, step // every - late)])
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_wide_layers_are_decomposed_more_rarely(aside, monkeypatch):
+    monkeypatch.setattr("rlzoo.optim.kfac_factors.WIDE", 4)
+    network = nn.Sequential(nn.Linear(9, 2), nn.Linear(2, 3))  # every sixth time, and every time
+    factors = KroneckerFactors(network, async_eigen_decomp=aside)
+    changed = {"0": [], "1": []}
+    for step in range(28):
+        before = {name: basis[0] for name, basis in factors.bases.items()}
+        out = recorded(factors, network, torch.randn(5, 9))
+        factors.update(out.log_softmax(-1)[:, 0], kfac_update=2)
+        for name, steps in changed.items():
+            if name not in before or not torch.equal(before[name], factors.bases[name][0]):
+                steps.append(step)
+    late = 2 if aside else 0
+    assert changed["0"] == [0, *(step + late for step in (2, 4, 8, 12, 24))]
+    assert changed["1"] == [0, *range(2 + late, 28, 2)]
 
 
 @pytest.mark.parametrize("aside", [False, True])
