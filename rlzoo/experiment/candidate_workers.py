@@ -26,12 +26,12 @@ def split_workers(blueprint: Blueprint) -> tuple[Blueprint, int]:
 
 
 def start_workers(
-    blueprint: Blueprint, run: RunConfig, folder: Path, n_workers: int, policy: Any, append: bool
+    blueprint: Blueprint, run: RunConfig, folder: Path, n_workers: int, policy: Any
 ) -> AsyncEval:
-    """Workers, each with the environment of `blueprint` and a monitor file of its own in `folder`.
+    """Workers, each with the environment of `blueprint` and, where there is a `folder`, a monitor file in it.
 
-    :param append: monitor files go on where an earlier session of the run stopped
+    These files go on where an earlier session of the run stopped, or the worker that died.
     """
     backend = "auto" if run.vec_env == "subproc" else run.vec_env  # a worker is a process already
-    make = partial(build_training_env, blueprint, run.env_id, run.seed, backend, folder, append)
+    make = partial(build_training_env, blueprint, run.env_id, run.seed, backend, folder, append=True)
     return AsyncEval([partial(make, start_index=index) for index in range(n_workers)], policy)

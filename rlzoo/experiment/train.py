@@ -240,7 +240,7 @@ def _build(
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
     if n_workers:
-        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy, append=resumed)
+        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
         resources.callback(model.async_eval.close)
     if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
         dataset.log_info()
