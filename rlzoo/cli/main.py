@@ -23,7 +23,17 @@ from typing import Any
 from rlzoo.cli.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, unknown
 
-COMMANDS = ("train", "enjoy", "record-expert", "list", "show", "validate", "completion")
+COMMANDS = (
+    "train",
+    "enjoy",
+    "optimize",
+    "dashboard",
+    "record-expert",
+    "list",
+    "show",
+    "validate",
+    "completion",
+)
 FIRST_WORDS = (*COMMANDS, "--help", "--version")
 
 
@@ -91,6 +101,7 @@ def overview() -> str:
             "examples:",
             "  rlzoo train --algo ppo --env CartPole-v1",
             "  rlzoo enjoy --algo ppo --env CartPole-v1",
+            "  rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --n-trials 50 --n-jobs 2",
             "",
             "`rlzoo <command> --help` shows the options of a command, `rlzoo --version` the version.",
         ]

@@ -6,8 +6,9 @@ import argparse
 import shlex
 import sys
 
-from rlzoo.cli.parser import SEED, OneOf, Parser, Whole
-from rlzoo.config import catalog
+from rlzoo.cli.parser import Parser, Whole
+from rlzoo.cli.search_flags import add_search_flags, add_study_flags, tune_config
+from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
 from rlzoo.core.errors import UserError
 
 HELP = "train an agent"
@@ -35,105 +36,22 @@ examples:
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    what = parser.add_argument_group("what to train")
-    what.add_argument(
-        "--algo",
-        type=OneOf("algorithm", catalog.names()),
-        metavar="ALGO",
-        help="algorithm (default: ppo; `rlzoo list algos`)",
-    )
-    what.add_argument(
-        "--env",
-        nargs="+",
-        metavar="ENV",
-        help="environment id; several train one after the other (default: CartPole-v1)",
-    )
-    what.add_argument(
-        "-n",
-        "--n-timesteps",
-        type=Whole(1, special=(-1,)),
-        default=-1,
-        metavar="N",
-        help="number of environment steps (default: from the hyperparameters)",
-    )
+    what = add_agent_to_train(parser)
     what.add_argument("-i", "--trained-agent", default="", metavar="ZIP", help="start from this agent")
-    what.add_argument(
-        "--expert",
-        default="",
-        metavar="FILE",
-        help="demonstrations for bc and gail to learn from (`rlzoo record-expert` makes them)",
-    )
     what.add_argument(
         "--resume",
         default="",
         metavar="RUN_FOLDER",
         help="continue this run in place from its newest checkpoint",
     )
-    what.add_argument("--seed", type=SEED, default=-1, help="seed of the run (default: a random one)")
-    what.add_argument(
-        "--gym-packages",
-        nargs="+",
-        default=[],
-        metavar="MODULE",
-        help="modules to import first: they register environments",
+    add_how_to_run(parser)
+    add_study_flags(parser)
+    search = parser.add_argument_group("searching instead (`rlzoo optimize --help`)")
+    search.add_argument(
+        "-optimize", "--optimize-hyperparameters", action="store_true", help="as `rlzoo optimize`"
     )
-    what.add_argument(
-        "--env-kwargs", nargs="+", default=[], metavar="KEY:VALUE", help="arguments of the environment"
-    )
-    what.add_argument(
-        "--eval-env-kwargs",
-        nargs="+",
-        default=[],
-        metavar="KEY:VALUE",
-        help="further arguments of the evaluation environment",
-    )
-    what.add_argument(
-        "-params",
-        "--hyperparams",
-        nargs="+",
-        default=[],
-        metavar="KEY:VALUE",
-        help="override hyperparameters, e.g. learning_rate:0.01 policy_kwargs.net_arch:[64,64]",
-    )
-    what.add_argument(
-        "-conf",
-        "--conf-file",
-        default=None,
-        metavar="FILE",
-        help="hyperparameters from this YAML or Python file instead of the shipped ones",
-    )
-
-    how = parser.add_argument_group("how to run it")
-    how.add_argument(
-        "--vec-env",
-        type=OneOf("vectorisation", ("auto", "dummy", "subproc", "native", "envpool")),
-        default="auto",
-        metavar="KIND",
-        help="auto, dummy, subproc, native or envpool (default: auto, the fastest that is the same)",
-    )
-    how.add_argument(
-        "--device", default="auto", help="PyTorch device: auto, cpu, cuda, cuda:1 (default: auto)"
-    )
-    how.add_argument(
-        "--num-threads",
-        type=Whole(1, special=(-1,)),
-        default=-1,
-        metavar="N",
-        help="PyTorch threads (default: 1, and all cores for images and large replayed batches)",
-    )
-    how.add_argument(
-        "--verbose",
-        type=int,
-        choices=(0, 1, 2),
-        default=1,
-        help="0: errors only, 1: progress, 2: more (default: 1)",
-    )
-    how.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
-
-    keep = parser.add_argument_group("what to keep")
-    keep.add_argument(
-        "-f", "--log-folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
-    )
+    add_search_flags(parser)
+    keep = add_what_to_keep(parser)
     keep.add_argument(
         "-uuid", "--uuid", action="store_true", help="add a unique id to the name of the run folder"
     )
@@ -143,20 +61,6 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         default=25000,
         metavar="N",
         help="evaluate every N steps; 0 or less: never (default: 25000)",
-    )
-    keep.add_argument(
-        "--eval-episodes",
-        type=Whole(1),
-        default=5,
-        metavar="N",
-        help="episodes of one evaluation (default: 5)",
-    )
-    keep.add_argument(
-        "--n-eval-envs",
-        type=Whole(1),
-        default=1,
-        metavar="N",
-        help="environments to evaluate in (default: 1)",
     )
     keep.add_argument(
         "--save-freq",
@@ -200,20 +104,16 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.config.literals import parse_overrides
-    from rlzoo.config.run import RunConfig
-
     if args.resume:
         return _resume(args)
-    values = vars(args) | {
-        key: parse_overrides(getattr(args, key)) for key in ("hyperparams", "env_kwargs", "eval_env_kwargs")
-    }
-    for key in ("gym_packages", "wandb_tags"):
-        values[key] = tuple(values[key])
-    env_ids = values.pop("env") or ["CartPole-v1"]
-    values["algo"] = args.algo or "ppo"
-    del values["resume"]
-    runs = [RunConfig(env_id=env_id, **values) for env_id in env_ids]
+    env_ids = args.env or ["CartPole-v1"]
+    if args.optimize_hyperparameters:
+        return _optimize(args, env_ids)
+    runs = [run_config(args, env_id) for env_id in env_ids]
+    if args.trial_id is not None:
+        from rlzoo.tuning.study import run_of_trial
+
+        runs = [run_of_trial(tune_config(args, env_id), args.trial_id) for env_id in env_ids]
 
     from rlzoo.experiment.train import check, train
 
@@ -223,6 +123,18 @@ def run(args: argparse.Namespace) -> int:
     for config in runs:
         if train(config, command).interrupted:
             break
+    return 0
+
+
+def _optimize(args: argparse.Namespace, env_ids: list[str]) -> int:
+    """`rlzoo train -optimize`: what saves or logs a single run has no place there."""
+    from rlzoo.cli.optimize import search
+
+    for key in ("trained_agent", "trial_id"):
+        if getattr(args, key) not in ("", None):
+            raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
+    for env_id in env_ids:
+        search(tune_config(args, env_id))
     return 0
 
 

@@ -1,6 +1,6 @@
 """What one `rlzoo optimize` is, and where its study is kept.
 
-    logs/optimize/<study>/   journal.log  config.yml  best.yml  trials.csv  report.html  *.png
+logs/optimize/<study>/   journal.log  config.yml  best.yml  trials.csv  report.html  *.png
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pathlib import Path
 
 from rlzoo.config.run import RunConfig, safe_name
 
+SAMPLERS = ("tpe", "random", "gp", "cmaes", "qmc", "nsga2", "brute", "grid", "auto")
+PRUNERS = ("median", "none", "halving", "hyperband", "percentile", "wilcoxon")
+OBJECTIVES = ("last", "best", "auc")
 FOLDER = "optimize"
 """Beside the folders of the algorithms, so that no study is taken for a run."""
 
@@ -30,7 +33,7 @@ class TuneConfig:
     space: str | None = None  # file of the user's own search space
     fixed: tuple[str, ...] = ()  # hyperparameters that keep their value
     objective: str = "last"
-    n_seeds: int = 1  # trainings of one trial
+    n_seeds: int | None = None  # trainings of one trial; None: 1, and 3 of those that are trained again
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
     figures: bool = True

@@ -42,7 +42,8 @@ class Display:
     def update(self, trials: Sequence[FrozenTrial]) -> None:
         """Show what is new since the last call."""
         finished = sorted(
-            (trial for trial in trials if trial.state.is_finished()), key=lambda trial: str(trial.datetime_complete)
+            (trial for trial in trials if trial.state.is_finished()),
+            key=lambda trial: str(trial.datetime_complete),
         )
         resumed = self.shown is None
         if self.shown is None:
@@ -54,7 +55,9 @@ class Display:
             if self.verbose and not resumed:
                 self.console.print(line, markup=False, soft_wrap=True)
         if resumed and new and self.verbose:
-            self.console.print(f"Going on with {self.study.study_name}: {self.status(trials)}", soft_wrap=True)
+            self.console.print(
+                f"Going on with {self.study.study_name}: {self.status(trials)}", soft_wrap=True
+            )
         if self.live.is_started:
             self.live.update(Text(self.status(trials)))
 
@@ -75,7 +78,9 @@ class Display:
         seconds = trial.duration.total_seconds() if trial.duration else 0.0
         line = f"trial {trial.number:>{len(str(self.n_trials))}}  "
         if trial.state == TrialState.FAIL:
-            return f"{line}failed after {duration(seconds)}: {trial.user_attrs.get('error', 'no reason known')}"
+            return (
+                f"{line}failed after {duration(seconds)}: {trial.user_attrs.get('error', 'no reason known')}"
+            )
         if trial.state == TrialState.PRUNED:
             return f"{line}pruned after {duration(seconds)}"
         value = trial.values[0]

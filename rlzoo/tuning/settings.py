@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
-
-OBJECTIVES = ("last", "best", "auc")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,7 @@ class Settings:
     retrain: bool = False  # nothing is sampled: each trial carries its configuration
 
     @property
-    def directions(self) -> list[str]:
+    def directions(self) -> list[Literal["minimize", "maximize"]]:
         """The return; with two objectives also the wall time."""
         return ["maximize", "minimize"] if self.sampler == "nsga2" else ["maximize"]
 

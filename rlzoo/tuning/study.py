@@ -25,8 +25,10 @@ from rlzoo.experiment.blueprint import Blueprint
 from rlzoo.experiment.environments import build_training_env
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.experiment.train import TrainResult, check, train
-from rlzoo.tuning import queue, report
+from rlzoo.tuning import queue
 from rlzoo.tuning.parameters import Space
+from rlzoo.tuning.report import write_report
+from rlzoo.tuning.results import trial_by_number
 from rlzoo.tuning.samplers import choose_sampler, make_pruner
 from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space_file import space_from_file
@@ -68,7 +70,8 @@ def begin(config: TuneConfig) -> OpenStudy:
     """Check everything, make the study or find it, and bring its list of trials to its length."""
     settings, space = define(config)
     storage = open_storage(config.storage, config.folder)
-    study, settings = create(storage, config, settings)
+    settings = replace(settings, seed=seed_of(storage, config))
+    study = begin_study(storage, config.study, settings)
     n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
     points = None
     if settings.sampler in EXHAUSTIVE:
@@ -91,16 +94,24 @@ def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
     except KeyboardInterrupt:
         pass  # `stop` has said so; the trials are where they belong
     finally:
-        report.write_report(opened.study, opened.settings, opened.folder, config.figures)
+        write_report(opened.study, opened.settings, opened.folder, config.figures)
+
+
+def seed_of(storage: optuna.storages.BaseStorage, config: TuneConfig) -> int:
+    """The seed that is given; otherwise the one that the study was begun with, or a new one."""
+    if config.run.seed >= 0:
+        return config.run.seed
+    studies = {summary.study_name: summary for summary in optuna.get_all_study_summaries(storage)}
+    begun = studies[config.study].user_attrs.get(SETTINGS, {}) if config.study in studies else {}
+    return int(begun.get("seed", secrets.randbelow(2**31)))
 
 
 def define(config: TuneConfig) -> tuple[Settings, Space]:
-    """What the study is to be, checked as far as that goes without training.
+    """What the study is to be, checked as far as that goes without training; nothing is written.
 
     :raises UserError: names what is wrong
     """
     blueprint = check(config.run)
-    seed = config.run.seed if config.run.seed >= 0 else secrets.randbelow(2**31)
     space = choose_space(config, blueprint)
     sampler = config.sampler
     if sampler == "auto":
@@ -109,28 +120,28 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
     if sampler == "nsga2" and pruner != "none":
-        raise UserError(
-            "nsga2 weighs two objectives, return and time, and cannot prune; give --pruner none"
-        )
+        raise UserError("nsga2 weighs two objectives, return and time, and cannot prune; give --pruner none")
     if sampler in EXHAUSTIVE:
         space.grid()
     values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
     if functions := [key for key, value in values.items() if is_function(value)]:
-        raise UserError(f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers")
+        raise UserError(
+            f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers"
+        )
     run = config.run
     settings = Settings(
         algo=run.algo,
         env_id=run.env_id,
         config=dump_yaml(plain({**values, "n_timesteps": blueprint.n_timesteps})),
         space=space.to_json(),
-        seed=seed,
+        seed=config.run.seed,
         sampler=sampler,
         pruner=pruner,
         n_startup_trials=config.n_startup_trials,
         n_evaluations=n_evaluations,
         eval_episodes=run.eval_episodes,
         n_eval_envs=run.n_eval_envs,
-        n_seeds=config.n_seeds,
+        n_seeds=config.n_seeds or 1,
         objective=config.objective,
         vec_env=run.vec_env,
         device=run.device,
@@ -144,7 +155,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
 def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
     """The user's space or the algorithm's, without what the user has fixed.
 
-    One environment is made and closed: some rows depend on the actions, and a broken environment is found now.
+    One environment is made and closed: some rows depend on the actions, and a broken one is found now.
     """
     run = config.run
     venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
@@ -169,27 +180,20 @@ def flat_keys(values: Mapping[str, Any], above: str = "") -> list[str]:
     return paths
 
 
-def create(
-    storage: optuna.storages.BaseStorage, config: TuneConfig, settings: Settings
-) -> tuple[optuna.Study, Settings]:
+def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Settings) -> optuna.Study:
     """The study of that name, new or as it was begun; of several commands at once, one makes it.
 
     :raises UserError: it was begun with other settings
     """
     try:
-        study = optuna.create_study(
-            storage=storage, study_name=config.study, directions=settings.directions
-        )
+        study = optuna.create_study(storage=storage, study_name=name, directions=settings.directions)
     except optuna.exceptions.DuplicatedStudyError:
-        study = optuna.load_study(storage=storage, study_name=config.study)
+        study = optuna.load_study(storage=storage, study_name=name)
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
         study.set_user_attr(SETTINGS, settings.to_json())  # also where its maker was killed before this line
-    begun = settings_of(study)
-    if config.run.seed < 0:
-        settings = replace(settings, seed=begun.seed)
-    if (found := difference(begun.to_json(), settings.to_json())) is not None:
-        raise UserError(f"study {config.study} was begun with {found}; give another --study-name")
-    return study, begun
+    if (found := difference(settings_of(study).to_json(), settings.to_json())) is not None:
+        raise UserError(f"study {name} was begun with {found}; give another --study-name")
+    return study
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
@@ -198,7 +202,10 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None
     if key is None:
         return None
     if key == "config":
-        return difference(load_yaml(theirs[key], "theirs"), load_yaml(ours[key], "ours")) or "more hyperparameters"
+        return (
+            difference(load_yaml(theirs[key], "theirs"), load_yaml(ours[key], "ours"))
+            or "more hyperparameters"
+        )
     if key == "space":
         return "another search space"
     return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
@@ -226,7 +233,7 @@ def reopen(config: TuneConfig) -> OpenStudy:
 def write_report_again(config: TuneConfig) -> OpenStudy:
     """`rlzoo optimize --report STUDY`."""
     opened = reopen(config)
-    report.write_report(opened.study, opened.settings, opened.folder, config.figures)
+    write_report(opened.study, opened.settings, opened.folder, config.figures)
     return opened
 
 
@@ -236,7 +243,7 @@ def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
     :raises UserError: there is no such trial, or it never began
     """
     opened = reopen(config)
-    trial = report.trial_by_number(opened.study, number)
+    trial = trial_by_number(opened.study, number)
     path = opened.folder / f"trial_{number}.yml"
     with atomic_write(path) as file:
         file.write(trial.user_attrs["hyperparams"].encode())

@@ -1,0 +1,45 @@
+"""`rlzoo dashboard`: a study in the browser, while it runs or after."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlzoo.cli.parser import Whole
+from rlzoo.core.errors import UserError
+
+HELP = "open a study in the browser (needs rlzoo[dashboard])"
+EPILOG = """\
+examples:
+  rlzoo dashboard ppo_CartPole-v1
+  rlzoo dashboard first --storage sqlite:///studies.db --port 8081
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("study", metavar="STUDY", help="name of the study")
+    parser.add_argument(
+        "--storage", default=None, metavar="URL", help="where it is kept (default: in the study's folder)"
+    )
+    parser.add_argument(
+        "-f", "--log-folder", default="logs", metavar="DIR", help="where studies are kept (default: logs)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=Whole(1, 65535), default=8080, metavar="N", help="port (default: 8080)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.config.tune import study_folder
+    from rlzoo.tuning.storage import open_storage, open_study
+
+    try:
+        from optuna_dashboard import run_server
+    except ImportError:
+        raise UserError("the dashboard is an extra: pip install rlzoo[dashboard]") from None
+    storage = open_storage(args.storage, study_folder(args.log_folder, args.study), create=False)
+    open_study(storage, args.study)
+    print(f"Study {args.study} is at http://{args.host}:{args.port} until Ctrl-C")
+    run_server(storage, host=args.host, port=args.port)
+    return 0
