@@ -130,28 +130,12 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
 class MaskableActorCriticCnnPolicy(MaskableActorCriticPolicy):
     """MaskableActorCriticPolicy for images: a NatureCNN extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", NatureCNN)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class MaskableMultiInputActorCriticPolicy(MaskableActorCriticPolicy):
     """MaskableActorCriticPolicy for Dict observations: a CombinedExtractor extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", CombinedExtractor)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": CombinedExtractor, **kwargs})

@@ -255,46 +255,22 @@ class ActorCriticPolicy(BasePolicy):
 class ActorCriticCnnPolicy(ActorCriticPolicy):
     """ActorCriticPolicy for images: a NatureCNN extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", NatureCNN)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class MultiInputActorCriticPolicy(ActorCriticPolicy):
     """ActorCriticPolicy for Dict observations: a CombinedExtractor extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", CombinedExtractor)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": CombinedExtractor, **kwargs})
 
 
 class FeedForwardPolicy(ActorCriticPolicy):
     """ActorCriticPolicy to derive one's own from, which takes the keywords of Stable Baselines 2 as well."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        keywords = policy_keywords(ActorCriticPolicy, kwargs)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **keywords)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **policy_keywords(ActorCriticPolicy, kwargs))
 
 
 MlpPolicy = ActorCriticPolicy

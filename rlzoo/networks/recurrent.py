@@ -289,77 +289,37 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
 class RecurrentActorCriticCnnPolicy(RecurrentActorCriticPolicy):
     """RecurrentActorCriticPolicy for images: a NatureCNN extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", NatureCNN)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class RecurrentMultiInputActorCriticPolicy(RecurrentActorCriticPolicy):
     """RecurrentActorCriticPolicy for Dict observations: a CombinedExtractor extracts the features."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("features_extractor_class", CombinedExtractor)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": CombinedExtractor, **kwargs})
 
 
 class MlpLnLstmPolicy(RecurrentActorCriticPolicy):
     """RecurrentActorCriticPolicy with layer-normalised LSTMs."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("layer_norm", True)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"layer_norm": True, **kwargs})
 
 
 class CnnLnLstmPolicy(RecurrentActorCriticCnnPolicy):
     """RecurrentActorCriticCnnPolicy with layer-normalised LSTMs."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("layer_norm", True)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"layer_norm": True, **kwargs})
 
 
 class LstmPolicy(RecurrentActorCriticPolicy):
     """RecurrentActorCriticPolicy to derive one's own from, which takes the keywords of Stable Baselines 2 as
     well."""
 
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        lr_schedule: Callable[[float], float],
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        keywords = policy_keywords(RecurrentActorCriticPolicy, kwargs)
-        super().__init__(observation_space, action_space, lr_schedule, *args, **keywords)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **policy_keywords(RecurrentActorCriticPolicy, kwargs))
 
 
 def _lstm_kwargs(lstm_kwargs: Any) -> dict[str, Any]:
