@@ -31,8 +31,6 @@ def start_workers(
     """Workers, each with the environment of `blueprint` and, where there is a `folder`, a monitor file in it.
 
     These files go on where an earlier session of the run stopped, or the worker that died.
-
-    :param folder: None writes no files
     """
     backend = "auto" if run.vec_env == "subproc" else run.vec_env  # a worker is a process already
     make = partial(build_training_env, blueprint, run.env_id, run.seed, backend, folder, append=True)
