@@ -39,7 +39,7 @@ class EvalCallback(EventCallback):
     """
 
     use_masking: bool | None = None  # where the agent takes masks and the environment has them
-    state_names = (
+    state_names: tuple[str, ...] = (
         "best_mean_reward",
         "last_mean_reward",
         "evaluations_timesteps",
