@@ -16,6 +16,10 @@ _OPTIMIZERS = (
     "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS", "NAdam", "RAdam", "RMSprop",
     "Rprop", "SGD",
 )
+_TENSORFLOW = {
+    "elu": "ELU", "relu": "ReLU", "relu6": "ReLU6", "selu": "SELU", "sigmoid": "Sigmoid",
+    "softplus": "Softplus", "softsign": "Softsign", "swish": "SiLU", "tanh": "Tanh",
+}  # not leaky_relu, which has another slope
 # fmt: on
 _OWN = (
     "RMSpropTFLike",
@@ -33,6 +37,7 @@ CLASSES: dict[str, str] = {
         for name in _OPTIMIZERS
         for prefix in ("", "th.", "torch.")
     },
+    **{f"tf.nn.{old}": f"torch.nn.{name}" for old, name in _TENSORFLOW.items()},
     **{name: f"rlzoo.{name}" for name in _OWN},
 }
 """Every name that stands for a class without its full path -> the full path."""

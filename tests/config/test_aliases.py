@@ -29,6 +29,7 @@ from rlzoo.config.aliases import alias
         ("gymnasium.wrappers.time_limit.TimeLimit", "gymnasium.wrappers.TimeLimit"),
         ("gymnasium.wrappers.vector.NormalizeReward", "gymnasium.wrappers.vector.NormalizeReward"),
         ("th.nn.ReLU", "torch.nn.ReLU"),
+        ("tf.nn.relu", "torch.nn.ReLU"),
         ("my_utils.wrappers.Mine", "my_utils.wrappers.Mine"),
         ("rlzoo.AtariWrapper", "rlzoo.AtariWrapper"),
     ],
