@@ -16,6 +16,7 @@ import torch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.logger import Logger, make_logger, make_output_format
+from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
@@ -239,6 +240,11 @@ def _build(
         )
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if model.wants_action_masks and not is_masking_supported(venv):
+        raise UserError(
+            f"{blueprint.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
+            " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
+        )
     if n_workers:
         model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
         resources.callback(model.async_eval.close)

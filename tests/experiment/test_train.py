@@ -252,6 +252,12 @@ def test_a_start_that_fails_leaves_no_folder(run, logs):
     assert not logs.exists()
 
 
+def test_an_environment_without_masks_is_no_start_for_masked_ppo(run, logs):
+    with pytest.raises(UserError, match=r"ppo_mask needs .*CartPole-v1 has no action_masks\(\) method"):
+        train(run(algo="ppo_mask"))
+    assert not (logs / "ppo_mask").exists()
+
+
 def test_the_configuration_is_not_changed(run):
     config = run(hyperparams={"normalize": {"norm_obs": True}}, env_id="Pendulum-v1", n_timesteps=40)
     copy = dataclasses.replace(config, hyperparams={"normalize": {"norm_obs": True}})
