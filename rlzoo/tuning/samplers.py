@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from importlib.util import find_spec
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import optuna
@@ -65,11 +67,13 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
                 multivariate=True,
                 group=True,
                 constant_liar=n_jobs > 1,
-                warn_independent_sampling=False,
                 seed=own,
             )
         if name == "gp":
-            return optuna.samplers.GPSampler(n_startup_trials=n_startup_trials, seed=own)
+            quiet: dict[str, Any] = {"warn_independent_sampling": False}
+            if "warn_independent_sampling" not in signature(optuna.samplers.GPSampler).parameters:
+                quiet = {}  # older versions of Optuna have nothing to say
+            return optuna.samplers.GPSampler(n_startup_trials=n_startup_trials, seed=own, **quiet)
         if name == "cmaes":
             return optuna.samplers.CmaEsSampler(
                 n_startup_trials=n_startup_trials, warn_independent_sampling=False, seed=own

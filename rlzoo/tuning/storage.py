@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO
@@ -28,12 +29,18 @@ JOURNAL = "journal.log"
 CONNECT = 10.0  # seconds until a server counts as unreachable
 BUSY = 120.0  # seconds that an SQLite file may be in use by others
 
-# What `pip install` calls the drivers that SQLAlchemy imports.
-_DRIVERS = {
-    "psycopg2": "psycopg2-binary",
+# What `pip install` calls the drivers of SQLAlchemy.
+_PACKAGES = {
     "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
     "mysqldb": "mysqlclient",
     "pymysql": "pymysql",
+}
+
+# The drivers (SQLAlchemy's name, module) of a URL that names none, the preferred one first.
+_DRIVERS = {
+    "postgresql": (("psycopg", "psycopg"), ("psycopg2", "psycopg2")),
+    "mysql": (("mysqldb", "MySQLdb"), ("pymysql", "pymysql")),
 }
 
 
@@ -187,6 +194,10 @@ def _open_database(url: str, create: bool) -> BaseStorage:
     hidden = hide_password(url)
     try:
         parts = make_url(url)
+        for driver, module in _DRIVERS.get(parts.drivername, ()):
+            if find_spec(module) is not None:
+                parts = parts.set(drivername=f"{parts.drivername}+{driver}")
+                break
         backend, driver = parts.get_backend_name(), parts.get_dialect().driver
     except (ArgumentError, ImportError, ValueError):  # a dialect that is not known is an ArgumentError too
         raise UserError(
@@ -199,9 +210,9 @@ def _open_database(url: str, create: bool) -> BaseStorage:
         if not create and not Path(database).is_file():
             raise UserError(f"there is no study at {database}")
     try:
-        return _connect(url, backend, driver)
+        return _connect(parts.render_as_string(hide_password=False), backend, driver)
     except ImportError:
-        package = _DRIVERS.get(driver, driver)
+        package = _PACKAGES.get(driver, driver)
         raise UserError(f"storage {hidden} needs a driver: pip install {package}") from None
     except RuntimeError as error:  # of the version check
         raise UserError(f"storage {hidden}: {_first_line(error)}") from None
@@ -218,7 +229,7 @@ def _connect(url: str, backend: str, driver: str) -> BaseStorage:
     options: dict[str, Any] = {"pool_pre_ping": True}  # a connection that the server has closed is replaced
     if backend == "sqlite":
         options = {"connect_args": {"timeout": BUSY}}
-    elif driver in _DRIVERS and "connect_timeout" not in url:
+    elif driver in _PACKAGES and "connect_timeout" not in url:
         options["connect_args"] = {"connect_timeout": int(CONNECT)}
     for attempt in range(5):
         try:
