@@ -280,6 +280,7 @@ class ACER(_ACER):
     q_coef: float
     ent_coef: float
     max_grad_norm: float
+    lr_schedule: str
     rprop_alpha: float
     rprop_epsilon: float
     buffer_size: int
@@ -293,12 +294,13 @@ class ACER(_ACER):
         self,
         policy: str | type,
         env: Any = None,
-        learning_rate: ScheduleLike = "lin_0.0007",
+        learning_rate: ScheduleLike = 0.0007,
         n_steps: int = 20,
         gamma: float = 0.99,
         q_coef: float = 0.5,
         ent_coef: float = 0.01,
         max_grad_norm: float = 10.0,
+        lr_schedule: str = "linear",
         rprop_alpha: float = 0.99,
         rprop_epsilon: float = 1e-05,
         buffer_size: int = 5000,
@@ -328,6 +330,7 @@ class ACKTR(_ACKTR):
     vf_fisher_coef: float
     max_grad_norm: float
     kfac_clip: float
+    lr_schedule: str
     kfac_update: int
     async_eigen_decomp: bool
     momentum: float
@@ -337,7 +340,7 @@ class ACKTR(_ACKTR):
         self,
         policy: str | type,
         env: Any = None,
-        learning_rate: ScheduleLike = "lin_0.25",
+        learning_rate: ScheduleLike = 0.25,
         n_steps: int = 20,
         gamma: float = 0.99,
         gae_lambda: float | None = None,
@@ -346,6 +349,7 @@ class ACKTR(_ACKTR):
         vf_fisher_coef: float = 1.0,
         max_grad_norm: float = 0.5,
         kfac_clip: float = 0.001,
+        lr_schedule: str = "linear",
         kfac_update: int = 1,
         async_eigen_decomp: bool = False,
         momentum: float = 0.9,

@@ -36,6 +36,7 @@ from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.returns import explained_variance, following_values, retrace
+from rlzoo.core.schedules import lr_schedule
 from rlzoo.networks.q_valued import with_q_values
 from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
@@ -45,12 +46,13 @@ SMALLEST_PROBABILITY = 1e-6  # of what is divided by
 
 @dataclass(frozen=True, kw_only=True)
 class ACERConfig:
-    learning_rate: ScheduleLike = "lin_0.0007"
+    learning_rate: ScheduleLike = 7e-4
     n_steps: int = 20  # steps per environment and rollout; the length of trajectories
     gamma: float = 0.99  # discount
     q_coef: float = 0.5  # weight of the loss of Q
     ent_coef: float = 0.01
     max_grad_norm: float = 10.0
+    lr_schedule: str = "linear"  # of a learning_rate that is a number: constant, linear, middle_drop, ...
     rprop_alpha: float = 0.99  # decay of the running squares of RMSprop
     rprop_epsilon: float = 1e-5  # epsilon of RMSprop
     buffer_size: int = 5000  # steps of each environment that are remembered
@@ -67,6 +69,7 @@ class ACERConfig:
         check_range(self, ("max_grad_norm", "rprop_epsilon", "correction_term"), low=0, above=True)
         check_range(self, ("learning_rate", "q_coef", "replay_ratio", "replay_start", "delta"), low=0)
         check_range(self, ("buffer_size",), low=1)
+        lr_schedule(self.lr_schedule, 1.0)  # that there is one of this name
         held = self.buffer_size // self.n_steps
         if self.replay_ratio and self.replay_start > held * self.n_steps:
             raise UserError(

@@ -11,8 +11,8 @@ policy and values with noise. The step is as long as the trust region allows, an
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
 about the step, and would stop learning where values are large and wrong); averages of the factors start as
 plain means, so that no steps of another kind are needed first; the eigendecomposition in the background is
-always one late, instead of as late as it happens to be; layers with more than 1,024 inputs are decomposed more
-rarely than `kfac_update` says.
+always one late, instead of as late as it happens to be; layers with more than 1,024 inputs are decomposed
+more rarely than `kfac_update` says.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from rlzoo.buffers.rollout import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.schedules import lr_schedule
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.eager import eager
@@ -41,7 +42,7 @@ from rlzoo.optim.kfac_factors import KroneckerFactors
 
 @dataclass(frozen=True, kw_only=True)
 class ACKTRConfig:
-    learning_rate: ScheduleLike = "lin_0.25"  # the longest step, in natural gradients
+    learning_rate: ScheduleLike = 0.25  # the longest step, in natural gradients
     n_steps: int = 20  # steps per environment and rollout; each rollout is one step
     gamma: float = 0.99  # discount
     gae_lambda: float | None = None  # bias against variance of the advantages; None: n-step returns, as 1
@@ -50,6 +51,7 @@ class ACKTRConfig:
     vf_fisher_coef: float = 1.0  # weight of the values in the log-likelihood of the Fisher matrix
     max_grad_norm: float = 0.5  # of a step: of the natural gradient times its length
     kfac_clip: float = 0.001  # the KL divergence that a step may make
+    lr_schedule: str = "linear"  # of a learning_rate that is a number: constant, linear, middle_drop, ...
     kfac_update: int = 1  # updates between two eigendecompositions
     async_eigen_decomp: bool = False  # decompose while the next rollout is collected, and use it a step later
     momentum: float = 0.9  # weight of earlier steps
@@ -64,6 +66,7 @@ class ACKTRConfig:
         for name in ("momentum", "stats_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and below 1, not {getattr(self, name)!r}")
+        lr_schedule(self.lr_schedule, 1.0)  # that there is one of this name
 
 
 def acktr_loss(

@@ -30,6 +30,7 @@ from rlzoo.algorithms.hyperparameters import (
     check_value,
     field_names,
     schedule_names,
+    schedule_of,
 )
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.denormals import start_workers
@@ -38,7 +39,6 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
 from rlzoo.core.memory import keep_freed_memory
-from rlzoo.core.schedules import make_schedule
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
@@ -217,9 +217,9 @@ class Algorithm:
             start_workers()
         self.set_random_seed(self.seed)
         self.schedules = {
-            name: make_schedule(value)
+            name: schedule
             for name in schedule_names(self.Config)
-            if (value := getattr(self.config, name)) is not None
+            if (schedule := schedule_of(self.config, name)) is not None
         }
         learning_rate = self.schedules["learning_rate"]
         self.policy = self.policy_class(
@@ -258,13 +258,11 @@ class Algorithm:
     def _replace_config(self, **changes: Any) -> None:
         values = {name: getattr(self.config, name) for name in field_names(self.Config)}
         self.config = build_config(self.Config, {**values, **changes})
-        for name in changes:
-            if name in schedule_names(self.Config):
-                value = getattr(self.config, name)
-                if value is None:
-                    self.schedules.pop(name, None)
-                else:
-                    self.schedules[name] = make_schedule(value)
+        renamed = {"lr_schedule": "learning_rate"}  # one is made from both
+        for name in {renamed.get(name, name) for name in changes} & {*schedule_names(self.Config)}:
+            self.schedules.pop(name, None)
+            if (schedule := schedule_of(self.config, name)) is not None:
+                self.schedules[name] = schedule
 
     # ------------------------------------------------------------------ plumbing for algorithms
 

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
-from rlzoo.core.schedules import make_schedule
+from rlzoo.core.schedules import Schedule, lr_schedule, make_schedule
 
 ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
 """A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
@@ -91,6 +91,19 @@ def field_names(config: type) -> list[str]:
 def schedule_names(config: type) -> list[str]:
     """Those that may change with the progress of training."""
     return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
+
+
+def schedule_of(config: Any, name: str) -> Schedule | None:
+    """The schedule that a hyperparameter stands for; None where it is not given.
+
+    A `learning_rate` that is a number goes by the Config's `lr_schedule`, if it has one.
+    """
+    value = getattr(config, name)
+    if value is None:
+        return None
+    if name == "learning_rate" and hasattr(config, "lr_schedule") and isinstance(value, Real):
+        return lr_schedule(config.lr_schedule, float(value))
+    return make_schedule(value)
 
 
 def bind_arguments(

@@ -159,8 +159,8 @@ _OPTIONS: dict[str, dict[str, Rule]] = {
         "epsilon": "rms_prop_eps",
         "lr_schedule": _scheduled("lr_schedule", "learning_rate"),
     },
-    "ACER": {"lr_schedule": _scheduled("lr_schedule", "learning_rate"), "num_procs": _THREADS},
-    "ACKTR": {"lr_schedule": _scheduled("lr_schedule", "learning_rate"), "nprocs": _THREADS},
+    "ACER": {"num_procs": _THREADS},
+    "ACKTR": {"nprocs": _THREADS},
     "DDPG": {
         "nb_train_steps": "gradient_steps",
         "nb_rollout_steps": "train_freq",
@@ -182,8 +182,6 @@ _OPTIONS: dict[str, dict[str, Rule]] = {
 
 ASSUMED: dict[str, dict[str, Any]] = {
     "A2C": {"learning_rate": 7e-4},
-    "ACER": {"learning_rate": 7e-4},
-    "ACKTR": {"learning_rate": 0.25},
     "PPO": {"n_steps": 2048, "clip_range": 0.2, "learning_rate": 3e-4},
 }
 """Defaults that conversions start from where nothing is given."""

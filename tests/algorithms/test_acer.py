@@ -137,7 +137,7 @@ def test_an_update_is_one_step_along_the_gradient(trusted):
     sgd = {"optimizer_class": torch.optim.SGD, "net_arch": [8]}
     options = {"trust_region": trusted, "delta": 0.01, "ent_coef": 0.05, "q_coef": 0.7, "gamma": 0.9}
     model = agent(
-        replay_ratio=0, learning_rate=0.5, max_grad_norm=1e9, alpha=0.5, policy_kwargs=sgd, **options
+        replay_ratio=0, learning_rate="const_0.5", max_grad_norm=1e9, alpha=0.5, policy_kwargs=sgd, **options
     )
     trajectories = collected(model)  # its update has moved the policy away from the one that acted
     assert trajectories.finals is not None and trajectories.terminated.any()
@@ -215,6 +215,16 @@ def test_replay_begins_when_there_is_enough_and_is_as_frequent_as_asked():
 def test_without_replay_every_rollout_is_one_update():
     model = agent(replay_ratio=0).learn(300)
     assert model.n_updates == 10 and len(model.replay_buffer) == 0
+
+
+def test_a_learning_rate_falls_linearly_unless_told_otherwise():
+    for options, expected in (
+        ({}, [7e-4, 3.5e-4, 0.0]),
+        ({"learning_rate": 0.01}, [0.01, 0.005, 0.0]),
+        ({"lr_schedule": "constant"}, [7e-4, 7e-4, 7e-4]),
+    ):
+        schedule = agent(**options).schedules["learning_rate"]
+        assert [schedule(remaining) for remaining in (1.0, 0.5, 0.0)] == pytest.approx(expected)
 
 
 def test_the_optimiser_is_the_one_that_was_asked_for():

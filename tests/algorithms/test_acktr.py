@@ -121,9 +121,39 @@ def test_the_learning_rate_follows_the_clock_and_options_what_is_assigned():
     assert moved(model, Clock(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.1, rel=1e-3)
 
 
-def test_the_default_learning_rate_is_linear():
-    schedule = agent().schedules["learning_rate"]
-    assert (schedule(1.0), schedule(0.5), schedule(0.0)) == (0.25, 0.125, 0.0)
+def rates(model):
+    return [model.schedules["learning_rate"](remaining) for remaining in (1.0, 0.5, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0.25, 0.125, 0.0]),
+        ({"learning_rate": 0.06}, [0.06, 0.03, 0.0]),
+        ({"learning_rate": 0.06, "lr_schedule": "constant"}, [0.06, 0.06, 0.06]),
+        ({"lr_schedule": "double_linear_con"}, [0.25, 0.25 / 8, 0.25 / 8]),
+        ({"learning_rate": "const_0.06"}, [0.06, 0.06, 0.06]),
+        ({"learning_rate": "lin_0.06_0.02"}, [0.06, 0.04, 0.02]),
+    ],
+)
+def test_a_learning_rate_goes_by_its_schedule(options, expected, tmp_path):
+    model = agent(**options)
+    assert rates(model) == pytest.approx(expected)
+    model.save(tmp_path / "agent")
+    assert rates(ACKTR.load(tmp_path / "agent")) == pytest.approx(expected)
+
+
+def test_a_learning_rate_or_its_schedule_may_be_assigned():
+    model = agent()
+    model.learning_rate = 0.1
+    assert rates(model) == pytest.approx([0.1, 0.05, 0.0])
+    model.lr_schedule = "constant"
+    assert rates(model) == pytest.approx([0.1, 0.1, 0.1])
+    with pytest.raises(UserError, match="did you mean 'linear'"):
+        model.lr_schedule = "linaer"
+    assert rates(model) == pytest.approx([0.1, 0.1, 0.1])
+    model.learning_rate = "lin_1"
+    assert rates(model) == pytest.approx([1.0, 0.5, 0.0])
 
 
 def test_the_optimiser_cannot_be_replaced():

@@ -87,9 +87,8 @@ CONVERTED = [
         {"alpha": 0.9, "policy_kwargs": {"net_arch": [8]}},
         {"policy_kwargs": {"net_arch": [8], "optimizer_kwargs": {"alpha": 0.9}}},
     ),
-    ("acktr", {"lr_schedule": "double_linear_con"}, {"learning_rate": "double_linear_con_0.25"}),
     ("acktr", {"nprocs": 4}, {}),
-    ("acer", {"lr_schedule": "constant", "num_procs": 2}, {"learning_rate": 0.0007}),
+    ("acer", {"lr_schedule": "constant", "num_procs": 2}, {"lr_schedule": "constant"}),
     ("gail", {"hidden_size": 32}, {"policy_kwargs": {"net_arch": [32, 32]}}),
     ("sac", {"n_cpu_tf_sess": 1, "full_tensorboard_log": False}, {}),
     (
