@@ -83,7 +83,7 @@ def side_by_side(rounds: int, steps: int, trials: int) -> str:
     each = ", ".join(f"{row[2]:.2f}" for row in rows)
     return "\n".join(
         [
-            "| two copies of the training | search with two workers | throughput of the search, of the copies' | each |",
+            "| two copies of the training | search with two workers | share of their throughput | each |",
             "|---|---|---|---|",
             f"| {copies:.1f} s | {search:.1f} s | **{ratio:.2f}** | {each} |",
         ]

@@ -19,7 +19,7 @@ from rlzoo.tuning.ranking import Ranked, rank, write_ranking
 from rlzoo.tuning.results import top_trials
 from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.storage import open_storage
-from rlzoo.tuning.study import OpenStudy, begin_study, reopen, work_off
+from rlzoo.tuning.study import N_TRIALS, OpenStudy, begin_study, reopen, work_off
 
 N_SEEDS = 3
 EVAL_EPISODES = 20  # at the end of a training, and none before
@@ -48,6 +48,7 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
         ]
         add_trainings(study, wanted)
         n_trials = len(study.get_trials(deepcopy=False))
+        study.set_user_attr(N_TRIALS, n_trials)
         work_off(OpenStudy(study, settings, n_trials, config.folder, config.storage), config, stop)
     values: dict[int, list[float]] = {trial.number: [] for trial in best}
     for training in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):

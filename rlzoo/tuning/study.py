@@ -26,11 +26,11 @@ from rlzoo.experiment.environments import build_training_env
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.experiment.train import TrainResult, check, train
 from rlzoo.tuning import queue
-from rlzoo.tuning.parameters import Space
 from rlzoo.tuning.report import write_report
 from rlzoo.tuning.results import trial_by_number
 from rlzoo.tuning.samplers import choose_sampler, make_pruner
 from rlzoo.tuning.settings import Settings
+from rlzoo.tuning.space import Space
 from rlzoo.tuning.space_file import space_from_file
 from rlzoo.tuning.spaces import search_space
 from rlzoo.tuning.storage import open_storage, open_study
@@ -69,6 +69,7 @@ def optimize(config: TuneConfig) -> OpenStudy:
 def begin(config: TuneConfig) -> OpenStudy:
     """Check everything, make the study or find it, and bring its list of trials to its length."""
     settings, space = define(config)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
     settings = replace(settings, seed=seed_of(storage, config))
     study = begin_study(storage, config.study, settings)
@@ -223,6 +224,7 @@ def reopen(config: TuneConfig) -> OpenStudy:
 
     :raises UserError: there is none of that name
     """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder, create=False)
     study = open_study(storage, config.study)
     return OpenStudy(

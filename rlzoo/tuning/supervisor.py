@@ -15,8 +15,8 @@ from optuna.trial import FrozenTrial, TrialState
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.environments import available_cores
-from rlzoo.tuning import queue
 from rlzoo.tuning.display import Display
+from rlzoo.tuning.queue import Watch
 
 POLL = 0.5  # seconds
 END = 15.0  # seconds that a worker has to give its trial back
@@ -47,7 +47,7 @@ class Supervisor:
         self.study, self.n_trials, self.n_jobs = study, n_trials, n_jobs
         self.log = folder / "workers.log"
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.watch = queue.Watch()
+        self.watch = Watch()
         self.display = Display(study, n_trials, run.verbose)
         self.fruitless = 0
         threads = run.num_threads if run.num_threads > 0 else max(1, available_cores() // n_jobs)
