@@ -1,11 +1,14 @@
-"""The flags that say which trained agent a command is about."""
+"""The flags that say which trained agent a command is about, and where it plays."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from rlzoo.cli.parser import OneOf, Whole
 from rlzoo.config import catalog
+from rlzoo.config.literals import parse_overrides
+from rlzoo.config.run import PlayConfig
 
 
 def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -48,3 +51,48 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
         help=f"{verb} the checkpoint of this many steps",
     )
     kind.add_argument("--load-last-checkpoint", action="store_true", help=f"{verb} the newest checkpoint")
+
+
+def add_playing_flags(how: argparse._ArgumentGroup) -> None:
+    """Add the environments to play in, how actions are chosen and what computes them."""
+    how.add_argument(
+        "--n-envs", type=Whole(1), default=1, metavar="N", help="environments side by side (default: 1)"
+    )
+    how.add_argument(
+        "--seed", type=Whole(0, 2**32 - 1), default=0, help="seed of the environments (default: 0)"
+    )
+    mode = how.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="the most likely action (the default, except in Atari games)",
+    )
+    mode.add_argument("--stochastic", action="store_true", help="sampled actions")
+    how.add_argument(
+        "--env-kwargs", nargs="+", default=[], metavar="KEY:VALUE", help="arguments of the environment"
+    )
+    how.add_argument(
+        "--gym-packages",
+        nargs="+",
+        default=[],
+        metavar="MODULE",
+        help="modules to import first: they register environments",
+    )
+    how.add_argument("--device", default="auto", help="PyTorch device (default: auto)")
+    how.add_argument(
+        "--num-threads",
+        type=Whole(1, special=(-1,)),
+        default=-1,
+        metavar="N",
+        help="PyTorch threads (default: 1, and all cores for images)",
+    )
+
+
+def play_config(values: dict[str, Any]) -> PlayConfig:
+    """What these flags say, with those that a command adds to them.
+
+    :param values: flag -> value, as the parser leaves them
+    """
+    values = {**values, "env_id": values["env"], "env_kwargs": parse_overrides(values["env_kwargs"])}
+    del values["env"]
+    return PlayConfig(**{**values, "gym_packages": tuple(values["gym_packages"])})
