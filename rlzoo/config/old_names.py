@@ -221,6 +221,9 @@ OLD_CLASSES: dict[str, OldClass] = {
     ),
 }
 
+_UNSAID_BY_NONE = ("memory_limit",)
+"""Old options that nobody gave if they are None."""
+
 _POLICIES: dict[str, dict[str, Any]] = {
     "CustomDQNPolicy": {"net_arch": [64], "layer_norm": True, "dueling": True},
     "CustomMlpPolicy": {"net_arch": [16]},
@@ -330,6 +333,8 @@ def _translate(
     :param todays: names that are today's although the table has them
     """
     options = {name: rule for name, rule in _options(table).items() if name not in todays}
+    unsaid = [name for name in _UNSAID_BY_NONE if name in options and given.get(name, 0) is None]
+    given = {name: value for name, value in given.items() if name not in unsaid}
     result = Translation({name: value for name, value in given.items() if name not in options})
     old = [name for name in options if name in given]
     _refuse_twice(options, given, old)

@@ -179,6 +179,11 @@ def test_mistakes_are_one_line(algo: str, values: dict[str, Any], message: str) 
     assert "\n" not in str(caught.value)
 
 
+def test_a_memory_limit_of_none_leaves_the_buffer_size_alone() -> None:
+    assert translate("ddpg", memory_limit=None) == ({}, "")
+    assert translate("ddpg", memory_limit=None, buffer_size=9) == ({"buffer_size": 9}, "")
+
+
 def test_what_is_off_needs_no_error() -> None:
     values, notice = translate("ddpg", render=False, eval_env=None, nb_eval_steps=100)
     assert values == {} and "nb_eval_steps" in notice
