@@ -234,7 +234,7 @@ class GAIL(OnPolicyAlgorithm):
         network.update_statistics(obs)
         history: list[Metrics] = []
         for rows in torch.randperm(n_rows, device=self.device).tensor_split(min(config.d_step, n_rows)):
-            expert = self.demonstrations.draw(len(rows))
+            expert = self.demonstrations.draw_any(len(rows))
             network.update_statistics(expert.obs)
             expert_logits = network(expert.obs, torch.from_numpy(expert.executed).to(self.device))
             policy_logits = network(map_obs(lambda part, rows=rows: part[rows], obs), actions[rows])

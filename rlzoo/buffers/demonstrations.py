@@ -46,7 +46,8 @@ class ExpertDataset:
     :param expert_path: an `.npz` file; or give
     :param traj_data: what would be in it, as `generate_expert_traj` returns it; image paths are then relative
         to the working directory
-    :param train_fraction: share of the rows to train on, the others are for validation
+    :param train_fraction: share of the rows to train on, the others are for validation; GAIL, which does not
+        validate, uses all
     :param batch_size: rows of a minibatch
     :param traj_limitation: use only the first so many episodes; -1: all
     :param randomize: split at random, and shuffle the rows before each pass; otherwise keep their order

@@ -109,6 +109,10 @@ class Demonstrations:
             chosen.append(self.episodes[int(torch.randint(self.n_train_episodes, ()))])
         return self.examples(np.concatenate(chosen))
 
+    def draw_any(self, n_rows: int) -> Examples:
+        """Random rows, of those to validate with, too: for a judge of single steps."""
+        return self.examples(torch.randint(len(self.dataset), (n_rows,)).numpy())
+
     def one_pass(self, split: str) -> Iterator[Examples]:
         """Rows of a split ("train" or "val") in minibatches, of whole episodes if the policy remembers."""
         if not getattr(self.policy, "recurrent", False):

@@ -43,7 +43,7 @@ class Echo(gym.Env[Any, Any]):
         return self.observe(), -1.0, False, self.steps == 8, {}
 
 
-def shown(discrete: bool = True, n_steps: int = 160) -> ExpertDataset:
+def shown(discrete: bool = True, n_steps: int = 160, **kwargs: Any) -> ExpertDataset:
     obs = np.random.default_rng(0).uniform(-1, 1, (n_steps, 1)).astype(np.float32)
     data = {
         "obs": obs,
@@ -52,7 +52,7 @@ def shown(discrete: bool = True, n_steps: int = 160) -> ExpertDataset:
         "episode_starts": np.arange(n_steps) % 8 == 0,
         "episode_returns": np.full(n_steps // 8, -8.0),
     }
-    return ExpertDataset(traj_data=data, verbose=0)
+    return ExpertDataset(traj_data=data, verbose=0, **kwargs)
 
 
 def make(learner: str = "ppo", discrete: bool = True, env: Any = None, **kwargs: Any) -> GAIL:
@@ -173,6 +173,16 @@ def test_one_round_of_the_discriminator_for_several_rollouts() -> None:
     model.update_discriminator = lambda obs, actions: rounds.append(len(actions)) or {}
     model.learn(64 * 7)
     assert rounds == [64] * 3
+
+
+def test_the_discriminator_sees_every_step_of_the_expert() -> None:
+    data = shown(train_fraction=0.1)
+    model = make(n_steps=64, expert_dataset=data)
+    seen: list[Any] = []
+    judge = model.discriminator.forward
+    model.discriminator.forward = lambda obs, actions: seen.append(obs.flatten()) or judge(obs, actions)
+    model.learn(256 * 4)
+    assert set(data.observations.flatten().tolist()) <= set(torch.cat(seen).tolist())
 
 
 def test_a_box_is_judged_as_it_is_executed() -> None:
