@@ -43,19 +43,18 @@ def agent(space: str = "Discrete", **kwargs: Any) -> TRPO:
     return TRPO("MlpPolicy", env, seed=0, device="cpu", **{"n_steps": N_STEPS, "batch_size": 8, **kwargs})
 
 
-def rollout_of(model: TRPO) -> RolloutBuffer:
-    """Made-up experience; every fourth step ends an episode."""
+def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
+    """Made-up experience; every fourth step ends an episode, by termination or truncation."""
     rng = np.random.default_rng(1)
     rollout = RolloutBuffer(N_STEPS, N_ENVS, Idle.observation_space, model.action_space)
     rollout.start(rng.normal(size=(N_ENVS, 4)))
     for t in range(N_STEPS):
-        terminated = np.full(N_ENVS, t % 4 == 3)
-        ended = np.flatnonzero(terminated)
+        ends, never = np.full(N_ENVS, t % 4 == 3), np.zeros(N_ENVS, bool)
+        ended = np.flatnonzero(ends)
         obs = rng.normal(size=(N_ENVS, 4))
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
-        result = StepArrays(
-            obs, rewards, terminated, np.zeros(N_ENVS, bool), ended, obs[ended], [{}] * N_ENVS
-        )
+        how = (never, ends) if truncated else (ends, never)
+        result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
         rollout.add(t, Step(action, None), result, np.zeros(N_ENVS, bool))
@@ -196,6 +195,19 @@ def test_too_long_steps_are_shortened_by_the_factor(monkeypatch: pytest.MonkeyPa
     assert float((model.actor_flat.vector.detach() - before).norm()) == pytest.approx(lengths[3])
 
 
+@pytest.mark.parametrize("space", ["Discrete", "Box0"])
+def test_the_longest_step_inside_the_trust_region_is_taken(space: str) -> None:
+    """With little damping the quadratic model is far off: the first lengths all lie outside."""
+    model = agent(space, target_kl=0.2, cg_damping=1e-3)
+    batch = batch_of(model, rollout_of(model))
+    old, vector = distribution_now(model, batch["obs"]), model.actor_flat.vector.detach()
+    before = vector.clone()
+    assert model.improve_policy(batch)["is_line_search_success"] == 1.0
+    assert divergence(model, old, batch["obs"]) <= 0.2
+    vector.copy_(before + (vector - before) / model.line_search_shrinking_factor)
+    assert divergence(model, old, batch["obs"]) > 0.2
+
+
 def test_nothing_to_gain_is_no_step() -> None:
     """Equal advantages have no gradient once they are normalised."""
     model = agent()
@@ -220,6 +232,21 @@ def test_the_critic_takes_its_steps_and_the_actor_none() -> None:
     (state,) = model.policy.optimizer.state.values()
     assert int(state["step"]) == 18
     assert len(agent(n_critic_updates=0).fit_critic(columns, rollout)) == 0
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated: bool) -> None:
+    """With lambda 1: up to the end of the episode, and beyond it where it was truncated."""
+    model = agent(gae_lambda=1.0, gamma=0.9)
+    rollout = rollout_of(model, truncated)
+    final = torch.tensor(2 * rollout.observations[4])  # of the first episode
+    with torch.no_grad():
+        value = model.policy.predict_values(final).flatten().numpy() * truncated
+    seen: dict[str, torch.Tensor] = {}
+    model.fit_critic = lambda columns, rollout: seen.update(columns) or []  # type: ignore[method-assign]
+    model.update(rollout, Clock(total_timesteps=100))
+    expected = 0.9 ** np.arange(4) @ rollout.rewards[:4] + 0.9**4 * value
+    np.testing.assert_allclose(seen["returns"].view(N_STEPS, N_ENVS)[0], expected, rtol=1e-4)
 
 
 def test_what_actor_and_critic_share_is_the_actors() -> None:
