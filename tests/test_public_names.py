@@ -52,8 +52,20 @@ def test_names_of_algorithms_with_replay_are_public(name: str) -> None:
     assert name in rlzoo.__all__
 
 
-@pytest.mark.parametrize("name", ["BC", "GAIL", "ExpertDataset", "generate_expert_traj"])
-def test_names_of_imitation_are_public(name: str) -> None:
+# What the rest of the engine brings.
+# fmt: off
+ENGINE_NAMES = [
+    "TRPO", "ACKTR", "ACER", "RecurrentPPO", "ARS", "PPO1", "PPO2", "BC", "GAIL",
+    "ExpertDataset", "generate_expert_traj", "AsyncEval", "conjugate_gradient_solver", "flat_grad",
+    "MlpLstmPolicy", "MlpLnLstmPolicy", "CnnLstmPolicy", "CnnLnLstmPolicy", "MultiInputLstmPolicy",
+    "LstmPolicy", "FeedForwardPolicy", "LinearPolicy", "ARSPolicy", "ARSLinearPolicy",
+    "RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", ENGINE_NAMES)
+def test_names_of_the_rest_of_the_engine_are_public(name: str) -> None:
     assert name in rlzoo.__all__
 
 
