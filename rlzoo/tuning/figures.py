@@ -305,7 +305,7 @@ def _dimension(
     elif axis.log:
         ticks, names = _log_ticks(low, high)
     else:
-        ticks, names = _plain_ticks(low, high)
+        ticks, names = _plain_ticks(low, high, whole=isinstance(distribution, IntDistribution))
     if len(present) < len(positions):
         below = low - 0.15 * ((high - low) or 1.0)
         positions = [below if math.isnan(value) else value for value in positions]
@@ -313,8 +313,11 @@ def _dimension(
     return Dimension(title, positions, ticks, names)
 
 
-def _plain_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+def _plain_ticks(low: float, high: float, whole: bool = False) -> tuple[list[float], list[str]]:
+    """:param whole: only whole numbers lie on the axis"""
     ticks = np.linspace(low, high, 5).tolist() if high > low else [low]
+    if whole:
+        ticks = sorted({float(round(tick)) for tick in ticks})
     return ticks, [f"{tick:,.4g}" if abs(tick) < 1e5 else f"{tick:.3g}" for tick in ticks]
 
 
@@ -367,8 +370,8 @@ def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figur
     kept = (best + [trial for trial in reported if trial.state == TrialState.PRUNED])[:MANY_CURVES]
     notes = [f"{len(kept)} of {len(reported)} trials are drawn."] if len(kept) < len(reported) else []
     groups = (
-        ("pruned", GREY, 1.0, [trial for trial in kept if trial.state == TrialState.PRUNED]),
         ("complete", BLUE, 1.0, [trial for trial in kept if trial in best[1:]]),
+        ("pruned", GREY, 1.0, [trial for trial in kept if trial.state == TrialState.PRUNED]),
         (f"best (trial {best[0].number})" if best else "", ORANGE, 2.5, best[:1]),
     )
     series = tuple(_curves(label, color, width, group) for label, color, width, group in groups if group)

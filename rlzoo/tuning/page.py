@@ -34,7 +34,7 @@ header { background: #fff; border-bottom: 1px solid var(--line); padding: 32px 0
 h1 { font-size: 27px; line-height: 1.2; margin: 0 0 4px; letter-spacing: -0.01em; }
 h2 { font-size: 18px; margin: 0 0 4px; }
 header p, .caption { color: var(--soft); margin: 0; }
-.caption { font-size: 14px; max-width: 75ch; margin-bottom: 12px; }
+.caption { font-size: 14px; max-width: 90ch; margin-bottom: 12px; }
 nav { display: flex; flex-wrap: wrap; gap: 4px 20px; padding: 18px 0 12px; font-size: 14px; }
 a { color: var(--accent); text-decoration: none; }
 a:hover { text-decoration: underline; }
@@ -64,7 +64,6 @@ pre { background: var(--back); border: 1px solid var(--line); border-radius: 6px
 details { margin-top: 14px; } summary { cursor: pointer; color: var(--accent); font-size: 14px; }
 .panels { display: grid; gap: 8px 16px; grid-template-columns: 1fr; }
 .panels.many { grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); }
-.plot { min-height: 360px; } .many .plot { min-height: 270px; height: 270px; }
 .missing { color: var(--soft); font-style: italic; margin: 4px 0 0; }
 footer { color: var(--soft); font-size: 13px; padding: 4px 0 40px; }
 @media (max-width: 600px) { dl { grid-template-columns: 1fr; } dd { margin-bottom: 6px; } }
@@ -72,9 +71,11 @@ footer { color: var(--soft); font-size: 13px; padding: 4px 0 40px; }
 """
 SCRIPT = """
 const specs = JSON.parse(document.getElementById("specs").textContent);
-const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-for (const [place, spec] of Object.entries(specs)) {
-  Plotly.newPlot(document.getElementById(place), spec.data, spec.layout, settings);
+for (const [name, spec] of Object.entries(specs)) {
+  const place = document.getElementById(name);
+  const small = place.parentElement.classList.contains("many");
+  const settings = { responsive: true, displaylogo: false, displayModeBar: small ? false : "hover" };
+  Plotly.newPlot(place, spec.data, spec.layout, settings);
 }
 """
 
@@ -99,8 +100,9 @@ def page(
     sections: list[str] = []
     specs: dict[str, Any] = {}
     for figure in figures:
-        sections.append(_figure(figure))
-        specs |= {f"{figure.name}-{k}": spec for k, spec in enumerate(plotly_specs(figure))}
+        drawn = plotly_specs(figure)
+        sections.append(_figure(figure, drawn))
+        specs |= {f"{figure.name}-{k}": spec for k, spec in enumerate(drawn)}
     body = [
         _tiles(n_trials, trials),
         _section("best", "Best trial", _best(trials, best)),
@@ -273,13 +275,20 @@ def _failures(trials: Sequence[FrozenTrial]) -> str:
     return _section("failures", "Failed trials", _table(["trial", "error"], rows, [True, False]))
 
 
-def _figure(figure: Figure) -> str:
+def _height(spec: dict[str, Any], many: bool) -> int:
+    """Pixels: as the layout asks, else by the width of its column."""
+    return int(spec["layout"].get("height", 270 if many else 370))
+
+
+def _figure(figure: Figure, specs: Sequence[dict[str, Any]]) -> str:
     caption = " ".join([figure.caption, *figure.notes])
     if not figure.drawable:
         return _section(figure.name, figure.title, _missing(figure.missing))
-    n = 1 if figure.parallel else len(figure.panels)
-    plots = "".join(f'<div class="plot" id="{figure.name}-{k}"></div>' for k in range(n))
-    many = " many" if n > 2 else ""
+    plots = "".join(
+        f'<div id="{figure.name}-{k}" style="height:{_height(spec, len(specs) > 2)}px"></div>'
+        for k, spec in enumerate(specs)
+    )
+    many = " many" if len(specs) > 2 else ""
     return _section(
         figure.name,
         figure.title,

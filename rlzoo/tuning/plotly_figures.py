@@ -15,7 +15,7 @@ from rlzoo.tuning.results import shorten
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 INK, FAINT, LINE = "#39424e", "#eceff2", "#c9d0d8"
-SHADES: list[tuple[float, str]] = [(0.0, "#d5e3f0"), (0.5, "#5b93c8"), (1.0, "#123f73")]
+SHADES: list[tuple[float, str]] = [(0.0, "#c6d9eb"), (0.5, "#5b93c8"), (1.0, "#123f73")]
 
 
 def plotly_specs(figure: Figure) -> list[dict[str, Any]]:
@@ -49,6 +49,7 @@ def _base_layout() -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 18, "t": 28, "b": 48},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": LINE, "activecolor": INK},
         "hoverlabel": {"font": {"family": FONT, "size": 12}, "align": "left"},
     }
 
@@ -65,7 +66,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "ticklen": 4,
     }
     if axis.log:
-        layout |= {"type": "log", "dtick": 1, "exponentformat": "power"}
+        layout |= {"type": "log", "dtick": 1, "exponentformat": "e"}
     if axis.names:
         layout |= {
             "tickmode": "array",
@@ -136,7 +137,7 @@ def _parallel(parallel: Parallel) -> dict[str, Any]:
         }
         for dimension in parallel.dimensions
     ]
-    layout = {**_base_layout(), "margin": {"l": 60, "r": 60, "t": 56, "b": 28}, "height": 430}
+    layout = {**_base_layout(), "margin": {"l": 64, "r": 64, "t": 64, "b": 28}, "height": 430}
     trace = {"type": "parcoords", "line": line, "dimensions": dimensions, "labelangle": 0}
     return {"data": [trace], "layout": layout}
 

@@ -60,7 +60,8 @@ def make_study(
         study.add_trial(make_trial(states[index], number, rng, two))
     for _ in range(n_waiting):
         study.add_trial(create_trial(state=TrialState.WAITING))
-    study.set_user_attr("n_trials", len(states) + n_waiting)
+    if study.trials:
+        study.set_user_attr("n_trials", len(study.trials))
     return study
 
 
@@ -78,7 +79,12 @@ def make_trial(state: TrialState, number: int, rng: np.random.Generator, two: bo
     steps = 6 if state == TrialState.COMPLETE else 2
     reports = {k: value * (k + 1) / 6 + float(rng.normal(0, 3)) for k in range(steps)}
     values = [value, float(rng.uniform(20, 60))] if two else [value]
-    user_attrs: dict[str, Any] = {"seeds": [number + 100], "n_steps": 20_000, "seconds": 31.5, "worker": "host:1:2"}
+    user_attrs: dict[str, Any] = {
+        "seeds": [number + 100],
+        "n_steps": 20_000,
+        "seconds": 31.5,
+        "worker": "host:1:2",
+    }
     if state == TrialState.FAIL:
         user_attrs["error"] = f"ValueError: <b>trial {number}</b> blew up"
     else:
@@ -106,7 +112,9 @@ def hyperparams_of(params: dict[str, Any]) -> dict[str, Any]:
         "learning_rate": params["learning_rate"],
         "n_steps": 2 ** params["log2(n_steps)"],
         "gamma": 1 - params["1 - gamma"],
-        "policy_kwargs": {"net_arch": [int(part) for part in params["policy_kwargs.net_arch"][1:-1].split(",")]},
+        "policy_kwargs": {
+            "net_arch": [int(part) for part in params["policy_kwargs.net_arch"][1:-1].split(",")]
+        },
     }
 
 
