@@ -11,16 +11,17 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 
+from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig, default_evaluations
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UserError, unknown
 from rlzoo.experiment.blueprint import Blueprint
 from rlzoo.experiment.environments import build_training_env
 from rlzoo.experiment.signals import StopSignals
@@ -122,6 +123,8 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
     if sampler == "nsga2" and pruner != "none":
         raise UserError("nsga2 weighs two objectives, return and time, and cannot prune; give --pruner none")
+    if pruner == "wilcoxon" and (config.n_seeds or 1) < 2:
+        raise UserError("wilcoxon compares trials seed by seed; give --n-seeds 5 or so")
     if sampler in EXHAUSTIVE:
         space.grid()
     values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
@@ -158,7 +161,7 @@ def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
 
     One environment is made and closed: some rows depend on the actions, and a broken one is found now.
     """
-    run = config.run
+    run, algorithm = config.run, cast(Any, blueprint.algorithm)
     venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
     action_space = venv.action_space
     venv.close()
@@ -166,6 +169,10 @@ def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
         space = space_from_file(config.space, run.algo)
     else:
         space = search_space(run.algo, blueprint.values, action_space)
+    known = {*space.rows, *blueprint.values, *field_names(algorithm.Config), "policy_kwargs"}
+    for key in config.fixed:
+        if key not in known:
+            raise unknown("hyperparameter to be fixed", key, known)
     space = space.without([*config.fixed, *flat_keys(run.hyperparams)])
     if not space.rows:
         raise UserError(f"nothing is left to search: every hyperparameter of {run.algo} is fixed")
@@ -225,6 +232,9 @@ def reopen(config: TuneConfig) -> OpenStudy:
     :raises UserError: there is none of that name
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if config.storage is None and not config.folder.is_dir():
+        known = [path.name for path in config.folder.parent.glob("*") if path.is_dir()]
+        raise unknown(f"study in {config.folder.parent}", config.study, known)
     storage = open_storage(config.storage, config.folder, create=False)
     study = open_study(storage, config.study)
     return OpenStudy(

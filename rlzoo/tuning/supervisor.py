@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -46,7 +46,7 @@ class Supervisor:
     ) -> None:
         self.study, self.n_trials, self.n_jobs = study, n_trials, n_jobs
         self.log = folder / "workers.log"
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Popen[bytes]] = []
         self.watch = Watch()
         self.display = Display(study, n_trials, run.verbose)
         self.fruitless = 0
@@ -71,7 +71,7 @@ class Supervisor:
                     self.watch.release_stale(self.study, self.n_trials)
                     trials = self._trials()
                     self.display.update(trials)
-                    _stop_on_same_failures([trial for trial in trials if trial.number not in earlier])
+                    stop_on_same_failures([trial for trial in trials if trial.number not in earlier])
                     if all(trial.state.is_finished() for trial in trials):
                         return
                     if timeout is not None and time.monotonic() - began > timeout:
@@ -90,9 +90,9 @@ class Supervisor:
     def _start(self) -> None:
         """Start a worker, in a session of its own: Ctrl-C reaches this process alone, which decides."""
         with self.log.open("ab") as log:
-            worker = subprocess.Popen(
+            worker = Popen(
                 self.command,
-                stdin=subprocess.PIPE,
+                stdin=PIPE,
                 stdout=log,
                 stderr=log,
                 env=self.environment,
@@ -119,14 +119,14 @@ class Supervisor:
         for worker in self.workers:
             try:
                 worker.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            except TimeoutExpired:
                 worker.kill()
                 worker.wait()
         self.workers.clear()
         self.watch.release_stale(self.study, self.n_trials)
 
 
-def _stop_on_same_failures(trials: Sequence[FrozenTrial]) -> None:
+def stop_on_same_failures(trials: Sequence[FrozenTrial]) -> None:
     """:raises RunFailed: the last trials of this session all failed with the same error"""
     finished = [trial for trial in trials if trial.state.is_finished() and trial.datetime_complete]
     latest = sorted(finished, key=lambda trial: str(trial.datetime_complete))[-SAME_FAILURES:]

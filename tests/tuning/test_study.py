@@ -1,0 +1,284 @@
+"""A study from its definition to its report: what is refused, what is gone on with, what comes back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from rlzoo.cli.main import main
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.run import RunConfig, all_runs
+from rlzoo.config.tune import TuneConfig
+from rlzoo.config.yaml_text import load_yaml
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.tuning import study as studies
+from rlzoo.tuning import supervisor, worker
+from rlzoo.tuning.retrain import retrain_best
+from rlzoo.tuning.space import Space
+
+SMALL = {"n_steps": 20, "batch_size": 20, "n_epochs": 1, "n_envs": 1, "policy_kwargs": {"ortho_init": False}}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> TuneConfig:
+    """A search of three tiny trainings of PPO."""
+    run = RunConfig(
+        algo="ppo",
+        env_id="CartPole-v1",
+        n_timesteps=60,
+        seed=5,
+        hyperparams=SMALL,
+        eval_episodes=1,
+        verbose=0,
+        log_folder=str(tmp_path / "logs"),
+    )
+    return TuneConfig(run=run, n_trials=3, n_evaluations=1, pruner="none", figures=False)
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor's workers are calls in this process, which spares the start of an interpreter."""
+
+    class Called:
+        returncode = 0
+
+        def __init__(self, command: list[str], env: dict[str, str], **_: Any) -> None:
+            worker.main([*command[3:], "--storage", env["RLZOO_STORAGE"]])
+
+        def poll(self) -> int:
+            return 0
+
+    monkeypatch.setattr(supervisor, "Popen", Called)
+    monkeypatch.setattr(supervisor, "POLL", 0.01)
+    monkeypatch.setattr(worker.Stop, "listen", lambda self: None)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_search_leaves_a_best_configuration_that_trains_and_no_numbered_run(config: TuneConfig) -> None:
+    opened = studies.optimize(config)
+    assert [trial.state for trial in opened.study.trials] == [TrialState.COMPLETE] * 3
+    assert all_runs(config.run.log_folder, "ppo") == [] == all_runs(config.run.log_folder, "optimize")
+    best = lookup("ppo", "CartPole-v1", config.folder / "best.yml").values
+    assert best["n_steps"] == 20 and best["policy_kwargs"]["ortho_init"] is False  # given, so not searched
+    assert {"n_steps", "batch_size", "policy_kwargs.ortho_init"}.isdisjoint(opened.study.trials[0].params)
+    assert "policy_kwargs.net_arch" in opened.study.trials[0].params
+    result = studies.train_trial(replace(config, run=replace(config.run, hyperparams={})), 0)
+    assert result.num_timesteps == 60
+    written = lookup("ppo", "CartPole-v1", result.folder / "CartPole-v1" / "config.yml").values
+    sampled = load_yaml(opened.study.trials[0].user_attrs["hyperparams"], "trial 0")
+    assert (
+        written["gamma"] == sampled["gamma"] != best.get("gamma", 0.99) or opened.study.best_trial.number == 0
+    )
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_same_command_goes_on_and_a_larger_number_of_trials_adds_some(config: TuneConfig) -> None:
+    first = studies.optimize(replace(config, n_trials=2))
+    values = [trial.values for trial in first.study.trials]
+    more = studies.optimize(replace(config, n_trials=4))
+    assert [trial.values for trial in more.study.trials[:2]] == values
+    assert len(more.study.trials) == 4
+    assert studies.optimize(replace(config, n_trials=1)).n_trials == 4  # nothing is taken away
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_random_seed_is_that_of_the_study_from_then_on(config: TuneConfig) -> None:
+    config = replace(config, run=replace(config.run, seed=-1), n_trials=1)
+    first = studies.optimize(config)
+    assert first.settings.seed >= 0
+    assert studies.optimize(replace(config, n_trials=2)).settings.seed == first.settings.seed
+
+
+@pytest.mark.usefixtures("in_process")
+def test_equal_seeds_search_alike(config: TuneConfig, tmp_path: Path) -> None:
+    elsewhere = replace(config, run=replace(config.run, log_folder=str(tmp_path / "more")))
+    trials = [studies.optimize(which).study.trials for which in (config, elsewhere)]
+    assert [trial.params for trial in trials[0]] == [trial.params for trial in trials[1]]
+    assert [trial.values for trial in trials[0]] == [trial.values for trial in trials[1]]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_best_are_trained_again_with_fresh_seeds(config: TuneConfig) -> None:
+    searched = studies.optimize(config)
+    ranking = retrain_best(replace(config, n_seeds=2), 2)
+    assert [row.n for row in ranking] == [2, 2]
+    assert (config.folder / "retrained.csv").is_file()
+    again = optuna.load_study(study_name="ppo_CartPole-v1_retrained", storage=searched.study._storage)
+    seeds = [seed for trial in again.trials for seed in trial.user_attrs["seeds"]]
+    assert len(set(seeds)) == 4
+    assert set(seeds).isdisjoint(
+        seed for trial in searched.study.trials for seed in trial.user_attrs["seeds"]
+    )
+    assert {row.trial for row in ranking} == {trial.user_attrs["of"] for trial in again.trials}
+    retrain_best(replace(config, n_seeds=2), 2)
+    assert len(again.trials) == 4  # done already
+
+
+@pytest.mark.usefixtures("in_process")
+def test_every_point_of_a_small_space_is_tried_once(config: TuneConfig, tmp_path: Path) -> None:
+    space = tmp_path / "space.yml"
+    space.write_text("gamma: [0.9, 0.99]\nn_epochs: {low: 1, high: 2}\n")
+    opened = studies.optimize(
+        replace(
+            config,
+            sampler="grid",
+            space=str(space),
+            n_trials=50,
+            run=replace(config.run, hyperparams={**SMALL, "n_epochs": 1}),
+        )
+    )
+    assert sorted(trial.params["gamma"] for trial in opened.study.trials) == [0.9, 0.99]  # n_epochs is given
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_timesteps": 80}, "was begun with n_timesteps 60, not 80"),
+        ({"seed": 6}, "was begun with seed 5, not 6"),
+        ({"hyperparams": {**SMALL, "gamma": 0.9}}, "was begun with"),
+        ({"eval_episodes": 2}, "was begun with eval_episodes 1, not 2"),
+    ],
+)
+def test_a_study_is_not_gone_on_with_under_other_conditions(
+    config: TuneConfig, changes: dict[str, Any], message: str
+) -> None:
+    studies.begin(config)
+    with pytest.raises(UserError, match=message):
+        studies.begin(replace(config, run=replace(config.run, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampler": "nsga2", "pruner": "median"}, "cannot prune"),
+        ({"sampler": "grid"}, "learning_rate"),
+        ({"pruner": "wilcoxon"}, "n-seeds"),
+        ({"fixed": ("gama",)}, "gamma"),
+        ({"storage": "nowhere.txt"}, "sqlite:///nowhere.txt"),
+    ],
+)
+def test_what_cannot_be_searched_is_said_before_anything_is_written(
+    config: TuneConfig, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        studies.begin(replace(config, **changes))
+    assert not Path(config.run.log_folder).exists()
+
+
+def test_a_study_killed_before_its_settings_were_written_is_begun_again(config: TuneConfig) -> None:
+    storage = studies.open_storage(None, config.folder)
+    optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
+    assert studies.begin(config).settings.algo == "ppo"
+
+
+def test_a_study_of_another_program_is_left_alone(config: TuneConfig) -> None:
+    storage = studies.open_storage(None, config.folder)
+    theirs = optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
+    theirs.add_trial(optuna.trial.create_trial(value=1.0))
+    with pytest.raises(UserError, match="is not one of rlzoo"):
+        studies.begin(config)
+
+
+def test_an_unknown_study_names_the_nearest(config: TuneConfig) -> None:
+    studies.begin(config)
+    with pytest.raises(UserError, match="did you mean 'ppo_CartPole-v1'"):
+        studies.reopen(replace(config, study_name="ppo_CartPole-v0"))
+
+
+def fake_worker(code: str) -> Callable[[supervisor.Supervisor], None]:
+    """Makes a supervisor start other processes than workers."""
+
+    def replace_command(made: supervisor.Supervisor) -> None:
+        made.command = [sys.executable, "-c", code]
+
+    return replace_command
+
+
+def test_workers_that_cannot_start_end_the_search_with_what_they_say(config: TuneConfig) -> None:
+    opened = studies.begin(config)
+    made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
+    fake_worker("raise SystemExit('no such library')")(made)
+    with pytest.raises(RunFailed, match="no such library"):
+        made.run()
+
+
+def test_five_equal_failures_in_a_row_end_the_search(config: TuneConfig) -> None:
+    opened = studies.begin(replace(config, n_trials=9))
+    made = supervisor.Supervisor(opened.study, 9, opened.folder, None, 1, config.run)
+    for number in range(5):
+        trial = opened.study.ask()
+        trial.set_user_attr("error", f"ValueError: nan at step {number}")
+        opened.study.tell(trial, state=TrialState.FAIL)
+    failed = opened.study.get_trials(deepcopy=False)[:5]
+    with pytest.raises(RunFailed, match="5 trials in a row failed with the same error: ValueError: nan"):
+        supervisor.stop_on_same_failures(failed)
+    supervisor.stop_on_same_failures(failed[:4])
+    made.watch.release_stale(opened.study, 9)  # and nothing of it counts as stale
+
+
+def test_a_timeout_ends_the_workers_and_keeps_the_list(config: TuneConfig) -> None:
+    opened = studies.begin(config)
+    made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 2, config.run)
+    fake_worker("import sys; sys.stdin.read()")(made)
+    made.run(timeout=0.1)
+    assert made.workers == []
+    assert all(trial.state == TrialState.WAITING for trial in opened.study.trials)
+
+
+def test_more_jobs_than_cores_is_a_warning(
+    config: TuneConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(studies, "optimize", lambda config: (_ for _ in ()).throw(UserError("not run")))
+    assert main(["optimize", "--n-jobs", "5000", "-f", config.run.log_folder]) == 2
+    assert "5000 jobs share" in capsys.readouterr().err
+
+
+def test_train_optimize_is_optimize(config: TuneConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[TuneConfig] = []
+    monkeypatch.setattr("rlzoo.cli.optimize.search", seen.append)
+    flags = "--algo a2c --env CartPole-v1 -n 5000 --n-trials 7 --n-jobs 2 --sampler random --pruner halving"
+    assert main(["train", "-optimize", *flags.split(), "--n-evaluations", "2", "--study-name", "s"]) == 0
+    assert main(["optimize", *flags.split(), "--n-evaluations", "2", "--study-name", "s"]) == 0
+    assert seen[0] == seen[1]
+    assert (seen[0].n_trials, seen[0].sampler, seen[0].run.n_timesteps) == (7, "random", 5000)
+
+
+def test_the_whole_command_with_processes(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "rlzoo",
+        "optimize",
+        "--algo",
+        "a2c",
+        "--env",
+        "CartPole-v1",
+        "-n",
+        "100",
+    ]
+    command += ["--n-trials", "2", "--n-jobs", "1", "--n-evaluations", "1", "--eval-episodes", "1"]
+    done = subprocess.run(
+        [*command, "--no-optim-plots", "--seed", "0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "best.yml" in done.stdout and done.stderr == ""
+    folder = tmp_path / "logs" / "optimize" / "a2c_CartPole-v1"
+    assert {"best.yml", "trials.csv", "config.yml", "journal.log"} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_space_travels_in_the_study(config: TuneConfig) -> None:
+    opened = studies.begin(replace(config, fixed=("learning_rate",)))
+    space = Space.from_json(opened.settings.space)
+    assert "learning_rate" not in space.rows and "gamma" in space.rows
