@@ -37,6 +37,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
+from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.networks.q_valued import with_q_values
 from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
@@ -247,7 +248,8 @@ class ACER(OnPolicyAlgorithm):
         """The trajectories that are remembered; forgotten when `buffer_size` or `n_steps` changes."""
         n_slots = max(1, self.config.buffer_size // self.config.n_steps)
         if self._replay_buffer is None or self._replay_buffer.n_slots != n_slots:
-            self._replay_buffer = TrajectoryBuffer(n_slots)
+            n_stack = 1 if self.env is None else n_stacked_frames(self.env)
+            self._replay_buffer = TrajectoryBuffer(n_slots, n_stack)
         return self._replay_buffer
 
     def save_replay_buffer(self, path: Any) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import Memory, Sequences
+from rlzoo.buffers.stacks import Stacks
 
 Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
@@ -116,15 +117,17 @@ class TrajectoryBuffer:
     """A ring of the last rollouts.
 
     :param n_slots: how many
+    :param n_stack: images are stacks of so many frames, which are stored once each
     """
 
-    def __init__(self, n_slots: int) -> None:
-        self.n_slots = n_slots
+    def __init__(self, n_slots: int, n_stack: int = 1) -> None:
+        self.n_slots, self.n_stack = n_slots, n_stack
         self.reset()
 
     def reset(self) -> None:
         """Forget everything, also of what shape it was."""
-        self.columns: dict[str, np.ndarray] = {}  # [n_slots, n_envs, n_steps (or n_steps + 1, or 1), ...]
+        # [n_slots, n_envs, n_steps (or n_steps + 1, or 1), ...]
+        self.columns: dict[str, np.ndarray | Stacks] = {}
         self.finals: list[Finals | None] = []
         self.pos = 0
 
@@ -151,6 +154,13 @@ class TrajectoryBuffer:
         """Steps that it holds, of all environments together."""
         return self.steps_held * self.n_envs if self.n_filled else 0
 
+    def _column(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray | Stacks:
+        """An empty column for trajectories of a shape [n_envs, ...]."""
+        shape = (self.n_slots, *shape)
+        if name.startswith("obs/") and Stacks.fit(shape, self.n_stack):
+            return Stacks(shape, dtype, self.n_stack)
+        return np.zeros(shape, dtype)
+
     def add(self, trajectories: Trajectories) -> None:
         """Keep a copy, in place of the oldest where there is no room.
 
@@ -162,8 +172,7 @@ class TrajectoryBuffer:
         }:
             self.reset()
             self.columns = {
-                name: np.zeros((self.n_slots, *column.shape), column.dtype)
-                for name, column in columns.items()
+                name: self._column(name, column.shape, column.dtype) for name, column in columns.items()
             }
         for name, column in columns.items():
             self.columns[name][self.pos] = column
@@ -205,7 +214,11 @@ class TrajectoryBuffer:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that it holds, oldest or not as the ring lies; final observations behind each other."""
-        arrays = {name: column[: self.n_filled] for name, column in self.columns.items()}
+        n = self.n_filled
+        arrays = {
+            name: column.first(n) if isinstance(column, Stacks) else column[:n]
+            for name, column in self.columns.items()
+        }
         arrays["position"] = np.array([self.pos])
         kept = [(slot, finals) for slot, finals in enumerate(self.finals) if finals is not None]
         if kept:
@@ -232,8 +245,9 @@ class TrajectoryBuffer:
         columns, finals = {}, _finals_by_slot(arrays, n_filled)
         for name, array in arrays.items():
             if name in STEPWISE or name.startswith(("obs/", "memory/")):
-                columns[name] = np.zeros((self.n_slots, *array.shape[1:]), array.dtype)
-                columns[name][: len(chosen)] = array[chosen]
+                columns[name] = self._column(name, array.shape[1:], array.dtype)
+                for slot, source in enumerate(chosen):
+                    columns[name][slot] = array[source]
         self.columns, self.finals, self.pos = columns, [finals[slot] for slot in chosen], pos
 
 
