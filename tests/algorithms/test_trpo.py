@@ -249,6 +249,13 @@ def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated:
     np.testing.assert_allclose(seen["returns"].view(N_STEPS, N_ENVS)[0], expected, rtol=1e-4)
 
 
+def test_the_learning_rate_of_the_critic_follows_its_schedule() -> None:
+    model = agent(learning_rate="lin_0.01", n_critic_updates=1)
+    metrics = model.update(rollout_of(model), Clock(num_timesteps=75, total_timesteps=100))
+    (group,) = model.policy.optimizer.param_groups
+    assert group["lr"] == metrics["learning_rate"] == pytest.approx(0.0025)
+
+
 def test_what_actor_and_critic_share_is_the_actors() -> None:
     model = agent(policy_kwargs={"net_arch": [8, {"pi": [4], "vf": [4]}]})
     names = {id(p): name for name, p in model.policy.named_parameters()}
