@@ -15,6 +15,7 @@ Values = Mapping[str, Any]
 
 FEWEST_ROLLOUTS = 4
 FEWEST_ROUNDS = 20
+FEWEST_TARGETS = 10
 
 
 def fitted(values: Values, free: set[str]) -> dict[str, Any]:
@@ -22,11 +23,13 @@ def fitted(values: Values, free: set[str]) -> dict[str, Any]:
 
     :param free: keys that were sampled
     """
-    changed = dict(values)
+    changed = {key: int(value) if _is_whole(value) else value for key, value in values.items()}
     for rule in RULES:
         wanted = rule(changed, free)
         changed |= {key: value for key, value in wanted.items() if key in free}
-    return {key: changed[key] for key in values if key in free}
+    return {
+        key: values[key] if changed[key] == values[key] else changed[key] for key in values if key in free
+    }
 
 
 def rollouts_fit_into_the_budget(values: Values, free: set[str]) -> Values:
@@ -89,6 +92,14 @@ def rounds_fit_into_the_budget(values: Values, free: set[str]) -> Values:
     return {"train_freq": most, **scaled}
 
 
+def targets_follow(values: Values, free: set[str]) -> Values:
+    """DQN: the target network changes at least `FEWEST_TARGETS` times."""
+    if not values.get("n_timesteps") or "exploration_fraction" not in values:
+        return {}
+    longest = max(1, int(values["n_timesteps"]) // FEWEST_TARGETS)
+    return {"target_update_interval": min(values["target_update_interval"], longest)}
+
+
 def the_best_are_among_all(values: Values, free: set[str]) -> Values:
     """ARS: `n_top` at most `n_delta`."""
     top = values.get("n_top")
@@ -115,9 +126,15 @@ RULES: tuple[Callable[[Values, set[str]], Values], ...] = (
     memory_is_replayed,
     learning_begins,
     rounds_fit_into_the_budget,
+    targets_follow,
     the_best_are_among_all,
     some_quantiles_stay,
 )
+
+
+def _is_whole(value: Any) -> bool:
+    """1e6 in a file is a count like 1000000."""
+    return isinstance(value, float) and value.is_integer()
 
 
 def _learns_from_rollouts(values: Values) -> bool:

@@ -26,7 +26,7 @@ from rlzoo.tuning.parameters import Choice, Float, If, Int, Near1, Or, Parameter
 from rlzoo.tuning.space import Space, flat
 from rlzoo.tuning.space_file import space_from_file
 
-__all__ = ["TABLES", "Space", "complete", "overrides", "search_space", "space_from_file"]
+__all__ = ["TABLES", "Space", "complete", "learner_of", "overrides", "search_space", "space_from_file"]
 
 Table = dict[str, Parameter]
 
@@ -316,7 +316,7 @@ def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.
     :param action_space: of the environment
     :raises UserError: no space is shipped for the algorithm, which is the user's own
     """
-    learner, entry = _learner(algo, values)
+    learner, entry = learner_of(algo, values)
     if learner not in TABLES:
         raise UserError(f"no search space is shipped for {algo}; give one with --space FILE")
     known = complete(algo, values)
@@ -383,7 +383,7 @@ def overrides(algo: str, values: Mapping[str, Any], sampled: Mapping[str, Any]) 
 
 def complete(algo: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration by key path, under today's names, with the defaults of what it leaves unsaid."""
-    learner, entry = _learner(algo, values)
+    learner, entry = learner_of(algo, values)
     config = getattr(catalog.load(learner), "Config", None)
     defaults = {
         field.name: field.default
@@ -393,7 +393,7 @@ def complete(algo: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"n_envs": 1, "noise_type": "none", **defaults, **flat(entry)}
 
 
-def _learner(algo: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def learner_of(algo: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The algorithm that learns, and a configuration under the names that it has for things."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever checks the configuration says what is old about it

@@ -13,16 +13,14 @@ import optuna
 import pytest
 from gymnasium import spaces
 
-from rlzoo.algorithms.gail import learner_config
-from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import lookup, merge, shipped_files
+from rlzoo.config.hyperparams import ResolvedHyperparams, lookup, merge, shipped_files
 from rlzoo.config.literals import Name
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.experiment.blueprint import check_hyperparams
 from rlzoo.experiment.build import build_model
 from rlzoo.tuning.space import Space, flat
-from rlzoo.tuning.spaces import TABLES, complete, overrides, search_space
+from rlzoo.tuning.spaces import TABLES, complete, learner_of, overrides, search_space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -72,39 +70,33 @@ def test_tuned_values_lie_inside(algo: str) -> None:
     for name, label, entry, values in ENTRIES:
         if name == algo:
             known = said(algo, values)
-            if algo == "gail":  # null is the default of the learner
-                config = check_hyperparams(algo, {**values, "expert_dataset": None}).algorithm.Config
-                known |= vars(learner_config(config(learner=known["learner"], **_set(known, config))))
+            if algo == "gail":
+                known |= defaults_of_the_learner(known)
             assert search_space(algo, values, actions_for(algo)).outside(known) == [], (label, entry)
 
 
-def _set(known: dict[str, Any], config: type) -> dict[str, Any]:
-    names = set(field_names(config)) - {"learner", "expert_dataset"}
-    return {name: value for name, value in known.items() if name in names and value is not None}
+def defaults_of_the_learner(known: dict[str, Any]) -> dict[str, Any]:
+    """GAIL's null is the default of the algorithm that it owns."""
+    config: Any = catalog.load(known["learner"])
+    unsaid = [name for name, value in known.items() if value is None]
+    return {name: getattr(config.Config, name) for name in unsaid if hasattr(config.Config, name)}
 
 
 @pytest.mark.parametrize("algo", sorted(TABLES))
 def test_defaults_lie_inside(algo: str) -> None:
-    if algo == "gail":
-        return  # its learner's: see above
     values = {"policy": "MlpPolicy"}
-    assert search_space(algo, values, actions_for(algo)).outside(complete(algo, values)) == []
+    known = complete(algo, values)
+    if algo == "gail":
+        known |= defaults_of_the_learner(known)
+    assert search_space(algo, values, actions_for(algo)).outside(known) == []
 
 
 def test_what_is_tuned_has_a_row() -> None:
     """Every shipped key is in a table, or is meant not to be."""
     for algo, label, entry, values in ENTRIES:
-        learner = "ppo" if algo in ("ppo1", "ppo2") else algo
-        if algo == "her":
-            learner = str(values["model_class"])
-        keys = {key for key in flat(_todays(algo, values)) if not key.startswith("replay_buffer_kwargs.")}
+        learner, entry_of_learner = learner_of(algo, values)
+        keys = {key for key in flat(entry_of_learner) if not key.startswith("replay_buffer_kwargs.")}
         assert keys - NOT_TUNED <= set(TABLES[learner]), (label, entry)
-
-
-def _todays(algo: str, values: dict[str, Any]) -> dict[str, Any]:
-    from rlzoo.tuning.spaces import _learner
-
-    return _learner(algo, values)[1]
 
 
 # ---------------------------------------------------------------------- what is drawn can be built
@@ -199,7 +191,7 @@ def test_samples_build(
     venv = venv_for(values, action_space)
     for number in range(FEW):
         sampled = space.sample(study.ask())
-        changed = merge(lookup_values(algo, values, sampled), small(algo, values))
+        changed = merge(merged(algo, values, sampled), small(algo, values))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="ppo. is now ppo")
             blueprint = check_hyperparams(algo, changed)
@@ -207,10 +199,8 @@ def test_samples_build(
         assert model.policy is not None
 
 
-def lookup_values(algo: str, values: dict[str, Any], sampled: dict[str, Any]) -> dict[str, Any]:
+def merged(algo: str, values: dict[str, Any], sampled: dict[str, Any]) -> dict[str, Any]:
     """The configuration with a sample, as a run on the command line would merge it."""
-    from rlzoo.config.hyperparams import ResolvedHyperparams
-
     resolved = ResolvedHyperparams(values, dict.fromkeys(values, ""), "entry", algo)
     return resolved.override(overrides(algo, values, sampled)).values
 
