@@ -35,9 +35,9 @@ class Plots(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
         name, classes = found.get("id") or "", (found.get("class") or "").split()
-        if re.fullmatch(r"[a-z_]+-\d+", name):
-            self.placed.append(name)
         inside = next((plot for _, plot in reversed(self.path) if plot), "")
+        if not inside and re.fullmatch(r"[a-z_]+-\d+", name):
+            self.placed.append(name)
         if inside and ((tag == "path" and found.get("d")) or tag == "canvas"):
             self.marks[inside] = self.marks.get(inside, 0) + 1
         if tag not in VOID:
