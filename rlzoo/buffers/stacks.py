@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 
 class Stacks:
-    """An array [n_slots, n_envs, n_rows, n_stack * channels, height, width] of stacks, made from their frames.
+    """An array [n_slots, n_envs, n_rows, n_stack * channels, height, width] of stacks, kept as frames.
 
     It is written slot by slot, and read trajectory by trajectory. The first stack of a trajectory is kept
     whole, and the newest frame of each later one. Where a stack is not the one before moved on by a frame, as
