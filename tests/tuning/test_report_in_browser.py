@@ -56,7 +56,7 @@ def browse(page: Path, *arguments: str) -> tuple[str, list[str]]:
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
-        "--enable-unsafe-swiftshader",  # parallel coordinates are drawn by WebGL, here without a graphics card
+        "--enable-unsafe-swiftshader",  # for WebGL, which draws the parallel coordinates
         "--hide-scrollbars",
         "--enable-logging=stderr",
         "--virtual-time-budget=20000",
