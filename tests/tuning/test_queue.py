@@ -123,7 +123,8 @@ def test_points_find_their_numbers_whatever_others_have_added(study: optuna.Stud
     assert [trial.system_attrs["fixed_params"] for trial in study.trials] == points
 
 
-def test_the_sampler_is_made_for_the_trial_and_sees_what_others_have_found(url: str) -> None:
+def test_the_sampler_is_made_for_the_trial_and_sees_what_others_have_found(tmp_path: Path) -> None:
+    url = f"{tmp_path}/x.log"
     ours = new_study(open_storage(url, Path()))
     theirs = open_study(open_storage(url, Path()), "a")
     fill(ours, 30)
@@ -259,7 +260,9 @@ def test_the_trial_of_a_killed_worker_waits_again_at_once(url: str, study: optun
     assert watch.release_stale(study, 1) == []  # beyond the list
 
 
-def test_a_trial_that_kills_five_workers_fails(url: str, study: optuna.Study) -> None:
+def test_a_trial_that_kills_five_workers_fails(tmp_path: Path) -> None:
+    url = f"{tmp_path}/x.log"
+    study = new_study(open_storage(url, tmp_path))
     fill(study, 1)
     watch = Watch()
     for death in range(1, 6):
@@ -273,7 +276,9 @@ def test_a_trial_that_kills_five_workers_fails(url: str, study: optuna.Study) ->
     assert attrs(study, 0)["error"] == "its worker died 5 times"
 
 
-def test_workers_that_died_with_their_parent_are_no_deaths(url: str, study: optuna.Study) -> None:
+def test_workers_that_died_with_their_parent_are_no_deaths(tmp_path: Path) -> None:
+    url = f"{tmp_path}/x.log"
+    study = new_study(open_storage(url, tmp_path))
     fill(study, 1)
     worker = Hanging(url, study, 0)
     worker.kill()
@@ -373,8 +378,11 @@ while trial := queue.take(study, int(sys.argv[2]), worker):
 """
 
 
-def run_with_kills(url: str, folder: Path, n_trials: int, n_kills: int, n_workers: int = 2) -> None:
-    """Work a study off while random workers are killed, then check that every trial was told once."""
+def run_with_kills(url: str, folder: Path, n_trials: int, n_kills: int) -> None:
+    """Work a study off while random workers are killed, then check that every trial was told once.
+
+    :param n_kills: fewer than make a trial fail
+    """
     study = new_study(open_storage(url, folder))
     fill(study, n_trials)
     told = folder / "told"
@@ -382,17 +390,20 @@ def run_with_kills(url: str, folder: Path, n_trials: int, n_kills: int, n_worker
     draw = random.Random(0)
     workers: list[subprocess.Popen[bytes]] = []
     kills = 0
-    next_kill = time.monotonic() + 1.5
+    next_kill = time.monotonic()
     deadline = time.monotonic() + 150
     while counts(study, n_trials).finished < n_trials:
         assert time.monotonic() < deadline, counts(study, n_trials)
         workers = [worker for worker in workers if worker.poll() is None]
-        while len(workers) < n_workers:
+        while len(workers) < 2:
             workers.append(subprocess.Popen([sys.executable, "-c", WORKER, url, str(n_trials), str(told)]))
-        if kills < n_kills and time.monotonic() > next_kill:
-            draw.choice(workers).send_signal(signal.SIGKILL)
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        names = [trial.user_attrs.get("worker", "") for trial in running]
+        names = [name for name in names if is_alive(name)]
+        if kills < n_kills and names and time.monotonic() > next_kill:
+            os.kill(int(draw.choice(names).split(":")[1]), signal.SIGKILL)
             kills += 1
-            next_kill = time.monotonic() + draw.uniform(0.5, 2.0)
+            next_kill = time.monotonic() + draw.uniform(0.0, 0.5)
         watch.release_stale(study, n_trials)
         time.sleep(0.05)
     for worker in workers:
@@ -409,7 +420,7 @@ def run_with_kills(url: str, folder: Path, n_trials: int, n_kills: int, n_worker
 
 @pytest.mark.slow
 def test_kills_lose_nothing(url: str, tmp_path: Path) -> None:
-    run_with_kills(url, tmp_path, n_trials=60, n_kills=8)
+    run_with_kills(url, tmp_path, n_trials=20, n_kills=4)
 
 
 @pytest.fixture
@@ -449,7 +460,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_kills_lose_nothing_on_postgresql(postgres: str, tmp_path: Path) -> None:
-    run_with_kills(postgres, tmp_path, n_trials=60, n_kills=6, n_workers=3)
+    run_with_kills(postgres, tmp_path, n_trials=20, n_kills=4)
 
 
 @pytest.mark.slow
@@ -463,7 +474,7 @@ def test_kills_lose_nothing_through_grpc(tmp_path: Path) -> None:
     )
     server = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), address])
     try:
-        run_with_kills(f"grpc://{address}", tmp_path, n_trials=40, n_kills=5, n_workers=3)
+        run_with_kills(f"grpc://{address}", tmp_path, n_trials=20, n_kills=4)
     finally:
         server.terminate()
         assert server.wait(10) == 0
