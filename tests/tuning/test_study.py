@@ -252,26 +252,9 @@ def test_train_optimize_is_optimize(config: TuneConfig, monkeypatch: pytest.Monk
 
 
 def test_the_whole_command_with_processes(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "rlzoo",
-        "optimize",
-        "--algo",
-        "a2c",
-        "--env",
-        "CartPole-v1",
-        "-n",
-        "100",
-    ]
-    command += ["--n-trials", "2", "--n-jobs", "1", "--n-evaluations", "1", "--eval-episodes", "1"]
-    done = subprocess.run(
-        [*command, "--no-optim-plots", "--seed", "0"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    flags = "--algo a2c --env CartPole-v1 -n 100 --n-trials 2 --n-evaluations 1 --eval-episodes 1 --seed 0"
+    command = [sys.executable, "-m", "rlzoo", "optimize", *flags.split(), "--no-optim-plots"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "best.yml" in done.stdout and done.stderr == ""
     folder = tmp_path / "logs" / "optimize" / "a2c_CartPole-v1"
