@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,16 +27,15 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     :param output: the file, `.npz` is appended when it has another suffix or none
     :param image_folder: where images go, relative to the file
     :return: the file that was written
-    :raises UserError: there is no such agent, or its actions or observations cannot be recorded
+    :raises UserError: there is no such agent, its actions or observations cannot be recorded, or the file
+        cannot be written
     """
-    path = Path(f"{str(output).removesuffix('.npz')}.npz")
-    if path.is_dir():
-        raise UserError(f"-o wants a file, and {path} is a folder")
     import_packages(config.gym_packages)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
     ensure_registered(config.env_id)
     check_env_arguments(blueprint, config.env_id)
+    path = _writable(Path(f"{str(output).removesuffix('.npz')}.npz"))
     print(f"recording {agent.path}")
     with ExitStack() as resources:
         venv = build_evaluation_env(blueprint, config.env_id, config.n_envs, config.seed, "auto")
@@ -57,4 +57,20 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
         f"{len(returns):,} episodes, {len(data['actions']):,} steps, return {np.mean(returns):.2f}"
         f" +/- {np.std(returns):.2f}, in {path}"
     )
+    return path
+
+
+def _writable(path: Path) -> Path:
+    """The path, with the folder it is in; found out before the first episode, not after the last.
+
+    :raises UserError: it is a folder, or its own folder cannot be made or written in
+    """
+    if path.is_dir():
+        raise UserError(f"-o wants a file, and {path} is a folder")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UserError(f"-o: cannot write in {path.parent}: {error.strerror}") from error
     return path

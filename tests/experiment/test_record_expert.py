@@ -13,6 +13,7 @@ from rlzoo import BC, GAIL, ExpertDataset
 from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError
 from rlzoo.experiment.play import play
 from rlzoo.experiment.record_expert import record_expert
 from rlzoo.experiment.train import resume, train
@@ -44,6 +45,16 @@ def imitate(expert: Path, logs: Path, tmp_path: Path) -> Any:
         return RunConfig(algo=algo, **{**files, **small, **fields})
 
     return make
+
+
+def test_a_place_that_cannot_be_written_is_found_out_before_an_episode_is_played(
+    expert: Path, logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=str(logs), n_episodes=3, device="cpu")
+    capsys.readouterr()
+    with pytest.raises(UserError, match=r"^-o: cannot write in .*expert\.npz: File exists"):
+        record_expert(config, expert / "expert")
+    assert "recording" not in capsys.readouterr().out
 
 
 def test_an_agent_is_recorded(expert: Path) -> None:
