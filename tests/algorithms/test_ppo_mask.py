@@ -153,6 +153,15 @@ def test_predict_takes_masks_of_one_observation_or_a_batch() -> None:
         model.predict(1, action_masks=[False, False, False])
 
 
+def test_predict_leaves_nothing_out() -> None:
+    """Dropout is for updates; whoever predicts in between finds the policy as it was."""
+    kwargs = {"activation_fn": torch.nn.Dropout, "ortho_init": False}
+    model = MaskablePPO("MlpPolicy", InvalidActionEnvDiscrete(30), policy_kwargs=kwargs, **SMALL)
+    model.policy.set_training_mode(True)
+    actions = {int(model.predict(1, deterministic=True)[0]) for _ in range(20)}
+    assert len(actions) == 1 and model.policy.training
+
+
 def test_action_probability_under_masks() -> None:
     model = MaskablePPO("MlpPolicy", InvalidActionEnvDiscrete(3), **SMALL)
     masks = [True, False, True]
