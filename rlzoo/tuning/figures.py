@@ -261,7 +261,8 @@ def _importances(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Fi
         few = len(_finite(trials)) < 4
         flat = "In these trials no parameter tells the best from the rest."
         return replace(figure, missing=_too_few(trials, 4) if few else flat)
-    left_out = [name for name in parameters(_finite(trials)) if name not in importances(trials)]
+    compared = {name for panel in panels for name in panel.y.names}
+    left_out = [name for name in parameters(_finite(trials)) if name not in compared]
     notes = [f"Left out, as only some trials have them: {', '.join(left_out)}."] if left_out else []
     return replace(figure, panels=tuple(panels), notes=tuple(notes))
 
