@@ -128,10 +128,11 @@ def venv_for(values: dict[str, Any], action_space: spaces.Space[Any]) -> DummyVe
     return DummyVecEnv([lambda: Still(observations, action_space)] * int(values.get("n_envs", 1)))
 
 
+MLP = {"policy": "MlpPolicy"}
 GOALS = {"policy": "MultiInputPolicy", "replay_buffer_class": Name("rlzoo.HerReplayBuffer")}
 CASES: list[tuple[str, dict[str, Any] | str, spaces.Space[Any]]] = [
-    *((algo, {"policy": "MlpPolicy"}, BOX) for algo in sorted(TABLES) if algo not in DISCRETE_ONLY),
-    *((algo, {"policy": "MlpPolicy"}, DISCRETE) for algo in sorted(TABLES) if algo not in BOX_ONLY),
+    *((algo, MLP, BOX) for algo in sorted(TABLES) if algo not in DISCRETE_ONLY),
+    *((algo, MLP, DISCRETE) for algo in sorted(TABLES) if algo not in BOX_ONLY),
     ("ppo", "CartPole-v1", DISCRETE),
     ("ppo", "HalfCheetahBulletEnv-v0", BOX),
     ("ppo", "PongNoFrameskip-v4", DISCRETE),
@@ -149,7 +150,7 @@ CASES: list[tuple[str, dict[str, Any] | str, spaces.Space[Any]]] = [
     ("ppo", {"policy": "MlpPolicy", "n_envs": 6, "n_steps": 100}, DISCRETE),
     ("sac", {"policy": "MlpPolicy", "n_envs": 4, "train_freq": 8}, BOX),
 ]
-FEW = 50
+PLAIN_SAMPLES, ENTRY_SAMPLES = 50, 15
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +172,9 @@ def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(
-    ("algo", "config", "action_space"), CASES, ids=[f"{a}-{c}-{type(s).__name__}" for a, c, s in CASES]
+    ("algo", "config", "action_space"),
+    CASES,
+    ids=[f"{a}-{c if isinstance(c, str) else '-'.join(c)}-{type(s).__name__}" for a, c, s in CASES],
 )
 def test_samples_build(
     algo: str,
@@ -189,7 +192,7 @@ def test_samples_build(
     assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     venv = venv_for(values, action_space)
-    for number in range(FEW):
+    for number in range(PLAIN_SAMPLES if config == MLP else ENTRY_SAMPLES):
         sampled = space.sample(study.ask())
         changed = merge(merged(algo, values, sampled), small(algo, values))
         with warnings.catch_warnings():
