@@ -24,11 +24,11 @@ from typing import Any
 
 import optuna
 import psutil
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+FINISHED = RuntimeError  # what a storage raises that is to change a finished trial; a subclass since 4.2
 FIXED = "fixed_params"  # where Optuna looks for the parameters of `Study.enqueue_trial`
 MAX_DEATHS = 5  # of the workers of one trial
 SIGNING = 15.0  # seconds that a worker has to sign for a trial it has taken
@@ -99,7 +99,7 @@ def take(
         try:
             if not storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING):
                 continue
-        except UpdateFinishedTrialError:
+        except FINISHED:
             continue
         storage.set_trial_user_attr(waiting._trial_id, "worker", worker)
         attempts = storage.get_trial(waiting._trial_id).user_attrs.get("attempts", 0)
@@ -127,7 +127,7 @@ def _release(storage: BaseStorage, trial_id: int, worker: str) -> bool:
         # Unsigned first: the next to take it must not be taken for this one before it has signed.
         storage.set_trial_user_attr(trial_id, "worker", "")
         return storage.set_trial_state_values(trial_id, TrialState.WAITING)
-    except UpdateFinishedTrialError:
+    except FINISHED:
         return False
 
 
@@ -203,7 +203,7 @@ class Heartbeat:
             count += 1
             try:
                 self._storage.set_trial_user_attr(self._trial_id, "heartbeat", count)
-            except (UpdateFinishedTrialError, KeyError):
+            except (FINISHED, KeyError):
                 return
             except Exception:
                 continue
@@ -267,7 +267,7 @@ class Watch:
             if deaths >= MAX_DEATHS:
                 storage.set_trial_user_attr(trial_id, "error", f"its worker died {deaths} times")
                 return storage.set_trial_state_values(trial_id, TrialState.FAIL)
-        except UpdateFinishedTrialError:
+        except FINISHED:
             return False
         return _release(storage, trial_id, worker)
 

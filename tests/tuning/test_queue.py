@@ -359,7 +359,6 @@ WORKER = """
 import sys, time
 from pathlib import Path
 import optuna
-from optuna.exceptions import UpdateFinishedTrialError
 from rlzoo.tuning import queue
 from rlzoo.tuning.storage import open_storage, open_study
 optuna.logging.set_verbosity(optuna.logging.WARNING)

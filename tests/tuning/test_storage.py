@@ -17,7 +17,6 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.trial import TrialState
 
@@ -91,6 +90,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 
 def test_a_server_that_is_not_there_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("grpc")
+    if not hasattr(optuna.storages, "GrpcStorageProxy"):
+        pytest.skip("Optuna before 4.2")
     monkeypatch.setattr(storage, "CONNECT", 0.5)
     with pytest.raises(UserError, match=r"nobody serves a storage at grpc://127\.0\.0\.1:1"):
         open_storage("grpc://127.0.0.1:1", tmp_path)
@@ -220,7 +221,7 @@ def test_taking_again_what_one_had_before_asks_the_storage(kind: str, tmp_path: 
     assert second.set_trial_state_values(trial_id, TrialState.RUNNING)
     assert not first.set_trial_state_values(trial_id, TrialState.RUNNING)
     assert second.set_trial_state_values(trial_id, TrialState.COMPLETE, [1.0])
-    with pytest.raises(UpdateFinishedTrialError):
+    with pytest.raises(queue.FINISHED):
         first.set_trial_state_values(trial_id, TrialState.RUNNING)
 
 
