@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, cast
 import optuna
 
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig, default_evaluations
@@ -173,19 +175,20 @@ def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
     for key in config.fixed:
         if key not in known:
             raise unknown("hyperparameter to be fixed", key, known)
-    space = space.without([*config.fixed, *flat_keys(run.hyperparams)])
+    space = space.without([*config.fixed, *given_keys(run)])
     if not space.rows:
         raise UserError(f"nothing is left to search: every hyperparameter of {run.algo} is fixed")
     return space
 
 
-def flat_keys(values: Mapping[str, Any], above: str = "") -> list[str]:
-    """The key paths of nested overrides, such as `policy_kwargs.net_arch`."""
-    paths: list[str] = []
-    for key, value in values.items():
-        below = isinstance(value, Mapping) and key == "policy_kwargs"
-        paths += flat_keys(value, f"{key}.") if below else [f"{above}{key}"]
-    return paths
+def given_keys(run: RunConfig) -> list[str]:
+    """The key paths of the overrides, such as `policy_kwargs.net_arch`, under today's names."""
+    with warnings.catch_warnings():  # of old names, which `check` has told of
+        warnings.simplefilter("ignore")
+        resolved = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).todays()
+    keys = [key for key, source in resolved.sources.items() if source.endswith("-params")]
+    below = run.hyperparams.get("policy_kwargs", {})
+    return [key for key in keys if key != "policy_kwargs"] + [f"policy_kwargs.{key}" for key in below]
 
 
 def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Settings) -> optuna.Study:

@@ -265,3 +265,10 @@ def test_a_space_travels_in_the_study(config: TuneConfig) -> None:
     opened = studies.begin(replace(config, fixed=("learning_rate",)))
     space = Space.from_json(opened.settings.space)
     assert "learning_rate" not in space.rows and "gamma" in space.rows
+
+
+def test_what_is_given_under_an_old_name_is_not_searched(config: TuneConfig) -> None:
+    given = {"cliprange": 0.1, "policy_kwargs": {"net_arch": [8]}}
+    opened = studies.begin(replace(config, run=replace(config.run, hyperparams=given)))
+    rows = Space.from_json(opened.settings.space).rows
+    assert {"clip_range", "policy_kwargs.net_arch"}.isdisjoint(rows) and "policy_kwargs.activation_fn" in rows
