@@ -135,6 +135,7 @@ _MODULES = {
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",
+    "rlzoo.training.trial_eval_callback": "TrialEvalCallback",
     "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
 }

@@ -209,6 +209,7 @@ from rlzoo.training.candidates import AsyncEval as AsyncEval
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
 from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
+from rlzoo.training.trial_eval_callback import TrialEvalCallback as TrialEvalCallback
 
 __version__: str
 __all__: list[str]

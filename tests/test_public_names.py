@@ -47,6 +47,10 @@ def test_names_of_masks_and_wrappers_are_public(name: str) -> None:
     assert name in rlzoo.__all__
 
 
+def test_the_callback_of_a_search_is_public() -> None:
+    assert "TrialEvalCallback" in rlzoo.__all__
+
+
 @pytest.mark.parametrize("name", REPLAY_NAMES)
 def test_names_of_algorithms_with_replay_are_public(name: str) -> None:
     assert name in rlzoo.__all__

@@ -31,7 +31,7 @@ from rlzoo.experiment.train import TrainResult, check, train
 from rlzoo.tuning import queue
 from rlzoo.tuning.report import write_report
 from rlzoo.tuning.results import trial_by_number
-from rlzoo.tuning.samplers import choose_sampler, make_pruner
+from rlzoo.tuning.samplers import check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space import Space
 from rlzoo.tuning.space_file import space_from_file
@@ -123,10 +123,9 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     pruner = config.pruner or ("none" if sampler == "nsga2" else "median")
     n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
-    if sampler == "nsga2" and pruner != "none":
-        raise UserError("nsga2 weighs two objectives, return and time, and cannot prune; give --pruner none")
-    if pruner == "wilcoxon" and (config.n_seeds or 1) < 2:
-        raise UserError("wilcoxon compares trials seed by seed; give --n-seeds 5 or so")
+    check_pair(sampler, pruner)
+    if pruner == "wilcoxon" and (config.n_seeds or 1) < 4:
+        raise UserError("wilcoxon compares trials seed by seed, four of them at least; give --n-seeds 5 or so")
     if sampler in EXHAUSTIVE:
         space.grid()
     values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
