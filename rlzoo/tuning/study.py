@@ -125,7 +125,9 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
     check_pair(sampler, pruner)
     if pruner == "wilcoxon" and (config.n_seeds or 1) < 4:
-        raise UserError("wilcoxon compares trials seed by seed, four of them at least; give --n-seeds 5 or so")
+        raise UserError(
+            "wilcoxon compares trials seed by seed, four of them at least; give --n-seeds 5 or so"
+        )
     if sampler in EXHAUSTIVE:
         space.grid()
     values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
