@@ -131,8 +131,15 @@ def test_row_of_the_table_keeps_its_target(learning: ModuleType) -> None:
 
 def test_a_row_of_fewer_seeds_has_empty_cells(learning: ModuleType) -> None:
     row = learning.Row("trpo", "Swimmer-v5", 300, seeds=(0,))
-    line = learning.table_row(row, [learning.Result(0, 310.0, 1.0, 1_000_000, 60.0)], 3)
-    assert line.endswith("| 310.0 ± 1.0 | - | - | 310.0 | 300 | reached |")
+    line = learning.table_row(row, [learning.Result(0, 310.0, 1.0, 1_000_000, 60.0)])
+    assert line.endswith("| 310.0 ± 1.0 | - | - | - | 310.0 | 300 | reached |")
+
+
+def test_a_row_of_more_seeds_names_them(learning: ModuleType) -> None:
+    row = learning.Row("trpo", "CartPole-v1", 500)
+    results = [learning.Result(seed, 490.0 + seed, 0.0, 1000, 5.0) for seed in range(5)]
+    end = "| 490.0 ± 0.0 | 491.0 ± 0.0 | 492.0 ± 0.0 | 493.0 (3), 494.0 (4) | 492.0 | 500 | **missed** |"
+    assert learning.table_row(row, results).endswith(end)
 
 
 def test_demonstrations_are_recorded_where_training_reads_them(learning: ModuleType, tmp_path: Path) -> None:
@@ -154,5 +161,4 @@ def test_rows_of_other_runs_stay_in_the_report(learning: ModuleType) -> None:
     assert [key[0] for key in lines] == ["ppo", "dqn"]
     assert lines["ppo", "CartPole-v1"] == learning.table_row(ppo, results(500.0))
     assert lines["dqn", "CartPole-v1"] == learning.table_row(dqn, results(400.0))
-    other_seeds = [learning.Result(7, 500.0, 0.0, 1000, 5.0)]
-    assert "dqn" not in learning.report({ppo: other_seeds}, earlier)
+    assert "dqn" not in learning.report({ppo: results(500.0)}, earlier.replace("further seeds", "more seeds"))
