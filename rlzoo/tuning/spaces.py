@@ -66,7 +66,7 @@ REPLAY: Table = {
 }
 ROUNDS: Table = {
     "train_freq": Or((1, "episode"), Int(1, 1024, log=True)),
-    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=Or(-1, Int(1, 1024, log=True))),
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0, otherwise=Or(-1, Int(1, 1024, log=True))),
 }
 PRIORITIES = ("prioritized_replay_alpha", "prioritized_replay_beta0")
 ACTION_NOISE: Table = {
@@ -119,7 +119,7 @@ A2C: Table = {
 TRPO: Table = {
     "learning_rate": Scheduled(Float(1e-5, 1e-1, log=True)),
     "n_steps": Power(8, 4096),
-    "batch_size": Power(8, 1024),
+    "batch_size": Power(32, 1024),
     "n_critic_updates": Int(1, 40, log=True),
     "gamma": GAMMA,
     "gae_lambda": GAE_LAMBDA,
@@ -166,10 +166,10 @@ ACER: Table = {
 
 DQN: Table = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "batch_size": Int(16, 512, log=True),
+    "batch_size": Int(16, 256, log=True),
     **REPLAY,
     "train_freq": Int(1, 512, log=True),
-    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0),
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0),
     "n_steps": Int(1, 5),
     "target_update_interval": Int(1, 20_000, log=True),
     "exploration_fraction": Float(2e-3, 0.5, log=True),
@@ -192,17 +192,18 @@ DDPG: Table = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
     "actor_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
     "critic_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "batch_size": Int(16, 2048, log=True),
+    "batch_size": Int(16, 512, log=True),
     **REPLAY,
     "tau": Float(5e-4, 0.1, log=True),
     **ROUNDS,
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=Or(-1, Int(1, 1024, log=True))),
     **ACTION_NOISE,
     "noise_type": Choice("none", "normal", "ornstein-uhlenbeck", "adaptive-param"),
     **OFF_POLICY_NETWORKS,
 }
 TD3: Table = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "batch_size": Int(16, 2048, log=True),
+    "batch_size": Int(16, 512, log=True),
     **REPLAY,
     "tau": Float(5e-4, 0.1, log=True),
     **ROUNDS,
@@ -214,7 +215,7 @@ TD3: Table = {
 }
 SAC: Table = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "batch_size": Int(16, 2048, log=True),
+    "batch_size": Int(16, 512, log=True),
     **REPLAY,
     "tau": Float(5e-4, 0.1, log=True),
     **ROUNDS,
@@ -243,6 +244,7 @@ HINDSIGHT: Table = {
     "n_sampled_goal": Int(1, 8),
     "goal_selection_strategy": Choice("future", "final", "episode"),
 }
+LARGE_BATCHES: Table = {"batch_size": Int(16, 2048, log=True)}  # relabelled goals make steps worth more
 
 # ---------------------------------------------------------------------- random search, and imitation
 
@@ -322,9 +324,10 @@ def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.
     known = complete(algo, values)
     table = TABLES[learner]
     if catalog.canonical(algo) == HER:
-        table = {**table, **HINDSIGHT}
+        table = {**table, **LARGE_BATCHES, **HINDSIGHT}
     elif "Her" in str(entry.get("replay_buffer_class")):
-        table = {**table, **{f"replay_buffer_kwargs.{key}": row for key, row in HINDSIGHT.items()}}
+        below = {f"replay_buffer_kwargs.{key}": row for key, row in HINDSIGHT.items()}
+        table = {**table, **LARGE_BATCHES, **below}
     unsuited = _unsuited(entry, known, action_space)
     rows = {key: row for key, row in table.items() if not unsuited & {key, key.partition(".")[0]}}
     if known.get("n_envs", 1) > 1 and isinstance(whole_episodes := rows.get("train_freq"), Or):
