@@ -234,6 +234,7 @@ def report(results: dict[Row, list[Result]], earlier: str = "") -> str:
 
     :param earlier: a report whose other rows are kept, where it has the same columns
     """
+    earlier, heading, section = earlier.partition("\n## ")  # sections that other scripts have added
     columns = ["algorithm", "environment", "steps", "training", "episodes"]
     columns += [*(f"seed {seed}" for seed in SEEDS), "further seeds", "median", "required", ""]
     header = f"| {' | '.join(columns)} |"
@@ -267,7 +268,7 @@ def report(results: dict[Row, list[Result]], earlier: str = "") -> str:
             "",
             *(f"    rlzoo {' '.join(record_command(row, Path('logs/learning')))}" for row in experts),
         ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts) + "\n" + heading + section
 
 
 def table_lines(text: str) -> dict[tuple[str, str], str]:

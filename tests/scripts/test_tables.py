@@ -162,3 +162,13 @@ def test_rows_of_other_runs_stay_in_the_report(learning: ModuleType) -> None:
     assert lines["ppo", "CartPole-v1"] == learning.table_row(ppo, results(500.0))
     assert lines["dqn", "CartPole-v1"] == learning.table_row(dqn, results(400.0))
     assert "dqn" not in learning.report({ppo: results(500.0)}, earlier.replace("further seeds", "more seeds"))
+
+
+def test_sections_of_other_scripts_stay_in_the_report(learning: ModuleType) -> None:
+    row = learning.Row("ppo", "CartPole-v1", 500)
+    results = {row: [learning.Result(0, 500.0, 0.0, 1000, 5.0)]}
+    section = "\n## What a search is worth\n\n| best.yml | 1 | 2 |\n"
+    once = learning.report(results, learning.report(results) + section)
+    assert once.endswith(section)
+    assert learning.report(results, once) == once
+    assert once.count("best.yml") == 1
