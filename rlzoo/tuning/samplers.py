@@ -20,6 +20,9 @@ _PACKAGES = {"gp": ("scipy",), "cmaes": ("cmaes",), "qmc": ("scipy",), "wilcoxon
 _FEW_PARAMETERS = 3
 """Up to here a Gaussian process is quick, and needs fewer trials than TPE to see the landscape."""
 
+FEWEST_PAIRS = 4
+"""Fewer trainings of two trials cannot differ with p < 0.1 (Wilcoxon's signed ranks)."""
+
 
 def choose_sampler(name: str, space_size: int | None, n_params: int, n_trials: int) -> str:
     """The sampler that a study uses: `name` itself, or a choice where that is `auto`.
@@ -101,14 +104,13 @@ def make_pruner(name: str, n_startup_trials: int, n_evaluations: int) -> BasePru
 
     :param n_startup_trials: trials that run to their end before any is pruned
     :param n_evaluations: values that a whole trial reports; the first third never prunes. `wilcoxon` compares
-        whole trainings with those of the best trial, seed by seed, and so needs several (four at least, to be
-        sure enough) in a trial
+        whole trainings with those of the best trial, seed by seed, and is sure enough after `FEWEST_PAIRS`
     :raises UserError: there is no such pruner, or a package that it needs is not installed
     """
     if name not in PRUNERS:
         raise unknown("pruner", name, PRUNERS)
     _need(name)
-    warmup = n_evaluations // 3
+    warmup = n_evaluations // 3 + 1  # the first step that may prune; steps count from 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         if name == "median":

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import optuna
+from optuna.trial import TrialState
 
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config.hyperparams import lookup
@@ -23,6 +24,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig, default_evaluations
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.atomic import atomic_write
+from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.experiment.blueprint import Blueprint
 from rlzoo.experiment.environments import build_training_env
@@ -31,7 +33,7 @@ from rlzoo.experiment.train import TrainResult, check, train
 from rlzoo.tuning import queue
 from rlzoo.tuning.report import write_report
 from rlzoo.tuning.results import trial_by_number
-from rlzoo.tuning.samplers import check_pair, choose_sampler, make_pruner
+from rlzoo.tuning.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space import Space
 from rlzoo.tuning.space_file import space_from_file
@@ -52,6 +54,17 @@ class OpenStudy:
     n_trials: int
     folder: Path
     storage: str | None  # where it is kept; None: in the folder
+    interrupted: bool = False  # by Ctrl-C or SIGTERM
+
+    def why_nothing(self) -> str | None:
+        """What went wrong where all trials are done and none is complete."""
+        trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.number < self.n_trials]
+        if any(not trial.state.is_finished() or trial.state == TrialState.COMPLETE for trial in trials):
+            return None
+        errors = [trial.user_attrs["error"] for trial in trials if "error" in trial.user_attrs]
+        return (
+            f"none of {self.n_trials} trials is complete{f'; the last error: {errors[-1]}' if errors else ''}"
+        )
 
 
 def optimize(config: TuneConfig) -> OpenStudy:
@@ -66,7 +79,7 @@ def optimize(config: TuneConfig) -> OpenStudy:
         with stop.interruptible():
             opened = begin(config)
         work_off(opened, config, stop)
-    return opened
+    return replace(opened, interrupted=stop.received is not None)
 
 
 def begin(config: TuneConfig) -> OpenStudy:
@@ -116,6 +129,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     :raises UserError: names what is wrong
     """
     blueprint = check(config.run)
+    get_device(config.run.device)
     space = choose_space(config, blueprint)
     sampler = config.sampler
     if sampler == "auto":
@@ -124,9 +138,10 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
     check_pair(sampler, pruner)
-    if pruner == "wilcoxon" and (config.n_seeds or 1) < 4:
+    if pruner == "wilcoxon" and (config.n_seeds or 1) < FEWEST_PAIRS + 1:
         raise UserError(
-            "wilcoxon compares trials seed by seed, four of them at least; give --n-seeds 5 or so"
+            f"wilcoxon can tell trials apart after {FEWEST_PAIRS} seeds, and then saves the others; give"
+            f" --n-seeds {FEWEST_PAIRS + 1} or more"
         )
     if sampler in EXHAUSTIVE:
         space.grid()

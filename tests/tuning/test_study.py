@@ -160,7 +160,7 @@ def test_a_study_is_not_gone_on_with_under_other_conditions(
     [
         ({"sampler": "nsga2", "pruner": "median"}, "cannot prune"),
         ({"sampler": "grid"}, "learning_rate"),
-        ({"pruner": "wilcoxon"}, "n-seeds"),
+        ({"pruner": "wilcoxon", "n_seeds": 4}, "n-seeds 5"),
         ({"fixed": ("gama",)}, "gamma"),
         ({"storage": "nowhere.txt"}, "sqlite:///nowhere.txt"),
     ],
