@@ -32,7 +32,7 @@ FINISHED = RuntimeError  # what a storage raises that is to change a finished tr
 FIXED = "fixed_params"  # where Optuna looks for the parameters of `Study.enqueue_trial`
 MAX_DEATHS = 5  # of the workers of one trial
 SIGNING = 15.0  # seconds that a worker has to sign for a trial it has taken
-SAME_START = 5.0  # seconds by which the start time of one process may seem to vary: clocks are set
+SAME_START = 5.0  # seconds by which the start time of one process may seem to vary
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _release(storage: BaseStorage, trial_id: int, worker: str) -> bool:
 
 def this_worker() -> str:
     """The name of this process, which no other process of any machine has: HOST:PID:START."""
-    return f"{_host()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+    return f"{_host()}:{os.getpid()}:{_start(psutil.Process()):.2f}"
 
 
 def is_alive(worker: str) -> bool | None:
@@ -148,11 +148,20 @@ def is_alive(worker: str) -> bool | None:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
             return False
-        return abs(process.create_time() - start) < SAME_START
+        return abs(_start(process) - start) < SAME_START
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
         return True
+
+
+def _start(process: psutil.Process) -> float:
+    """When a process began: on Linux in seconds since the machine did, which setting the clock leaves alone."""
+    try:
+        stat = Path(f"/proc/{process.pid}/stat").read_text()
+    except OSError:  # another system
+        return float(process.create_time())
+    return int(stat.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _split(worker: str) -> tuple[str, int, float]:
@@ -217,7 +226,7 @@ class Watch:
 
     def __init__(self, grace: float = 60.0) -> None:
         self._grace = grace
-        self._own_start = psutil.Process().create_time()
+        self._own_start = _start(psutil.Process())
         self._seen_alive: set[str] = set()
         self._silence: dict[
             int, tuple[tuple[Any, ...], float]

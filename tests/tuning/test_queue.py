@@ -164,7 +164,7 @@ def test_a_process_is_known_by_its_start() -> None:
     assert is_alive(f"elsewhere:{pid}:{start}") is None
     assert is_alive("") is is_alive("nonsense") is None
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = f"{host}:{child.pid}:{psutil.Process(child.pid).create_time():.2f}"
+    name = f"{host}:{child.pid}:{queue._start(psutil.Process(child.pid)):.2f}"
     assert is_alive(name) is True
     child.kill()
     deadline = time.monotonic() + 10
@@ -173,6 +173,13 @@ def test_a_process_is_known_by_its_start() -> None:
     assert is_alive(name) is False  # though nobody has waited for it yet
     child.wait()
     assert is_alive(name) is False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="tells processes apart by another clock")
+def test_a_process_lives_on_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, booted = this_worker(), psutil.boot_time()
+    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: booted + 3600)
+    assert is_alive(worker) is True
 
 
 def test_the_heart_beats_while_the_block_runs(study: optuna.Study) -> None:
