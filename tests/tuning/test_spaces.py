@@ -99,6 +99,19 @@ def test_what_is_tuned_has_a_row() -> None:
         assert keys - NOT_TUNED <= set(TABLES[learner]), (label, entry)
 
 
+@pytest.mark.parametrize("algo", ["crossq", "ddpg", "dqn", "qrdqn", "sac", "td3", "tqc"])
+def test_no_sample_replays_much_more_than_is_common(algo: str) -> None:
+    """A trial that takes days keeps its worker from all others."""
+    values = {"policy": "MlpPolicy", "n_timesteps": 100_000}
+    space = search_space(algo, values, actions_for(algo))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(200):
+        known = {**values, **flat(overrides(algo, values, space.sample(study.ask())))}
+        if isinstance(known["train_freq"], int) and known["gradient_steps"] > 0:
+            rows_per_step = known["batch_size"] * known["gradient_steps"] / known["train_freq"]
+            assert rows_per_step <= (1024 if algo == "ddpg" else 512)
+
+
 # ---------------------------------------------------------------------- what is drawn can be built
 
 
