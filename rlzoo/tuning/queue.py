@@ -156,7 +156,7 @@ def is_alive(worker: str) -> bool | None:
 
 
 def _start(process: psutil.Process) -> float:
-    """When a process began: on Linux in seconds since the machine did, which setting the clock leaves alone."""
+    """When a process began: on Linux in seconds since the machine did, whatever the clock is set to."""
     try:
         stat = Path(f"/proc/{process.pid}/stat").read_text()
     except OSError:  # another system

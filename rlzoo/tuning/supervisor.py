@@ -18,10 +18,12 @@ from rlzoo.experiment.environments import available_cores
 from rlzoo.tuning.display import Display
 from rlzoo.tuning.queue import Watch
 
-POLL = 0.5  # seconds
+POLL = 0.5  # seconds between two looks at the study, at least
+SHARE = 0.05  # of a core that looking may take; a database tells of each waiting trial every time
 END = 15.0  # seconds that a worker has to give its trial back
 SAME_FAILURES = 5  # in a row end the study
-FRUITLESS = 3  # workers in a row that end badly without having taken a trial
+FRUITLESS = 3  # workers that end with an error while none takes a trial
+KILLED = 30  # likewise, by a signal; somebody may be killing them
 
 
 class Supervisor:
@@ -49,7 +51,8 @@ class Supervisor:
         self.workers: list[Popen[bytes]] = []
         self.watch = Watch()
         self.display = Display(study, n_trials, run.verbose)
-        self.fruitless = 0
+        self.bad_ends: list[int] = []  # exit codes of workers since one last took a trial
+        self.taken = 0  # how often workers have taken a trial
         threads = run.num_threads if run.num_threads > 0 else max(1, available_cores() // n_jobs)
         self.command = [sys.executable, "-m", "rlzoo.tuning.worker", "--study", study.study_name]
         self.command += ["--folder", str(folder), "--threads", str(threads)]
@@ -67,20 +70,23 @@ class Supervisor:
         try:
             with self.display:
                 while True:
-                    self._reap()
+                    busy = time.process_time()
+                    ends = self._reap()
                     self.watch.release_stale(self.study, self.n_trials)
                     trials = self._trials()
+                    self._stop_on_fruitless(ends, trials)
                     self.display.update(trials)
                     stop_on_same_failures([trial for trial in trials if trial.number not in earlier])
                     if all(trial.state.is_finished() for trial in trials):
                         return
                     if timeout is not None and time.monotonic() - began > timeout:
                         return
+                    busy = time.process_time() - busy
                     waiting = sum(trial.state == TrialState.WAITING for trial in trials)
                     while waiting > 0 and len(self.workers) < self.n_jobs:
                         self._start()
                         waiting -= 1
-                    time.sleep(POLL)
+                    time.sleep(max(POLL, min(busy / SHARE, 10 * POLL)))
         finally:
             self._end()
 
@@ -100,16 +106,24 @@ class Supervisor:
             )
         self.workers.append(worker)
 
-    def _reap(self) -> None:
-        """Notice the workers that have ended."""
-        for worker in [worker for worker in self.workers if worker.poll() is not None]:
-            self.workers.remove(worker)
-            if worker.returncode > 0:  # an error of its own; a signal is below zero
-                self.fruitless += 1
-            elif worker.returncode == 0:
-                self.fruitless = 0
-            if self.fruitless >= FRUITLESS:
-                raise RunFailed(f"the workers fail: {_last_line(self.log)} (all of it in {self.log})")
+    def _reap(self) -> list[int]:
+        """The exit codes of the workers that have ended since the last call."""
+        ended = [worker for worker in self.workers if worker.poll() is not None]
+        self.workers = [worker for worker in self.workers if worker not in ended]
+        return [worker.returncode for worker in ended]
+
+    def _stop_on_fruitless(self, ends: Sequence[int], trials: Sequence[FrozenTrial]) -> None:
+        """:raises RunFailed: worker after worker ends before it has taken a trial"""
+        self.bad_ends += [code for code in ends if code != 0]
+        taken = sum(trial.user_attrs.get("attempts", 0) for trial in trials)
+        if taken > self.taken:
+            self.taken = taken
+            self.bad_ends.clear()
+        errors = [code for code in self.bad_ends if code > 0]  # a signal is below zero
+        if len(errors) >= FRUITLESS:
+            raise RunFailed(f"the workers fail: {_last_line(self.log)} (all of it in {self.log})")
+        if len(self.bad_ends) >= KILLED:
+            raise RunFailed(f"the workers are killed before they begin, by signal {-self.bad_ends[-1]}")
 
     def _end(self) -> None:
         """Ask every worker to end, and see to it that its trial waits again."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -163,6 +164,7 @@ def test_a_study_is_not_gone_on_with_under_other_conditions(
         ({"pruner": "wilcoxon", "n_seeds": 4}, "n-seeds 5"),
         ({"fixed": ("gama",)}, "gamma"),
         ({"storage": "nowhere.txt"}, "sqlite:///nowhere.txt"),
+        ({"run": RunConfig(algo="ppo", env_id="CartPole-v1", device="cuda:99")}, "cuda:99"),
     ],
 )
 def test_what_cannot_be_searched_is_said_before_anything_is_written(
@@ -210,6 +212,28 @@ def test_workers_that_cannot_start_end_the_search_with_what_they_say(config: Tun
         made.run()
 
 
+def test_workers_that_are_killed_as_they_start_end_the_search(
+    config: TuneConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "KILLED", 4)
+    monkeypatch.setattr(supervisor, "POLL", 0.01)
+    opened = studies.begin(config)
+    made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 2, config.run)
+    fake_worker("import os; os.kill(os.getpid(), 4)")(made)
+    with pytest.raises(RunFailed, match="killed before they begin, by signal 4"):
+        made.run(timeout=60)
+
+
+def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig) -> None:
+    opened = studies.begin(config)
+    made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
+    for _ in range(2 * supervisor.FRUITLESS):
+        trial = studies.queue.take(opened.study, 3, "")
+        assert trial is not None
+        studies.queue.give_back(opened.study, trial)
+        made._stop_on_fruitless([1], opened.study.trials)
+
+
 def test_five_equal_failures_in_a_row_end_the_search(config: TuneConfig) -> None:
     opened = studies.begin(replace(config, n_trials=9))
     made = supervisor.Supervisor(opened.study, 9, opened.folder, None, 1, config.run)
@@ -243,12 +267,102 @@ def test_more_jobs_than_cores_is_a_warning(
 
 def test_train_optimize_is_optimize(config: TuneConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[TuneConfig] = []
-    monkeypatch.setattr("rlzoo.cli.optimize.search", seen.append)
+
+    def search(config: TuneConfig) -> SimpleNamespace:
+        seen.append(config)
+        return SimpleNamespace(interrupted=config.run.env_id == "Acrobot-v1")
+
+    monkeypatch.setattr("rlzoo.cli.optimize.search", search)
     flags = "--algo a2c --env CartPole-v1 -n 5000 --n-trials 7 --n-jobs 2 --sampler random --pruner halving"
     assert main(["train", "-optimize", *flags.split(), "--n-evaluations", "2", "--study-name", "s"]) == 0
     assert main(["optimize", *flags.split(), "--n-evaluations", "2", "--study-name", "s"]) == 0
     assert seen[0] == seen[1]
     assert (seen[0].n_trials, seen[0].sampler, seen[0].run.n_timesteps) == (7, "random", 5000)
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Environments that are searched for; the search for Acrobot-v1 is interrupted."""
+    seen: list[str] = []
+
+    def search(config: TuneConfig) -> SimpleNamespace:
+        seen.append(config.run.env_id)
+        return SimpleNamespace(interrupted=config.run.env_id == "Acrobot-v1")
+
+    monkeypatch.setattr("rlzoo.cli.optimize.search", search)
+    return seen
+
+
+def test_a_mistake_in_the_last_environment_is_found_before_the_first_search(searches: list[str]) -> None:
+    assert main(["optimize", "--algo", "a2c", "--env", "CartPole-v1", "CartPol-v1", "-n", "100"]) == 2
+    assert searches == []
+
+
+def test_an_interrupt_ends_the_searches_for_all_environments(searches: list[str]) -> None:
+    flags = ["--algo", "a2c", "--env", "CartPole-v1", "Acrobot-v1", "MountainCar-v0", "-n", "100"]
+    assert main(["optimize", *flags]) == 0
+    assert searches == ["CartPole-v1", "Acrobot-v1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "train -optimize -tb tb --eval-freq 5 -P",
+            "--progress, --eval-freq, --tensorboard-log have no effect in a search",
+        ),
+        ("train --trial-id 0 --n-trials 5", "--n-trials has no effect without -optimize"),
+        (
+            "train --study-name s --env Nowhere-v0",
+            "--study-name has no effect without -optimize or --trial-id",
+        ),
+        ("optimize --report s --env Acrobot-v1", "--env has no effect with --report"),
+        ("optimize --trial-id 0 --retrain-best 2", "--retrain-best has no effect with --trial-id"),
+        ("optimize --retrain-best 2 -n 500", "--n-timesteps has no effect with --retrain-best"),
+        ("optimize --serve nowhere --n-jobs 2", "--n-jobs has no effect with --serve"),
+    ],
+)
+@pytest.mark.usefixtures("searches")
+def test_flags_that_do_nothing_are_named(
+    words: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(words.split())
+    assert message in capsys.readouterr().err.splitlines()[0]
+    assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_report_tells_how_to_train_what_was_searched(
+    config: TuneConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--algo", "a2c", "--env", "Acrobot-v1", "-n", "60", "--n-trials", "1", "--eval-episodes", "1"]
+    folder = config.run.log_folder
+    assert main(["optimize", *flags, "-f", folder, "--gym-packages", "json", "--no-optim-plots"]) == 0
+    capsys.readouterr()
+    assert main(["optimize", "--report", "a2c_Acrobot-v1", "-f", folder, "--no-optim-plots"]) == 0
+    shown = capsys.readouterr().out
+    assert "rlzoo train --algo a2c --env Acrobot-v1 --conf-file" in shown
+    assert shown.rstrip().endswith("--gym-packages json")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_search_without_one_complete_trial_has_failed(
+    config: TuneConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> list[float]:
+        raise ValueError("nan in the loss")
+
+    monkeypatch.setattr(worker, "run_trial", fail)
+    flags = ["--algo", "a2c", "-n", "60", "--n-trials", "2", "--no-optim-plots"]
+    assert main(["optimize", *flags, "-f", config.run.log_folder]) == 1
+    shown = capsys.readouterr()
+    assert "none of 2 trials is complete; the last error: ValueError: nan in the loss" in shown.err
+    assert "best.yml" not in shown.out
 
 
 def test_the_whole_command_with_processes(tmp_path: Path) -> None:
