@@ -14,8 +14,13 @@ import pytest
 import yaml
 from optuna.trial import TrialState, create_trial
 
+from rlzoo.config.literals import plain
+from rlzoo.config.run import RunConfig
+from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.experiment import environments
+from rlzoo.experiment.build import make_blueprint
 from rlzoo.experiment.environments import evaluation_seed
 from rlzoo.training.trial_eval_callback import TrialEvalCallback
 from rlzoo.tuning import objective
@@ -196,6 +201,41 @@ def test_what_is_drawn_lies_on_top_of_the_configuration(tmp_path: Path) -> None:
     assert {key: value for key, value in written.items() if key not in rows} == {
         key: value for key, value in base.items() if key not in rows
     }
+
+
+def test_evaluation_has_the_arguments_and_the_statistics_of_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, bool]] = []
+    play = TrialEvalCallback._play
+
+    def noted(self: TrialEvalCallback) -> Any:
+        assert isinstance(self.eval_env, VecNormalize) and isinstance(self.training_env, VecNormalize)
+        assert not self.eval_env.training and not self.eval_env.norm_reward
+        gravity = self.eval_env.get_attr("g")[0]
+        same = bool((self.eval_env.obs_rms.mean == self.training_env.obs_rms.mean).all())
+        seen.append((gravity, same and bool(self.eval_env.obs_rms.mean.any())))
+        return play(self)
+
+    monkeypatch.setattr(TrialEvalCallback, "_play", noted)
+    settings = settings_for("a2c", values={"env_kwargs": {"g": 3.5}})
+    run_trial(new_trial(settings), settings, tmp_path)
+    assert seen == [(3.5, True)] * 4
+
+
+@pytest.mark.parametrize(
+    ("algo", "values"), [("her", {}), ("sac", {"noise_type": None}), ("a2c", {"normalize": {"gamma": 0.9}})]
+)
+def test_what_a_trial_trained_with_can_be_read_again(
+    algo: str, values: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = settings_for(algo, values=values)
+    trial = new_trial(settings)
+    run_trial(trial, settings, tmp_path)
+    written = attrs_of(trial)["hyperparams"]
+    (tmp_path / "trial.yml").write_text(written)
+    run = RunConfig(algo=algo, env_id=settings.env_id, conf_file=str(tmp_path / "trial.yml"))
+    assert dump_yaml(plain(make_blueprint(run).values)) == written
 
 
 def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
