@@ -7,15 +7,23 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rlzoo.cli.parser import Whole
-from rlzoo.cli.search_flags import add_search_flags, add_study_flags, tune_config
+from rlzoo.cli.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep
 from rlzoo.config.tune import TuneConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from rlzoo.tuning.study import OpenStudy
 
 HELP = "search for good hyperparameters"
+WITH_A_STUDY = {"log_folder", "storage"}
+WITH_RETRAIN_BEST = {
+    *("algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"),
+    "no_optim_plots",
+}
 EPILOG = """\
 examples:
   rlzoo optimize --algo ppo --env MountainCar-v0 -n 50000 --n-trials 200 --n-jobs 2
@@ -53,25 +61,51 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Do what the flags ask for, and say which of them do nothing there."""
     if args.serve is not None:
+        _only(args, {"serve", *WITH_A_STUDY}, "with --serve")
         return _serve(args)
-    env_ids = args.env or ["CartPole-v1"]
-    if len(env_ids) > 1 and args.study_name:
-        raise UserError("one --study-name cannot be that of several environments")
-    for config in [tune_config(args, env_id) for env_id in env_ids]:
-        if args.report is not None:
-            report(replace(config, study_name=args.report))
-        elif args.trial_id is not None:
+    if args.report is not None:
+        _only(args, {"report", "no_optim_plots", *WITH_A_STUDY}, "with --report")
+        report(replace(tune_config(args, "CartPole-v1"), study_name=args.report))
+    elif args.trial_id is not None:
+        say_ignored(_parser(), args, {"retrain_best", *search_keys()}, "with --trial-id")
+        for config in configs(args):
             train_trial(config, args.trial_id)
-        elif args.retrain_best is not None:
+    elif args.retrain_best is not None:
+        _only(args, {"retrain_best", *WITH_RETRAIN_BEST, *WITH_A_STUDY}, "with --retrain-best")
+        for config in configs(args):
             retrain(config, args.retrain_best)
-        else:
-            search(config)
+    else:
+        search_all(args)
     return 0
 
 
-def search(config: TuneConfig) -> None:
-    """Search, and say what came of it."""
+def configs(args: argparse.Namespace) -> list[TuneConfig]:
+    """One for each environment."""
+    env_ids = args.env or ["CartPole-v1"]
+    if len(env_ids) > 1 and args.study_name:
+        raise UserError("one --study-name cannot be that of several environments")
+    return [tune_config(args, env_id) for env_id in env_ids]
+
+
+def search_all(args: argparse.Namespace) -> None:
+    """Search for one environment after the other, until one search is interrupted."""
+    from rlzoo.tuning.study import define
+
+    wanted = configs(args)
+    for config in wanted[1:]:  # a mistake in the last must not wait until the first are searched
+        define(config)
+    for config in wanted:
+        if search(config).interrupted:
+            break
+
+
+def search(config: TuneConfig) -> OpenStudy:
+    """Search, and say what came of it.
+
+    :raises RunFailed: there is no trial left to run, and none is complete
+    """
     from rlzoo.experiment.environments import available_cores
     from rlzoo.tuning.study import optimize
 
@@ -81,30 +115,33 @@ def search(config: TuneConfig) -> None:
             file=sys.stderr,
         )
     opened = optimize(config)
-    conclude(opened.study, opened.n_trials, opened.folder, config)
+    if config.run.verbose > 0:
+        conclude(opened)
+    if error := opened.why_nothing():
+        raise RunFailed(error)
+    return opened
 
 
 def report(config: TuneConfig) -> None:
     """Write the report of a study that is there."""
     from rlzoo.tuning.study import write_report_again
 
-    opened = write_report_again(config)
-    conclude(
-        opened.study, opened.n_trials, opened.folder, replace(config, run=replace(config.run, verbose=1))
-    )
+    conclude(write_report_again(config))
 
 
-def conclude(study: Any, n_trials: int, folder: Path, config: TuneConfig) -> None:
+def conclude(opened: OpenStudy) -> None:
     """The best trials, and where everything is."""
-    from rlzoo.tuning.results import best_trial, top_table
+    from rlzoo.tuning.queue import counts
+    from rlzoo.tuning.report import train_command
+    from rlzoo.tuning.results import top_table
 
-    if config.run.verbose == 0:
-        return
-    print(top_table(study))
-    print(f"Everything is in {folder}: best.yml, trials.csv{', report.html' if config.figures else ''}")
-    if best_trial(study) is not None:
-        command = ["rlzoo", "train", "--algo", config.run.algo, "--env", config.run.env_id]
-        print("Train with the best:", shlex.join([*command, "--conf-file", str(folder / "best.yml")]))
+    print(top_table(opened.study))
+    if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
+        print(f"{done} of {opened.n_trials} trials are done; the same command goes on with the others.")
+    written = [name for name in ("best.yml", "trials.csv", "report.html") if (opened.folder / name).is_file()]
+    print(f"Everything is in {opened.folder}: {', '.join(written)}")
+    if "best.yml" in written:
+        print("Train with the best:", train_command(opened.settings, opened.folder))
 
 
 def train_trial(config: TuneConfig, number: int) -> None:
@@ -124,7 +161,19 @@ def retrain(config: TuneConfig, n_best: int) -> None:
 
 def _serve(args: argparse.Namespace) -> int:
     from rlzoo.config.tune import FOLDER
-    from rlzoo.tuning.storage import open_storage, serve
+    from rlzoo.tuning.storage import check_address, open_storage, serve
 
+    check_address(args.serve)  # before a journal is made
     serve(open_storage(args.storage, Path(args.log_folder) / FOLDER), args.serve)
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser("rlzoo optimize", HELP)
+    build_parser(parser)
+    return parser
+
+
+def _only(args: argparse.Namespace, used: set[str], where: str) -> None:
+    parser = _parser()
+    say_ignored(parser, args, given(parser, args).keys() - used, where)

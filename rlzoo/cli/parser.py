@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
 from rlzoo.core.errors import UserError, nearest, unknown
@@ -96,6 +97,25 @@ def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 def flags_of(parser: argparse.ArgumentParser) -> list[str]:
     """How every flag of a parser is written."""
     return [flag for action in actions_of(parser) for flag in action.option_strings]
+
+
+def given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, str]:
+    """The arguments that do not have their default value: destination to the longest spelling of the flag."""
+    return {
+        action.dest: max(action.option_strings, key=len, default=action.dest)
+        for action in actions_of(parser)
+        if hasattr(args, action.dest) and getattr(args, action.dest) != action.default
+    }
+
+
+def say_ignored(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, keys: Collection[str], where: str
+) -> None:
+    """Say on one line which of these arguments were given although they do nothing there."""
+    flags = [flag for key, flag in given(parser, args).items() if key in keys]
+    if flags:
+        effect = "has no effect" if len(flags) == 1 else "have no effect"
+        print(f"rlzoo: {', '.join(flags)} {effect} {where}", file=sys.stderr)
 
 
 def values_of(action: argparse.Action) -> tuple[str, ...]:

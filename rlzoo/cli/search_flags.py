@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.parser import OneOf, Whole
+from rlzoo.cli.parser import OneOf, Parser, Whole, actions_of
 from rlzoo.cli.training_flags import run_config
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
 
@@ -121,6 +121,13 @@ def add_study_flags(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="train an agent with the hyperparameters of this trial",
     )
+
+
+def search_keys() -> set[str]:
+    """Where the flags of `add_search_flags` are in the parsed arguments."""
+    parser = Parser("", "")
+    add_search_flags(parser)
+    return {action.dest for action in actions_of(parser)}
 
 
 def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:

@@ -6,8 +6,8 @@ import argparse
 import shlex
 import sys
 
-from rlzoo.cli.parser import Parser, Whole
-from rlzoo.cli.search_flags import add_search_flags, add_study_flags, tune_config
+from rlzoo.cli.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
 from rlzoo.core.errors import UserError
 
@@ -22,6 +22,21 @@ CHANGED_BY_RESUME = (
     "gym_packages",
     "expert",
 )
+OF_ONE_RUN = (
+    "uuid",
+    "eval_freq",
+    "save_freq",
+    "save_replay_buffer",
+    "truncate_last_trajectory",
+    "tensorboard_log",
+    "log_interval",
+    "progress",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
+)  # what saves, logs or shows a run: a search has no place for it
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1
@@ -44,7 +59,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         metavar="RUN_FOLDER",
         help="continue this run in place from its newest checkpoint",
     )
-    add_how_to_run(parser)
+    how = add_how_to_run(parser)
+    how.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
     add_study_flags(parser)
     search = parser.add_argument_group("searching instead (`rlzoo optimize --help`)")
     search.add_argument(
@@ -106,9 +122,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.resume:
         return _resume(args)
-    env_ids = args.env or ["CartPole-v1"]
     if args.optimize_hyperparameters:
-        return _optimize(args, env_ids)
+        return _optimize(args)
+    env_ids = args.env or ["CartPole-v1"]
+    say_ignored(_parser(), args, search_keys(), "without -optimize")
+    if args.trial_id is None:
+        say_ignored(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
     runs = [run_config(args, env_id) for env_id in env_ids]
     if args.trial_id is not None:
         from rlzoo.tuning.study import run_of_trial
@@ -126,34 +145,41 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _optimize(args: argparse.Namespace, env_ids: list[str]) -> int:
-    """`rlzoo train -optimize`: what saves or logs a single run has no place there."""
-    from rlzoo.cli.optimize import search
+def _parser() -> Parser:
+    parser = Parser("rlzoo train", HELP)
+    build_parser(parser)
+    return parser
+
+
+def _optimize(args: argparse.Namespace) -> int:
+    """`rlzoo train -optimize`: what saves or logs a single run does nothing there."""
+    from rlzoo.cli.optimize import search_all
 
     for key in ("trained_agent", "trial_id"):
         if getattr(args, key) not in ("", None):
             raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
-    for env_id in env_ids:
-        search(tune_config(args, env_id))
+    parser = _parser()
+    say_ignored(parser, args, OF_ONE_RUN, "in a search")
+    for key in OF_ONE_RUN:
+        setattr(args, key, parser.get_default(key))
+    search_all(args)
     return 0
 
 
 def _resume(args: argparse.Namespace) -> int:
     """The run's own arguments hold; only what does not change its course can be said anew."""
-    parser = Parser("rlzoo train", HELP)
-    build_parser(parser)
-    defaults = vars(parser.parse_args([]))
-    given = {key: value for key, value in vars(args).items() if value != defaults[key] and key != "resume"}
-    for key in given:
-        if key not in CHANGED_BY_RESUME:
-            flag = f"--{key.replace('_', '-')}"
+    changes = {}
+    for key, flag in given(_parser(), args).items():
+        if key not in (*CHANGED_BY_RESUME, "resume"):
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
-    if "gym_packages" in given:
-        given["gym_packages"] = tuple(given["gym_packages"])
+        changes[key] = getattr(args, key)
+    folder = changes.pop("resume")
+    if "gym_packages" in changes:
+        changes["gym_packages"] = tuple(changes["gym_packages"])
 
     from rlzoo.experiment.train import resume
 
-    resume(args.resume, **given)
+    resume(folder, **changes)
     return 0
 
 

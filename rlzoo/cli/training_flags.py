@@ -75,7 +75,7 @@ def add_agent_to_train(parser: argparse.ArgumentParser) -> argparse._ArgumentGro
     return what
 
 
-def add_how_to_run(parser: argparse.ArgumentParser) -> None:
+def add_how_to_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add what does not change what is learned, rounding apart."""
     how = parser.add_argument_group("how to run it")
     how.add_argument(
@@ -102,7 +102,7 @@ def add_how_to_run(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="0: errors only, 1: progress, 2: more (default: 1)",
     )
-    how.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
+    return how
 
 
 def add_what_to_keep(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:

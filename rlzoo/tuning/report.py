@@ -76,17 +76,22 @@ def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: 
     if trial is None or not trial.user_attrs.get("hyperparams"):
         return ""
     seconds = f" in {text(trial.values[1])} seconds" if len(trial.values) > 1 else ""
+    comments = [
+        f"Study {' '.join(name.split())}, trial {trial.number}: return {text(trial.values[0])}{seconds}.",
+        "Train with it:",
+        f"  {train_command(settings, folder)}",
+    ]
+    hyperparams = load_yaml(trial.user_attrs["hyperparams"], f"hyperparameters of trial {trial.number}")
+    return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
+
+
+def train_command(settings: Settings, folder: Path) -> str:
+    """The command that trains with `best.yml`."""
     command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
     command += ["--conf-file", str(folder / "best.yml")]
     command += ["--gym-packages", *settings.gym_packages] if settings.gym_packages else []
     command += ["--expert", settings.expert] if settings.expert else []
-    comments = [
-        f"Study {' '.join(name.split())}, trial {trial.number}: return {text(trial.values[0])}{seconds}.",
-        "Train with it:",
-        f"  {shlex.join(command)}",
-    ]
-    hyperparams = load_yaml(trial.user_attrs["hyperparams"], f"hyperparameters of trial {trial.number}")
-    return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
+    return shlex.join(command)
 
 
 def trials_csv(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> str:

@@ -186,7 +186,7 @@ def top_table(study: optuna.Study, n: int = 10) -> str:
     trials = trials_of(study)
     best = ranked(trials)[:n]
     if not best:
-        return "no trial has finished yet"
+        return "no trial is complete yet"
     columns = [
         ["trial", *(str(trial.number) for trial in best)],
         ["return", *(text(trial.values[0]) for trial in best)],

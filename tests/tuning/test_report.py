@@ -264,4 +264,4 @@ def test_top_table_names_what_does_not_fit() -> None:
     lines = report.top_table(study).splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[-1].startswith("not shown: a_rather_long_name_")
-    assert report.top_table(make_study(n_waiting=2)) == "no trial has finished yet"
+    assert report.top_table(make_study(n_waiting=2)) == "no trial is complete yet"
