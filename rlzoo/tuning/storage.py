@@ -282,13 +282,8 @@ def serve(storage: BaseStorage, address: str) -> None:
     :param address: HOST:PORT to listen on
     :raises UserError: the address cannot be used, or gRPC is not installed
     """
+    check_address(address)
     host, port = _split_address(address)
-    try:
-        # gRPC itself would share a port that another server has.
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host.strip("[]"), port), family=family).close()
-    except OSError as error:
-        raise UserError(f"cannot listen on {address}: {error.strerror or error}") from None
     in_main = threading.current_thread() is threading.main_thread()
     previous = signal.signal(signal.SIGTERM, _interrupt) if in_main else None
     try:
@@ -302,6 +297,19 @@ def serve(storage: BaseStorage, address: str) -> None:
     finally:
         if in_main:
             signal.signal(signal.SIGTERM, previous)
+
+
+def check_address(address: str) -> None:
+    """Ask that one can listen there; gRPC itself would share a port that another server has.
+
+    :raises UserError: it is not HOST:PORT, or the port is in use
+    """
+    host, port = _split_address(address)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host.strip("[]"), port), family=family).close()
+    except OSError as error:
+        raise UserError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
 def _interrupt(signal_number: int, frame: FrameType | None) -> None:
