@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from rlzoo.tuning.storage import open_storage, open_study
 from rlzoo.tuning.supervisor import Supervisor
 
 SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
+SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
 EXHAUSTIVE = ("brute", "grid")
 
 
@@ -87,8 +89,8 @@ def begin(config: TuneConfig) -> OpenStudy:
     settings, space = define(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
-    settings = replace(settings, seed=seed_of(storage, config))
     study = begin_study(storage, config.study, settings)
+    settings = settings_of(study)
     n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
     points = None
     if settings.sampler in EXHAUSTIVE:
@@ -112,15 +114,6 @@ def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
         pass  # `stop` has said so; the trials are where they belong
     finally:
         write_report(opened.study, opened.settings, opened.folder, config.figures)
-
-
-def seed_of(storage: optuna.storages.BaseStorage, config: TuneConfig) -> int:
-    """The seed that is given; otherwise the one that the study was begun with, or a new one."""
-    if config.run.seed >= 0:
-        return config.run.seed
-    studies = {summary.study_name: summary for summary in optuna.get_all_study_summaries(storage)}
-    begun = studies[config.study].user_attrs.get(SETTINGS, {}) if config.study in studies else {}
-    return int(begun.get("seed", secrets.randbelow(2**31)))
 
 
 def define(config: TuneConfig) -> tuple[Settings, Space]:
@@ -210,14 +203,23 @@ def given_keys(run: RunConfig) -> list[str]:
 def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Settings) -> optuna.Study:
     """The study of that name, new or as it was begun; of several commands at once, one makes it.
 
+    :param settings: a seed below 0 is that of the study, or a new one
     :raises UserError: it was begun with other settings
     """
+    any_seed = settings.seed < 0
+    if any_seed:
+        settings = replace(settings, seed=secrets.randbelow(2**31))
     try:
         study = optuna.create_study(storage=storage, study_name=name, directions=settings.directions)
     except optuna.exceptions.DuplicatedStudyError:
         study = optuna.load_study(storage=storage, study_name=name)
+        deadline = time.monotonic() + SETTLING
+        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
+            time.sleep(0.05)  # its maker is about to write them, unless it was killed
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
-        study.set_user_attr(SETTINGS, settings.to_json())  # also where its maker was killed before this line
+        study.set_user_attr(SETTINGS, settings.to_json())
+    if any_seed:
+        settings = replace(settings, seed=settings_of(study).seed)
     if (found := difference(settings_of(study).to_json(), settings.to_json())) is not None:
         raise UserError(f"study {name} was begun with {found}; give another --study-name")
     return study

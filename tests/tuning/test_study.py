@@ -181,6 +181,22 @@ def test_a_study_killed_before_its_settings_were_written_is_begun_again(config: 
     assert studies.begin(config).settings.algo == "ppo"
 
 
+def test_commands_without_a_seed_that_begin_a_study_at_once_share_its_seed(
+    config: TuneConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(config, run=replace(config.run, seed=-1))
+    settings, _ = studies.define(config)
+    storage = studies.open_storage(None, config.folder)
+    optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
+
+    def other_writes(_: float) -> None:
+        study = optuna.load_study(storage=storage, study_name=config.study)
+        study.set_user_attr(studies.SETTINGS, replace(settings, seed=77).to_json())
+
+    monkeypatch.setattr(studies.time, "sleep", other_writes)
+    assert studies.begin(config).settings.seed == 77
+
+
 def test_a_study_of_another_program_is_left_alone(config: TuneConfig) -> None:
     storage = studies.open_storage(None, config.folder)
     theirs = optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
