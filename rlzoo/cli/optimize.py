@@ -160,11 +160,17 @@ def retrain(config: TuneConfig, n_best: int) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    import optuna
+
     from rlzoo.config.tune import FOLDER
     from rlzoo.tuning.storage import check_address, open_storage, serve
 
     check_address(args.serve)  # before a journal is made
-    serve(open_storage(args.storage, Path(args.log_folder) / FOLDER), args.serve)
+    storage = open_storage(args.storage, Path(args.log_folder) / FOLDER)
+    port = args.serve.rpartition(":")[2]
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    print(f"Serving until Ctrl-C; on other machines: --storage grpc://THIS_HOST:{port}", flush=True)
+    serve(storage, args.serve)
     return 0
 
 

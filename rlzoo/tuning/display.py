@@ -77,6 +77,8 @@ class Display:
     def _line(self, trial: FrozenTrial) -> str:
         seconds = trial.duration.total_seconds() if trial.duration else 0.0
         line = f"trial {trial.number:>{len(str(self.n_trials))}}  "
+        if "of" in trial.user_attrs:  # trained again: its number is not that of the trial
+            line = f"trial {trial.user_attrs['of']}, training {trial.user_attrs['run'] + 1}  "
         if trial.state == TrialState.FAIL:
             return (
                 f"{line}failed after {duration(seconds)}: {trial.user_attrs.get('error', 'no reason known')}"
