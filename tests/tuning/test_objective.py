@@ -247,6 +247,18 @@ def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
     assert yaml.safe_load(attrs_of(trial)["hyperparams"]) == json.loads(config)
 
 
+@pytest.mark.parametrize("atari", [True, False])
+def test_evaluation_is_deterministic_unless_the_game_is(
+    atari: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(objective, "is_atari", lambda env_id: atari)
+    monkeypatch.setattr(TrialEvalCallback, "_init_callback", lambda self: seen.append(self.deterministic))
+    settings = settings_for(n_evaluations=1)
+    run_trial(new_trial(settings), settings, tmp_path)
+    assert seen == [not atari]
+
+
 def test_best_agent_and_evaluations_are_kept_where_asked(tmp_path: Path) -> None:
     settings = settings_for(log_path=str(tmp_path / "log"), n_seeds=1)
     run_trial(new_trial(settings), settings, tmp_path)

@@ -157,7 +157,7 @@ def pruned_at(name: str, value: float, n_evaluations: int = 9) -> int | None:
             trial = study.ask()
             for step in range(n_evaluations):
                 trial.report(rank + step / 100, first + step)
-                trial.should_prune()
+            trial.should_prune()
             study.tell(trial, float(rank))
         trial = study.ask()
         for step in range(n_evaluations):
@@ -167,7 +167,10 @@ def pruned_at(name: str, value: float, n_evaluations: int = 9) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("name", PRUNERS)
+# To import what Wilcoxon's test needs takes longer than all the others.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "wilcoxon")) for name in PRUNERS]
+)
 def test_pruners_give_up_the_worst_and_let_the_best_run(name: str) -> None:
     worst = pruned_at(name, -100.0)
     assert (worst is None) == (name == "none")

@@ -163,7 +163,7 @@ CASES: list[tuple[str, dict[str, Any] | str, spaces.Space[Any]]] = [
     ("ppo", {"policy": "MlpPolicy", "n_envs": 6, "n_steps": 100}, DISCRETE),
     ("sac", {"policy": "MlpPolicy", "n_envs": 4, "train_freq": 8}, BOX),
 ]
-PLAIN_SAMPLES, ENTRY_SAMPLES = 50, 15
+PLAIN_SAMPLES, ENTRY_SAMPLES = 50, 8
 
 
 @pytest.fixture(scope="module")
