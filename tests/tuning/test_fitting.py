@@ -20,6 +20,8 @@ MLP = {"policy": "MlpPolicy", "n_timesteps": 1_000_000}
         ("ppo", {"n_envs": 1, "batch_size": 100}, {"n_steps": 512}, {"n_steps": 500}),
         ("ppo", {"n_envs": 2, "n_steps": 8}, {"batch_size": 256}, {"batch_size": 16}),
         ("ppo", {"n_envs": 8, "n_timesteps": 20_000}, {"n_steps": 4096}, {"n_steps": 512}),
+        # What the user fixed is not what the budget would have, and minibatches go by what it is.
+        ("ppo", {"n_envs": 1, "n_timesteps": 400, "n_steps": 300}, {"batch_size": 64}, {"batch_size": 60}),
         ("a2c", {"n_timesteps": 2}, {"n_steps": 64}, {"n_steps": 2}),
         ("sac", {"n_timesteps": 1000}, {"learning_starts": 10_000}, {"learning_starts": 500}),
         (

@@ -110,6 +110,27 @@ def test_samplers_learn_from_earlier_trials(sampler: str) -> None:
         assert last(0.1) < last(0.9) - 0.1
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_tpe_keeps_away_from_what_others_are_trying(running: bool) -> None:
+    def proposed(n_jobs: int) -> list[float]:
+        study = new_study()
+        for number in range(20):
+            study.sampler = make_sampler("tpe", 1, 10, n_jobs, number)
+            trial = study.ask()
+            x = trial.suggest_float("x", 0, 1)
+            if number < 19 or not running:
+                study.tell(trial, -abs(x - 0.5))
+        found = []
+        for number in range(20, 28):
+            study.sampler = make_sampler("tpe", 1, 10, n_jobs, number)
+            trial = study.ask()
+            found.append(trial.suggest_float("x", 0, 1))
+            study.tell(trial, state=TrialState.FAIL)
+        return found
+
+    assert (proposed(1) != proposed(2)) == running
+
+
 def test_trials_have_seeds_of_their_own() -> None:
     assert len({trial_seed(seed, number) for seed in range(-2, 8) for number in range(50)}) == 500
     drawn = run(new_study(), "random", 3)

@@ -225,6 +225,19 @@ def test_taking_again_what_one_had_before_asks_the_storage(kind: str, tmp_path: 
         first.set_trial_state_values(trial_id, TrialState.RUNNING)
 
 
+def test_who_takes_a_trial_waits_for_others_that_are_taking_one(tmp_path: Path) -> None:
+    opened = open_storage(None, tmp_path)
+    study = optuna.create_study(storage=opened, study_name="a")
+    queue.fill(study, 1)
+    taker = threading.Thread(target=queue.take, args=(study, 1, "me"))
+    with storage._locked(tmp_path / "journal.log.claims"):
+        taker.start()
+        taker.join(0.3)
+        assert taker.is_alive() and study.trials[0].state == TrialState.WAITING
+    taker.join(5)
+    assert study.trials[0].state == TrialState.RUNNING
+
+
 def test_many_processes_make_one_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
 

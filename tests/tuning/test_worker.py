@@ -196,6 +196,23 @@ def test_a_pruned_trial_keeps_its_last_value(
     assert study.get_trials()[0].values == [7.0]
 
 
+def test_the_pruner_that_was_asked_for_prunes(
+    tmp_path: Path, new_study: Callable[..., optuna.Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worse_and_worse(trial: optuna.Trial, *arguments: Any) -> list[float]:
+        for step in (1, 2, 3):
+            trial.report(-trial.number, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return [-trial.number]
+
+    monkeypatch.setattr(worker, "run_trial", worse_and_worse)
+    study = new_study(settings_for(pruner="median", n_evaluations=3), 4)
+    work(tmp_path)
+    assert states(study) == "CCPP"
+    assert [trial.last_step for trial in study.get_trials()] == [3, 3, 2, 2]
+
+
 def test_a_storage_that_fails_ends_the_worker_and_not_the_trial(
     tmp_path: Path, new_study: Callable[..., optuna.Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
