@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import optuna
 from optuna.trial import TrialState, create_trial
 
@@ -60,11 +59,10 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
 
 
 def fresh(settings: Settings) -> Settings:
-    """A training of the search, with other seeds, evaluated once at its end over more episodes."""
+    """A training of the search, with other seeds (`retrain`) and one evaluation at its end of more episodes."""
     return replace(
         settings,
         retrain=True,
-        seed=int(np.random.SeedSequence([settings.seed, 2]).generate_state(1)[0]) % 2**31,
         sampler="random",
         pruner="none",
         objective="last",
