@@ -196,6 +196,23 @@ def test_a_pruned_trial_keeps_its_last_value(
     assert study.get_trials()[0].values == [7.0]
 
 
+def test_a_worker_has_a_heartbeat_while_it_trains(
+    tmp_path: Path, new_study: Callable[..., optuna.Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listen(trial: optuna.Trial, *arguments: Any) -> list[float]:
+        deadline = time.monotonic() + 10
+        while trial.study.get_trials()[0].user_attrs.get("heartbeat", 0) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return [1.0]
+
+    monkeypatch.setattr(worker, "run_trial", listen)
+    monkeypatch.setattr(queue.Heartbeat.__init__, "__defaults__", (0.02,))  # seconds between two beats
+    study = new_study(settings_for(), 1)
+    work(tmp_path)
+    assert states(study) == "C"
+
+
 def test_the_pruner_that_was_asked_for_prunes(
     tmp_path: Path, new_study: Callable[..., optuna.Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
