@@ -59,7 +59,7 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
 
 
 def fresh(settings: Settings) -> Settings:
-    """A training of the search, with other seeds (`retrain`) and one evaluation at its end of more episodes."""
+    """A training of the search with other seeds (see `retrain`), evaluated once, over more episodes."""
     return replace(
         settings,
         retrain=True,
