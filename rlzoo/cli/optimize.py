@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 HELP = "search for good hyperparameters"
 WITH_A_STUDY = {"log_folder", "storage"}
-WITH_RETRAIN_BEST = {
-    *("algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"),
-    "no_optim_plots",
-}
+WITH_RETRAIN_BEST = {"algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"}
 EPILOG = """\
 examples:
   rlzoo optimize --algo ppo --env MountainCar-v0 -n 50000 --n-trials 200 --n-jobs 2

@@ -56,7 +56,7 @@ def ranking_table(rows: Sequence[Ranked]) -> str:
     ]
     for place, row in enumerate(rows, 1):
         interval = f"{row.low:,.2f} to {row.high:,.2f}" if row.n > 1 else "-"
-        mean = f"{row.mean:,.2f}" if row.n else "failed"
+        mean = f"{row.mean:,.2f}" if row.n else "none yet"
         lines.append(f"{place:>4}  {row.trial:>5}  {mean:>12}  {interval:>27}  {row.n:>9}")
     return "\n".join(lines)
 

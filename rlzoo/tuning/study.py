@@ -80,7 +80,10 @@ def optimize(config: TuneConfig) -> OpenStudy:
     with StopSignals("ending; finished trials are kept") as stop:
         with stop.interruptible():
             opened = begin(config)
-        work_off(opened, config, stop)
+        try:
+            work_off(opened, config, stop)
+        finally:
+            write_report(opened.study, opened.settings, opened.folder, config.figures)
     return replace(opened, interrupted=stop.received is not None)
 
 
@@ -103,7 +106,7 @@ def begin(config: TuneConfig) -> OpenStudy:
 
 
 def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
-    """Run the trials that wait, and write the report whatever ends that."""
+    """Run the trials that wait; the first Ctrl-C or SIGTERM ends that."""
     supervisor = Supervisor(
         opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
     )
@@ -112,8 +115,6 @@ def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
             supervisor.run(config.timeout)
     except KeyboardInterrupt:
         pass  # `stop` has said so; the trials are where they belong
-    finally:
-        write_report(opened.study, opened.settings, opened.folder, config.figures)
 
 
 def define(config: TuneConfig) -> tuple[Settings, Space]:

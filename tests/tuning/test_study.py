@@ -109,7 +109,9 @@ def test_equal_seeds_search_alike(config: TuneConfig, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("in_process")
 def test_the_best_are_trained_again_with_fresh_seeds(config: TuneConfig) -> None:
     searched = studies.optimize(config)
+    reported = {name: (config.folder / name).read_text() for name in ("best.yml", "trials.csv")}
     ranking = retrain_best(replace(config, n_seeds=2), 2)
+    assert reported == {name: (config.folder / name).read_text() for name in reported}  # of the search
     assert [row.n for row in ranking] == [2, 2]
     assert (config.folder / "retrained.csv").is_file()
     again = optuna.load_study(study_name="ppo_CartPole-v1_retrained", storage=searched.study._storage)
