@@ -51,7 +51,10 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="train the best N trials with fresh seeds and rank them; --n-seeds of each (default: 3)",
     )
     then.add_argument(
-        "--serve", default=None, metavar="HOST:PORT", help="serve the storage to workers on other machines"
+        "--serve",
+        default=None,
+        metavar="HOST:PORT",
+        help="serve the storage to the same command on other machines (no password: for trusted networks)",
     )
     add_how_to_run(parser)
     add_what_to_keep(parser)
