@@ -1,7 +1,7 @@
 """Measure how well a search uses the cores, and compare it with the leading zoo's.
 
     python scripts/search_speed.py                                    # both, three rounds each
-    python scripts/search_speed.py --leader-python other-venv/bin/python --out search_speed.md
+    python scripts/search_speed.py --parts leader --leader-python other-venv/bin/python --out search_speed.md
 
 1. Two workers against two plain trainings side by side. The trials of the search all train the same (their
    only parameter is a discount that hardly varies), as many steps in sum and with as many evaluations as two
@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENV = "CartPole-v1"
 N_EVALUATIONS = 4
+PARTS = ("copies", "leader")
 HARDLY_A_SPACE = "gamma: {low: 0.98, high: 0.9801}\n"
 LEADERS_SPACE = """\
 batch_size: {low: 4, high: 1024, log: true}
@@ -52,14 +53,19 @@ def main() -> None:
     parser.add_argument(
         "--leader-python", default=sys.executable, metavar="PATH", help="an interpreter with rl_zoo3"
     )
-    parser.add_argument("--skip-leader", action="store_true", help="only the first measurement")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="which measurements (default: both)"
+    )
     parser.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write the tables here as well"
     )
     args = parser.parse_args()
-    text = side_by_side(args.rounds, args.steps, args.trials)
-    if not args.skip_leader:
-        text += "\n\n" + against_the_leader(args.rounds, args.steps, args.trials, args.leader_python)
+    tables = []
+    if "copies" in args.parts:
+        tables.append(side_by_side(args.rounds, args.steps, args.trials))
+    if "leader" in args.parts:
+        tables.append(against_the_leader(args.rounds, args.steps, args.trials, args.leader_python))
+    text = "\n\n".join(tables)
     print(text)
     if args.out:
         args.out.write_text(text + "\n")
