@@ -50,7 +50,7 @@ def main() -> None:
             HEADING,
             "",
             f"`rlzoo {SEARCH}` took {minutes:.0f} minutes. What it found and the",
-            "hyperparameters of the algorithm itself, trained with fresh seeds for as many steps and played as",
+            "algorithm's own hyperparameters, trained with fresh seeds for as many steps and played as",
             "above (`python scripts/search_gain.py`):",
             "",
             *lines,
