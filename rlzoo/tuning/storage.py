@@ -37,6 +37,9 @@ _PACKAGES = {
     "pymysql": "pymysql",
 }
 
+# What brings a driver for a URL that names none.
+_EXTRAS = {"postgresql": "rlzoo[postgresql]", "mysql": "rlzoo[mysql]"}
+
 # The drivers (SQLAlchemy's name, module) of a URL that names none, the preferred one first.
 _DRIVERS = {
     "postgresql": (("psycopg", "psycopg"), ("psycopg2", "psycopg2")),
@@ -212,7 +215,7 @@ def _open_database(url: str, create: bool) -> BaseStorage:
     try:
         return _connect(parts.render_as_string(hide_password=False), backend, driver)
     except ImportError:
-        package = _PACKAGES.get(driver, driver)
+        package = _EXTRAS.get(url.partition("://")[0]) or _PACKAGES.get(driver, driver)
         raise UserError(f"storage {hidden} needs a driver: pip install {package}") from None
     except RuntimeError as error:  # of the version check
         raise UserError(f"storage {hidden}: {_first_line(error)}") from None

@@ -35,7 +35,7 @@ NOISY = {**CONTINUOUS_FAST, "action_noise": NormalActionNoise(0.0, 0.3)}
 FAST = {
     "ppo": {"n_steps": 32, "batch_size": 64, "n_epochs": 4, "learning_rate": 3e-3},
     "a2c": {"n_steps": 4, "learning_rate": 3e-3},
-    "acktr": {"n_steps": 4, "learning_rate": 0.25, "kfac_clip": 0.01},
+    "acktr": {"n_steps": 4, "learning_rate": 0.25, "lr_schedule": "constant", "kfac_clip": 0.01},
     "trpo": {"n_steps": 32, "batch_size": 64, "n_critic_updates": 4, "learning_rate": 5e-3},
     "dqn": Q_FAST,
     "qrdqn": {**Q_FAST, "policy_kwargs": {"n_quantiles": 10}},

@@ -335,7 +335,8 @@ def test_run_config_fields_are_the_flags_of_the_command_line():
 
     parsed = vars(build("train", load_command("train")).parse_args([]))
     fields = {field.name for field in dataclasses.fields(RunConfig)}
-    assert set(parsed) - {"env", "resume"} == fields - {"env_id"}
+    searching = vars(build("optimize", load_command("optimize")).parse_args([])).keys() - fields
+    assert set(parsed) - searching - {"env", "resume", "optimize_hyperparameters"} == fields - {"env_id"}
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(run, logs):

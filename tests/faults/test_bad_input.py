@@ -31,7 +31,7 @@ def check_refused(arguments, logs, capsys, *named):
         (["--env", "CartPole-v1", "Pendulm-v1"], "Pendulum-v1"),
         (["--vec-env", "dumy"], "dummy"),
         (["--evl-freq", "10"], "--eval-freq"),
-        (["--n-trials", "10"], "--n-trials"),
+        (["--n-trails", "10"], "--n-trials"),
         (["-n", "many"], "many"),
         (["--seed", "1.5"], "1.5"),
         (["--device", "gpu"], "gpu"),

@@ -77,8 +77,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ("sqlite://", "in memory cannot be shared"),
         ("oracel://u:secret@h/d", "cannot read the storage oracel://u:\\*\\*\\*@h/d"),
         ("postgresql+pg8000://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install pg8000"),
-        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install mysqlclient"),
-        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "cannot open .*\\*\\*\\*.*refused"),
+        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install rlzoo.mysql"),
+        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "\\*\\*\\*.*(refused|pip install rlzoo.postgresql)"),
         ("grpc://somewhere", "not an address; give HOST:PORT"),
     ]:
         with pytest.raises(UserError, match=message) as raised:
