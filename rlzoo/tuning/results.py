@@ -118,10 +118,10 @@ def _single_objective(trials: Sequence[FrozenTrial], objective: int) -> optuna.S
 
 
 def text(value: Any) -> str:
-    """A parameter or a value as people read it: four digits of a float."""
+    """A parameter or a value as people read it: four digits of a float, in a schedule too."""
     if isinstance(value, float):
         return f"{value:,.1f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
-    return str(value)
+    return re.sub(r"\d+\.\d{4,}(e-?\d+)?", lambda number: f"{float(number[0]):.4g}", str(value))  # lin_...
 
 
 def range_text(distribution: BaseDistribution) -> str:

@@ -264,3 +264,9 @@ def test_top_table_names_what_does_not_fit() -> None:
     assert max(map(len, lines)) <= 100
     assert lines[-1].startswith("not shown: a_rather_long_name_")
     assert report.top_table(make_study(n_waiting=2)) == "no trial is complete yet"
+
+
+def test_a_schedule_is_shown_with_four_digits() -> None:
+    assert results.text("lin_4.0071746330047456e-05") == "lin_4.007e-05"
+    assert results.text("lin_0.00020375923406506212_1e-05") == "lin_0.0002038_1e-05"
+    assert results.text("lin_0.1") == "lin_0.1"
