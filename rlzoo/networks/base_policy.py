@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.goal_env import GOAL_KEYS, split_goals
@@ -66,7 +68,22 @@ class BasePolicy(nn.Module):
         extractor = self.features_extractor_class
         if not (isinstance(extractor, type) and issubclass(extractor, nn.Module)):
             raise UserError(f"features_extractor_class must be a torch.nn.Module class, not {extractor!r}")
-        return extractor(self.observation_space, **self.features_extractor_kwargs)
+        made = extractor(self.observation_space, **self.features_extractor_kwargs)
+        if any(isinstance(parameter, UninitializedParameter) for parameter in made.parameters()):
+            self._see_once(made)
+        return made
+
+    def _see_once(self, extractor: nn.Module) -> None:
+        """Show an extractor with lazy layers an observation: they take their shapes from it."""
+        sample = copy.deepcopy(self.observation_space).sample()
+        if isinstance(sample, dict):
+            batch: TensorObs = {key: torch.as_tensor(value)[None] for key, value in sample.items()}
+        else:
+            batch = torch.as_tensor(sample)[None]
+        training = extractor.training
+        with torch.no_grad():
+            self.extract_features(batch, extractor.eval())
+        extractor.train(training)
 
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
         """Preprocess raw observations [B, ...] and run the extractor on them."""
