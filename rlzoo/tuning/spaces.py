@@ -249,12 +249,12 @@ LARGE_BATCHES: Table = {"batch_size": Int(16, 2048, log=True)}  # relabelled goa
 # ---------------------------------------------------------------------- random search, and imitation
 
 ARS: Table = {
-    "learning_rate": Scheduled(Float(2e-3, 0.2, log=True)),
+    "learning_rate": Scheduled(Float(2e-3, 0.5, log=True)),
     "delta_std": Float(2e-3, 0.5, log=True),
     "n_delta": Int(1, 256, log=True),
     "n_top": Ratio(("n_delta",), 0.05, 1.0),
     "alive_bonus_offset": Or(0.0, Float(-5.0, -0.05)),
-    "policy_kwargs.net_arch": Choice([16], [64], [64, 64], [128, 64]),
+    "policy_kwargs.net_arch": Choice([16], [32], [64], [64, 64], [128, 64]),
     "policy_kwargs.activation_fn": ACTIVATION_FN,
 }
 BC: Table = {
