@@ -1,0 +1,181 @@
+"""The list of a benchmark: which algorithms are trained on which environments, with which seeds.
+
+    seeds: [0, 1, 2]                      # of every row that has none of its own
+    episodes: 100                         # likewise
+    rows:
+      - {algo: ppo, env: CartPole-v1, required: 500}
+      - {algo: [sac, td3], env: [Pendulum-v1, MountainCarContinuous-v0], seeds: [0], n_timesteps: 20000}
+      - {algo: bc, env: CartPole-v1, expert: {algo: ppo, seed: 100, episodes: 25}}
+
+Lists of algorithms and of environments stand for all their pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config import catalog
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError, unknown
+
+MEASURES = ("return", "success")
+SEEDS = (0, 1, 2)
+EPISODES = 100
+HELD_OUT = 1_000_000
+"""Environments that measure are seeded from here on; training uses its seed and the numbers just above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expert:
+    """Whose episodes a row learns from: an agent with the shipped hyperparameters, trained first."""
+
+    algo: str
+    seed: int
+    episodes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One algorithm on one environment."""
+
+    algo: str
+    env: str
+    seeds: tuple[int, ...] = SEEDS
+    episodes: int = EPISODES  # played by each agent
+    n_timesteps: int | None = None  # None: as many as the hyperparameters say
+    conf_file: str | None = None  # None: the shipped hyperparameters
+    expert: Expert | None = None
+    measure: str = "return"
+    required: float | None = None  # of the median over the seeds, at least
+    below: float | None = None  # likewise, at most: what another row is compared with
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.algo, self.env
+
+    def reached(self, median: float) -> bool | None:
+        """Whether the median over the seeds is what is asked for; None where nothing is."""
+        if self.required is not None:
+            return median >= self.required
+        return None if self.below is None else median < self.below
+
+
+def read_list(path: str | Path) -> list[Row]:
+    """The rows of a list, in its order.
+
+    :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same pair twice
+    """
+    content = read_yaml(Path(path))
+    if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
+        raise UserError(f"{path} is no list of a benchmark: it has no `rows`")
+    defaults = {key: value for key, value in content.items() if key != "rows"}
+    for key in defaults:
+        if key not in ("seeds", "episodes"):
+            raise unknown(f"key in {path}", key, ("seeds", "episodes", "rows"))
+    rows: dict[tuple[str, str], Row] = {}
+    for item in content["rows"]:
+        if not isinstance(item, dict):
+            raise UserError(f"{path}: a row is written as {{algo: ..., env: ...}}, not {item!r}")
+        for row in _rows(str(path), {**defaults, **item}):
+            if row.key in rows:
+                raise UserError(f"{path} has {row.algo} on {row.env} twice")
+            rows[row.key] = row
+    return list(rows.values())
+
+
+def choose(rows: list[Row], wanted: list[tuple[str, str]]) -> list[Row]:
+    """The rows with these keys; all of them when there are no keys.
+
+    :raises UserError: there is no such row
+    """
+    by_name = {f"{row.algo}:{row.env}": row for row in rows}
+    for key in wanted:
+        if ":".join(key) not in by_name:
+            raise unknown("row", ":".join(key), by_name)
+    return [row for row in rows if not wanted or row.key in wanted]
+
+
+def parse_key(text: str) -> tuple[str, str]:
+    """`ppo:CartPole-v1` as the key of a row.
+
+    :raises UserError: it is not written so
+    """
+    algo, colon, env = text.partition(":")
+    if not (algo and colon and env):
+        raise UserError(f"a row is written as ALGORITHM:ENVIRONMENT, not {text!r}")
+    return algo, env
+
+
+def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:
+    kinds = _KINDS
+    for key, value in item.items():
+        if key not in kinds:
+            raise unknown(f"key of a row in {path}", key, kinds)
+        if not kinds[key][0](value):
+            raise UserError(f"{path}: {key} must be {kinds[key][1]}, not {value!r}")
+    for key in ("algo", "env"):
+        if key not in item:
+            raise UserError(f"{path}: a row lacks {key}: {item}")
+    if item.get("required") is not None and item.get("below") is not None:
+        raise UserError(f"{path}: a row has `required` or `below`, not both: {item}")
+    values = {key: tuple(value) if key == "seeds" else value for key, value in item.items()}
+    if "expert" in item:
+        values["expert"] = _expert(path, item["expert"])
+    for algo in _as_list(item["algo"]):
+        catalog.resolve(algo)
+        for env in _as_list(item["env"]):
+            yield Row(**{**values, "algo": algo, "env": env})
+
+
+def _expert(path: str, item: dict[str, Any]) -> Expert:
+    if item.keys() != {"algo", "seed", "episodes"}:
+        raise UserError(
+            f"{path}: an expert is written as {{algo: ppo, seed: 100, episodes: 25}}, not {item!r}"
+        )
+    catalog.resolve(item["algo"])
+    for key in ("seed", "episodes"):
+        if not _is_whole(item[key]) or item[key] < (key == "episodes"):
+            raise UserError(f"{path}: {key} of an expert must be a whole number, not {item[key]!r}")
+    return Expert(**item)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _are_names(value: Any) -> bool:
+    return bool(value) and all(isinstance(name, str) and name for name in _as_list(value))
+
+
+def _are_seeds(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and len(set(value)) == len(value)
+        and all(map(_is_whole, value))
+    )
+
+
+_KINDS = {
+    "algo": (_are_names, "a name or a list of names"),
+    "env": (_are_names, "a name or a list of names"),
+    "seeds": (_are_seeds, "a list of different whole numbers"),
+    "episodes": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
+    "n_timesteps": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
+    "conf_file": (lambda value: isinstance(value, str), "a path"),
+    "expert": (lambda value: isinstance(value, dict), "{algo: ..., seed: ..., episodes: ...}"),
+    "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),
+    "required": (_is_number, "a number"),
+    "below": (_is_number, "a number"),
+}

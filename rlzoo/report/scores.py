@@ -1,0 +1,116 @@
+"""How well an agent plays: one record for each, kept as `score.json` beside its model file.
+
+Many of them in one file are a JSON list, which is what tables are made from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rlzoo.algorithms.hyperparameters import check_value
+from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import UserError, unknown
+
+SCORE = "score.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One trained agent and the episodes it played.
+
+    Returns and lengths are those of the raw game; the standard deviation is of the population of episodes.
+    """
+
+    algo: str
+    env_id: str
+    seed: int  # of the training
+    n_timesteps: int  # environment steps that the agent has learned from
+    episodes: int  # played
+    mean: float  # return
+    std: float
+    median: float
+    mean_length: float  # steps of an episode
+    success_rate: float | None  # None: the environment does not say
+    deterministic: bool
+    evaluation_seed: int  # environment i of those that were played in is seeded with this + i
+    training_seconds: float | None  # None: not known
+    sha256: str  # of the model file that played
+    trained_with: dict[str, Any]  # versions, git_commit and date of the model file
+    versions: dict[str, str]  # of what it was played with
+    date: str  # of playing, UTC, ISO 8601
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Algorithm and environment: what a row of a table is about."""
+        return self.algo, self.env_id
+
+
+def write_score(path: Path, score: Score) -> None:
+    """Write one record, whole or not at all."""
+    _write_json(path, asdict(score))
+
+
+def write_scores(path: Path, scores: Iterable[Score]) -> None:
+    """Write records to one file, in an order that does not depend on that of playing."""
+    _write_json(path, [asdict(score) for score in sorted(scores, key=lambda s: (*s.key, s.seed))])
+
+
+def read_scores(places: Iterable[Path]) -> list[Score]:
+    """The records of files (one, or a list of them) and of all `score.json` below folders.
+
+    :raises UserError: nothing is there, a file holds no records, or two records are of the same training
+    """
+    scores: dict[tuple[str, str, int], tuple[Score, Path]] = {}
+    for place in places:
+        if not place.exists():
+            raise UserError(f"there is no {place}")
+        files = sorted(place.rglob(SCORE)) if place.is_dir() else [place]
+        if not files:
+            raise UserError(f"there is no {SCORE} in {place}; `rlzoo benchmark score {place}` makes them")
+        for file in files:
+            for score in read_score_file(file):
+                identity = (*score.key, score.seed)
+                if identity in scores and scores[identity][0] != score:
+                    other = scores[identity][1]
+                    raise UserError(
+                        f"{file} and {other} disagree on {score.algo} {score.env_id} seed {score.seed}"
+                    )
+                scores[identity] = score, file
+    return [score for score, _ in scores.values()]
+
+
+def read_score_file(path: Path) -> list[Score]:
+    """The records in a file that holds one, or a list of them.
+
+    :raises UserError: it holds something else
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is no JSON file: {error}") from None
+    return [_record(path, item) for item in (content if isinstance(content, list) else [content])]
+
+
+def _record(path: Path, item: Any) -> Score:
+    kinds = {field.name: str(field.type) for field in fields(Score)}
+    if not isinstance(item, dict):
+        raise UserError(f"{path} holds no scores: {str(item)[:40]!r} is no record")
+    if missing := kinds.keys() - item.keys():
+        raise UserError(f"{path} holds no scores: {min(missing)} is missing")
+    for key in item:
+        if key not in kinds:
+            raise unknown(f"entry in {path}", key, kinds)
+    values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
+    if not math.isfinite(values["mean"]):
+        raise UserError(f"{path}: mean is no finite number")
+    return Score(**values)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    with atomic_write(path) as file:
+        file.write((json.dumps(content, indent=1, sort_keys=False, allow_nan=False) + "\n").encode())
