@@ -1,6 +1,6 @@
 """`rlzoo <command> ...`: finds the command's module, parses, runs, and turns errors into exit codes.
 
-A command is a module `rlzoo/cli/<name>.py` with
+A command is one word or two, and a module `rlzoo/cli/<name>.py` (`benchmark run` in benchmark_run.py) with
 
     HELP: str                                               one line for `rlzoo --help`
     build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, examples in `parser.epilog`
@@ -28,13 +28,17 @@ COMMANDS = (
     "enjoy",
     "optimize",
     "dashboard",
+    "benchmark run",
+    "benchmark score",
+    "benchmark table",
+    "benchmark ship",
     "record-expert",
     "list",
     "show",
     "validate",
     "completion",
 )
-FIRST_WORDS = (*COMMANDS, "--help", "--version")
+FIRST_WORDS = (*dict.fromkeys(name.partition(" ")[0] for name in COMMANDS), "--help", "--version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,23 +63,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def dispatch(arguments: list[str]) -> int:
-    """Find the command that the first word names, and run it."""
+    """Find the command that the first words name, and run it."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(overview())
+        print(overview(COMMANDS))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print("rlzoo", version())
         return 0
-    name = arguments[0].replace("_", "-")
-    if name not in COMMANDS:
-        raise unknown("flag" if name.startswith("-") else "command", arguments[0], FIRST_WORDS)
+    if arguments[1:] in (["-h"], ["--help"]) and (several := _beginning_with(arguments[0])):
+        print(overview(several))
+        return 0
+    name, rest = command_of(arguments)
     command = load_command(name)
-    return int(command.run(build(name, command).parse_args(arguments[1:])))
+    return int(command.run(build(name, command).parse_args(rest)))
+
+
+def command_of(arguments: list[str]) -> tuple[str, list[str]]:
+    """The command that the first word names, or the first two, and what is left for it."""
+    first = arguments[0].replace("_", "-")
+    verbs = [name.partition(" ")[2] for name in _beginning_with(first)]
+    if first not in COMMANDS and not verbs:
+        raise unknown("flag" if first.startswith("-") else "command", arguments[0], FIRST_WORDS)
+    if not verbs:
+        return first, arguments[1:]
+    if len(arguments) == 1:
+        raise UserError(f"{first} what? One of: {', '.join(verbs)}")
+    if arguments[1] not in verbs:
+        raise unknown(f"kind of {first}", arguments[1], verbs)
+    return f"{first} {arguments[1]}", arguments[2:]
+
+
+def _beginning_with(word: str) -> list[str]:
+    """The commands of two words, of which this is the first."""
+    return [name for name in COMMANDS if name.startswith(f"{word} ")]
 
 
 def load_command(name: str) -> ModuleType:
-    """The module of a command; `record-video` lives in record_video.py."""
-    return importlib.import_module(f"rlzoo.cli.{name.replace('-', '_')}")
+    """The module of a command; `benchmark run` lives in benchmark_run.py."""
+    return importlib.import_module(f"rlzoo.cli.{name.replace('-', '_').replace(' ', '_')}")
 
 
 def build(name: str, command: ModuleType) -> Parser:
@@ -85,10 +110,10 @@ def build(name: str, command: ModuleType) -> Parser:
     return parser
 
 
-def overview() -> str:
-    """What `rlzoo --help` prints."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {load_command(name).HELP}" for name in COMMANDS]
+def overview(commands: Sequence[str]) -> str:
+    """What `rlzoo --help` prints of commands."""
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {load_command(name).HELP}" for name in commands]
     return "\n".join(
         [
             "usage: rlzoo <command> [options]",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from rlzoo.experiment.parent import end_with_parent
 
 
 class Stopped(BaseException):
@@ -29,7 +28,7 @@ class Stop:
         """Take SIGTERM, and the end of standard input, for the wish to stop; leave Ctrl-C to the parent."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_signal)
-        threading.Thread(target=_wait_for_parent, daemon=True).start()
+        end_with_parent()
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -61,15 +60,3 @@ class Stop:
         if not self.requested:  # one exception, not a second one while the first is cleaned up after
             self.requested = True
             self._check()
-
-
-def _wait_for_parent() -> None:
-    """Read standard input, which the parent never writes to and its death closes."""
-    try:
-        while os.read(0, 4096):
-            pass
-    except OSError as error:
-        print(f"rlzoo: standard input: {error}", file=sys.stderr)
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, signal.SIGTERM)  # to that thread, so that it wakes from what it waits for

@@ -1,0 +1,64 @@
+"""Flags that several kinds of `rlzoo benchmark` share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rlzoo.cli.parser import Whole
+from rlzoo.config.benchmark import parse_key
+from rlzoo.core.errors import RunFailed, UserError
+
+
+def add_rows_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--rows`, which leaves the others out."""
+    parser.add_argument(
+        "--rows", nargs="+", type=_row, default=[], metavar="ALGO:ENV", help="only these (default: all)"
+    )
+
+
+def add_jobs_flag(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--n-jobs`.
+
+    :param what: of which so many go on at a time, for the help
+    """
+    parser.add_argument(
+        "--n-jobs",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help=f"{what} at a time (default: as many as there are cores for them)",
+    )
+
+
+def choose_jobs(n_jobs: int | None, num_threads: int = 1) -> int:
+    """As many jobs as were asked for, which is said when the cores are too few, else one for each core."""
+    from rlzoo.experiment.environments import available_cores
+
+    cores = available_cores()
+    n_jobs = n_jobs or max(1, cores // num_threads)
+    if n_jobs * num_threads > cores:
+        print(
+            f"rlzoo: {n_jobs} jobs with {num_threads} threads share {cores} cores, which slows all of them",
+            file=sys.stderr,
+        )
+    return n_jobs
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there.
+
+    :raises RunFailed: that is not possible
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFailed(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _row(text: str) -> tuple[str, str]:
+    try:
+        return parse_key(text)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

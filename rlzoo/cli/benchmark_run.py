@@ -1,0 +1,100 @@
+"""`rlzoo benchmark run`: train the agents of a list."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, make_folder
+from rlzoo.cli.parser import Whole
+from rlzoo.core.errors import RunFailed
+
+if TYPE_CHECKING:
+    from rlzoo.report.benchmark_run import Job
+
+HELP = "train algorithms x environments x seeds from a list"
+EPILOG = """\
+examples:
+  rlzoo benchmark run benchmarks/learning.yml
+  rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 dqn:CartPole-v1 --seeds 0 1 2 3 4
+  rlzoo benchmark run my_list.yml -f logs/mine --n-jobs 8
+  rlzoo benchmark run my_list.yml --dry-run
+
+A list is a YAML file:
+
+  seeds: [0, 1, 2]
+  rows:
+    - {algo: [ppo, a2c], env: [CartPole-v1, Acrobot-v1]}
+    - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, seeds: [0], required: -165}
+
+The same command goes on where an earlier one was stopped: what is finished is not trained again.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("list", metavar="LIST", help="the YAML file")
+    parser.add_argument(
+        "-f",
+        "--folder",
+        type=Path,
+        default=Path("logs/benchmark"),
+        metavar="DIR",
+        help="where the runs go (default: logs/benchmark)",
+    )
+    add_rows_flag(parser)
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=Whole(0, 2**32 - 1),
+        default=None,
+        metavar="SEED",
+        help="instead of those in the list",
+    )
+    add_jobs_flag(parser, "trainings")
+    parser.add_argument(
+        "--num-threads", type=Whole(1), default=1, metavar="N", help="PyTorch threads of each (default: 1)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.config.benchmark import choose, read_list
+    from rlzoo.report.benchmark_run import jobs_of
+
+    rows = choose(read_list(args.list), args.rows)
+    if args.seeds:
+        rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]
+    jobs = jobs_of(rows)
+    waiting = [job for job in jobs if not job.is_done(args.folder)]
+    if len(waiting) < len(jobs):
+        print(f"{len(jobs) - len(waiting)} of {len(jobs)} are done already")
+    if args.dry_run:
+        print("\n".join(map(str, waiting)))
+    elif waiting:
+        train(waiting, args)
+    return 0
+
+
+def train(jobs: list[Job], args: argparse.Namespace) -> None:
+    """Do the jobs, and say how each ended.
+
+    :raises RunFailed: some failed
+    """
+    from rlzoo.experiment.run_folder import locked
+    from rlzoo.report.benchmark_run import run_jobs
+
+    n_jobs = choose_jobs(args.n_jobs, args.num_threads)
+    make_folder(args.folder)
+    n_ended = n_failed = 0
+    with locked(args.folder):
+        for ended in run_jobs(jobs, args.folder, n_jobs, args.num_threads):
+            n_ended += 1
+            n_failed += bool(ended.problem)
+            result = f"failed: {ended.problem}" if ended.problem else f"done in {ended.seconds:,.0f} s"
+            print(f"[{n_ended}/{len(jobs)}] {ended.job}: {result}", flush=True)
+    if n_failed:
+        raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
+    print(f"The runs are in {args.folder}; next: rlzoo benchmark score {args.folder} --list {args.list}")

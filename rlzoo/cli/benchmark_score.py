@@ -1,0 +1,80 @@
+"""`rlzoo benchmark score`: play trained agents and keep how well they did."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs
+from rlzoo.cli.parser import Whole
+from rlzoo.core.errors import RunFailed
+
+HELP = "play the agents of a folder in environments training never saw"
+EPILOG = """\
+examples:
+  rlzoo benchmark score                                   # the shipped agents
+  rlzoo benchmark score logs/benchmark --list benchmarks/learning.yml -o scores.json
+  rlzoo benchmark score logs -n 20 --n-jobs 8
+
+Each agent's final model plays, deterministically except in Atari games. Its score is kept beside it, in
+score.json, and holds until the model file or the number of episodes changes.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "places",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="folders with runs in them (default: that of the shipped agents)",
+    )
+    parser.add_argument(
+        "-n",
+        "--n-episodes",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="episodes of each agent (default: what the list says, else 100)",
+    )
+    parser.add_argument(
+        "--list", default=None, metavar="LIST", help="the YAML file that says how many episodes agents play"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=None, metavar="FILE", help="also write all scores here"
+    )
+    add_jobs_flag(parser, "agents")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.config.benchmark import read_list
+    from rlzoo.config.shipped import shipped_folder
+    from rlzoo.report.scores import write_scores
+    from rlzoo.report.scoring import find_agents, score_all
+
+    rows = read_list(args.list) if args.list else []
+    folders = [
+        run for place in args.places or [shipped_folder("trained_agents")] for run in find_agents(place)
+    ]
+    scores, n_failed = [], 0
+    for ended in score_all(folders, rows, args.n_episodes, choose_jobs(args.n_jobs)):
+        if ended.score is None:
+            n_failed += 1
+            print(f"rlzoo: {ended.folder}: {ended.problem}", file=sys.stderr)
+            continue
+        score = ended.score
+        scores.append(score)
+        if not ended.cached:
+            success = f", success {score.success_rate:.1%}" if score.success_rate is not None else ""
+            print(
+                f"{ended.folder}: {score.mean:.2f} +/- {score.std:.2f}{success} ({score.episodes} episodes)",
+                flush=True,
+            )
+    if args.output and scores:
+        write_scores(args.output, scores)
+        print(f"{len(scores)} scores are in {args.output}")
+    if n_failed:
+        raise RunFailed(f"{n_failed} of {len(folders)} agents could not be played")
+    return 0

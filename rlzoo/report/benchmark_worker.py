@@ -1,0 +1,67 @@
+"""A process that does one job of a benchmark: trains an agent, or records the episodes of one.
+
+    python -m rlzoo.report.benchmark_worker TASK
+
+TASK is JSON, see `rlzoo.report.benchmark_run`. SIGTERM, and the end of standard input, end a training that is
+then not marked as finished. Exit code 0 done, 1 failed or cut short.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rlzoo.config.run import PlayConfig, RunConfig, find_runs
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.experiment.parent import end_with_parent
+from rlzoo.experiment.record_expert import record_expert
+from rlzoo.experiment.run_folder import locked
+from rlzoo.experiment.train import train
+from rlzoo.report.finished import is_finished, mark_finished
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    (text,) = sys.argv[1:] if argv is None else argv
+    end_with_parent()
+    task = json.loads(text)
+    try:
+        if "train" in task:
+            return train_agent(task["train"], task["command"])
+        record_expert(PlayConfig(**task["record"]), task["output"])
+    except (UserError, RunFailed) as error:
+        print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
+        return 1
+    return 0
+
+
+def train_agent(values: dict[str, Any], command: list[str]) -> int:
+    """Train an agent from the start, and mark it as finished."""
+    tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    run = RunConfig(**{**values, **tuples})
+    remove_unfinished(run)
+    began = time.monotonic()
+    result = train(run, shlex.join(command))
+    if result.interrupted:
+        return 1
+    mark_finished(result.folder, time.monotonic() - began)
+    return 0
+
+
+def remove_unfinished(run: RunConfig) -> None:
+    """Remove what an earlier benchmark was stopped in.
+
+    :raises UserError: another process is still at it
+    """
+    for _, folder in find_runs(run.log_folder, run.algo, run.env_id):
+        if not is_finished(folder):
+            with locked(folder):
+                shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
