@@ -100,6 +100,7 @@ class Algorithm:
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
     rollout_buffer: Any = None
+    actor_only: bool = False  # comes from a file without what training needs
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Hyperparameters become properties of the model and arguments of the constructor's signature."""
@@ -334,8 +335,9 @@ class Algorithm:
             the training
         :param log_interval: iterations between two dumps of metrics
         :param reset_num_timesteps: False goes on counting, so that logs and schedules continue
-        :raises UserError: when there is no environment
+        :raises UserError: when there is no environment, or no more than the actor
         """
+        self.require_whole()
         env = self._require_env()
         self._require_callables()
         total_timesteps = int(total_timesteps)
@@ -524,14 +526,17 @@ class Algorithm:
         saving.set_parameters(self, load_path_or_dict, exact_match)
 
     load_parameters = set_parameters
+    require_whole = saving.require_whole
 
-    def save(self, path: Any, exclude: Any = None, include: Any = None) -> None:
+    def save(self, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
         """Write the agent to `path` (`.zip` is appended when it has no suffix), or to a file object.
 
         :param exclude: names of hyperparameters or attributes to leave out
         :param include: names to keep although they would be left out
+        :param actor_only: write a small file that `predict` works from and training does not: without
+            critics, copies, optimisers and random generators
         """
-        saving.save(self, path, exclude, include)
+        saving.save(self, path, exclude, include, actor_only)
 
     @classmethod
     def load(

@@ -36,35 +36,36 @@ COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "colle
 """What of the clock is saved."""
 
 
-def save(model: Any, path: Any, exclude: Any = None, include: Any = None) -> None:
+def save(model: Any, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
     """Write `model` to a path or a file object; see `Algorithm.save`."""
     left_out = set(exclude or ()) - set(include or ())
-    write_checkpoint(path, to_checkpoint(model, left_out))
+    write_checkpoint(path, to_checkpoint(model, left_out, actor_only))
 
 
-def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset()) -> Checkpoint:
-    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, hooks."""
+def to_checkpoint(
+    model: Any, left_out: set[str] | frozenset[str] = frozenset(), actor_only: bool = False
+) -> Checkpoint:
+    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, hooks.
+
+    :param actor_only: only what `predict` needs; so it is for a model that is no more than that
+    """
+    actor_only = actor_only or model.actor_only
     weights: dict[str, torch.Tensor] = {}
     optimizers: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    for name, part in model.state().items():
+    for name, part in _parts(model, actor_only).items():
         if isinstance(part, nn.Module):
-            weights.update({f"{name}/{key}": value for key, value in part.state_dict().items()})
+            without = _not_for_acting(part) if actor_only else ()
+            kept = {key: value for key, value in part.state_dict().items() if not key.startswith(without)}
+            weights.update({f"{name}/{key}": value for key, value in kept.items()})
         elif isinstance(part, torch.optim.Optimizer):
             optimizers[name] = part.state_dict()
         else:
             others[name] = part.state_dict() if hasattr(part, "state_dict") else part
     optimizer_tree, optimizer_tensors = pack(optimizers, "optimizers")
-    callbacks = getattr(model, "_callback", None)
-    state = {
-        "clock": {name: getattr(model.clock, name) for name in COUNTERS},
-        "rng": get_rng_state(),
-        "env_seed": model.restart_seed(),
-        "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
-        "ep_success_buffer": list(model.ep_success_buffer),
-        "callbacks": None if callbacks is None else callbacks.state_dict(),
-        "others": others,
-    }
+    state: dict[str, Any] = {"clock": {name: getattr(model.clock, name) for name in COUNTERS}}
+    if not actor_only:
+        state |= {**_surroundings(model), "others": others}
     state_tree, state_tensors = pack(state, "state")
     normalize_tree, normalize_tensors = pack(
         env_state(model.env) if model.env is not None else model.normalize_state
@@ -82,14 +83,45 @@ def to_checkpoint(model: Any, left_out: set[str] | frozenset[str] = frozenset())
         "action_space": space_to_json(model.action_space),
         "n_envs": model.n_envs,
     }
+    origin = metadata(type(model).__name__, env_id_of(model))
     return Checkpoint(
-        metadata=metadata(type(model).__name__, env_id_of(model)),
+        metadata={**origin, "actor_only": True} if actor_only else origin,
         config=config,
         weights=weights,
         optimizers={**optimizer_tensors, **state_tensors},
         normalize=normalize_tensors,
         state={"optimizers": optimizer_tree, "state": state_tree, "normalize": normalize_tree},
     )
+
+
+def _parts(model: Any, actor_only: bool) -> dict[str, Any]:
+    """What a file holds of `model.state()`."""
+    return {name: part for name, part in model.state().items() if name == "policy" or not actor_only}
+
+
+def _not_for_acting(part: nn.Module) -> tuple[str, ...]:
+    return getattr(part, "not_for_acting", ())  # a policy of the user may be any module
+
+
+def _surroundings(model: Any) -> dict[str, Any]:
+    """What training goes on with besides the parts of the model."""
+    callbacks = getattr(model, "_callback", None)
+    return {
+        "rng": get_rng_state(),
+        "env_seed": model.restart_seed(),
+        "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
+        "ep_success_buffer": list(model.ep_success_buffer),
+        "callbacks": None if callbacks is None else callbacks.state_dict(),
+    }
+
+
+def require_whole(model: Any, file: str = "the file of this agent") -> None:
+    """Ask that an agent can be trained.
+
+    :raises UserError: it comes from a file that holds the actor only
+    """
+    if model.actor_only:
+        raise UserError(f"{file} holds the actor only: it plays, but cannot be trained on")
 
 
 def env_id_of(model: Any) -> str | None:
@@ -186,6 +218,8 @@ def from_config(
 
 def _restore(model: Any, checkpoint: Checkpoint) -> None:
     """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
+    model.actor_only = checkpoint.actor_only
+    others: Any = {}
     try:
         state = unpack(checkpoint.state["state"], checkpoint.optimizers)
         optimizers = dict(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
@@ -194,20 +228,22 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             if type(state["clock"][name]) is not int:
                 raise CheckpointError(f"state.json of the model file is damaged: {name} is no whole number")
             setattr(model.clock, name, state["clock"][name])
-        for episode in state["ep_info_buffer"]:
-            model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
-        model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
-        model._resume = {"rng": state["rng"], "env_seed": state["env_seed"]}
-        model._callback_states = state["callbacks"]
-        others = state["others"]
+        if not model.actor_only:
+            for episode in state["ep_info_buffer"]:
+                model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
+            model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
+            model._resume = {"rng": state["rng"], "env_seed": state["env_seed"]}
+            model._callback_states = state["callbacks"]
+            others = state["others"]
     except CheckpointError:
         raise
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise CheckpointError(f"state.json of the model file is damaged: {error!r}") from None
     model._env_id = checkpoint.metadata.get("env_id")
-    for name, part in model.state().items():
+    for name, part in _parts(model, model.actor_only).items():
         if isinstance(part, nn.Module):
-            load_module(part, checkpoint.weights, f"{name}/")
+            without = _not_for_acting(part) if model.actor_only else ()
+            load_module(part, checkpoint.weights, f"{name}/", without)
         elif isinstance(part, torch.optim.Optimizer):
             load_optimizer(part, optimizers.get(name), name)
         else:

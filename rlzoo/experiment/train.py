@@ -238,6 +238,7 @@ def _build(
         model = load_model(
             blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
         )
+        model.require_whole(str(agent))
     else:
         model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
     if model.wants_action_masks and not is_masking_supported(venv):

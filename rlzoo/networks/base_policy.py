@@ -27,6 +27,7 @@ class BasePolicy(nn.Module):
     """
 
     recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
+    not_for_acting: ClassVar[tuple[str, ...]] = ()  # begin the names of parameters that `predict` never reads
 
     def __init__(
         self,

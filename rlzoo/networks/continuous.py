@@ -80,6 +80,7 @@ class ContinuousPolicy(BasePolicy):
     """
 
     default_arch: Mapping[str, Sequence[int]] = {"pi": [256, 256], "qf": [256, 256]}
+    not_for_acting = ("critic.", "critic_target.", "actor_target.")
     with_target_actor = False
     with_target_critics = True
 

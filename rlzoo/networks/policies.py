@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from gymnasium import spaces
@@ -49,6 +49,12 @@ class ActorCriticPolicy(BasePolicy):
     :param normalize_images: divide images by 255
     :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
     """
+
+    not_for_acting: ClassVar[tuple[str, ...]] = (
+        "value_net.",
+        "mlp_extractor.value_net.",
+        "vf_features_extractor.",
+    )
 
     def __init__(
         self,

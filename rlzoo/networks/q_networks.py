@@ -117,6 +117,8 @@ class DQNPolicy(BasePolicy):
     :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
     """
 
+    not_for_acting = ("q_net_target.",)
+
     def __init__(
         self,
         observation_space: spaces.Space,
@@ -216,6 +218,8 @@ class QRDQNPolicy(DQNPolicy):
 
     :param n_quantiles: how many are estimated for each action
     """
+
+    not_for_acting = ("quantile_net_target.",)
 
     def __init__(
         self,

@@ -7,6 +7,8 @@
     normalize.safetensors    statistics of VecNormalize
     state.json               counters and random generators
 
+A file whose metadata say `actor_only` holds what acting needs, compressed: it cannot be trained on.
+
 Reading trusts nothing: sizes are checked before anything is unpacked, contents against their checksums,
 nothing is written to the disk and nothing is unpickled. Whatever is wrong with a file is one
 `CheckpointError`.
@@ -61,6 +63,11 @@ class Checkpoint:
     optimizers: Mapping[str, torch.Tensor] = field(default_factory=dict)
     normalize: Mapping[str, Any] = field(default_factory=dict)
     state: Json = field(default_factory=dict)
+
+    @property
+    def actor_only(self) -> bool:
+        """Whether only acting is possible with it."""
+        return bool(self.metadata.get("actor_only", False))
 
 
 @dataclass(frozen=True)
@@ -142,12 +149,13 @@ def _write_to(file: BinaryIO, content: memoryview) -> None:
 
 def _to_zip(checkpoint: Checkpoint) -> memoryview:
     buffer = io.BytesIO()
+    packing = zipfile.ZIP_DEFLATED if checkpoint.actor_only else zipfile.ZIP_STORED
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, member in _JSON.items():
             text = json.dumps(getattr(checkpoint, name), allow_nan=False, separators=(",", ":"))
             archive.writestr(member, text, zipfile.ZIP_DEFLATED, 1)
         for name, member in _TENSORS.items():
-            archive.writestr(member, _to_bytes(getattr(checkpoint, name)), zipfile.ZIP_STORED)
+            archive.writestr(member, _to_bytes(getattr(checkpoint, name)), packing)
     return buffer.getbuffer()
 
 
@@ -228,6 +236,8 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
             members = _check_members(archive, limits)
             info = _read_json(archive, members, "metadata.json")
             _check_version(info)
+            if type(info.get("actor_only", False)) is not bool:
+                raise CheckpointError("metadata.json does not say whether it holds the actor only")
             if wrong := _MEMBERS ^ members.keys():
                 first = min(wrong)
                 raise CheckpointError(
@@ -375,20 +385,26 @@ def _read_tensors(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo],
 # Into modules and optimisers
 
 
-def load_module(module: nn.Module, tensors: Mapping[str, torch.Tensor], prefix: str = "") -> None:
+def load_module(
+    module: nn.Module,
+    tensors: Mapping[str, torch.Tensor],
+    prefix: str = "",
+    without: tuple[str, ...] = (),
+) -> None:
     """Copy the tensors whose names start with `prefix` into a module, all or none of them.
 
+    :param without: parameters whose names start so are not in the file, and stay as they are
     :raises CheckpointError: a parameter is missing, unknown, or of another shape or kind; it is named
     """
     given = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    own = module.state_dict()
+    own = {name: value for name, value in module.state_dict().items() if not name.startswith(without)}
     if missing := [name for name in own if name not in given]:
         raise CheckpointError(f"the parameter {prefix}{missing[0]} is not in the model file")
     if unknown := [name for name in given if name not in own]:
         raise CheckpointError(f"the network lacks the parameter {prefix}{unknown[0]} of the model file")
     for name, value in own.items():
         check_fits(f"{prefix}{name}", given[name], value)
-    module.load_state_dict(given)
+    module.load_state_dict(given, strict=not without)
 
 
 def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:

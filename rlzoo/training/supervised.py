@@ -240,12 +240,14 @@ def pretrain(
     :param val_interval: epochs between two reports of the losses, where the agent is verbose; None: a tenth
         of all
     :return: the agent
-    :raises UserError: the demonstrations are of another environment, or the actions neither Box nor Discrete
+    :raises UserError: the demonstrations are of another environment, the actions neither Box nor Discrete, or
+        there is no more of the agent than its actor
     :raises TrainingDiverged: the loss is no longer a number
     """
     for name, value in {"n_epochs": n_epochs, "val_interval": val_interval}.items():
         if value is not None and value < 1:
             raise UserError(f"{name} must be at least 1, not {value!r}")
+    model.require_whole()
     demonstrations, policy = Demonstrations(model, dataset), model.policy
     parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
     if sum(parameter.dim() > 1 for parameter in parameters) > 1 and not any(map(torch.any, parameters)):
