@@ -29,9 +29,13 @@ class Argument(NamedTuple):
 class Command(NamedTuple):
     """One subcommand."""
 
-    name: str
+    name: str  # one word, or two
     help: str
     arguments: tuple[Argument, ...]
+
+    def flags(self) -> list[str]:
+        """Every spelling of every flag."""
+        return [flag for argument in self.arguments for flag in argument.flags]
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
@@ -67,33 +71,59 @@ def commands() -> list[Command]:
     return found
 
 
+def first_words(commands: list[Command]) -> dict[str, list[Command]]:
+    """The commands by their first word."""
+    found: dict[str, list[Command]] = {}
+    for command in commands:
+        found.setdefault(command.name.partition(" ")[0], []).append(command)
+    return found
+
+
+def second_words(commands: list[Command]) -> dict[str, list[Command]]:
+    """Of first words that are no command by themselves: the commands that begin with them."""
+    return {word: found for word, found in first_words(commands).items() if " " in found[0].name}
+
+
 def bash(commands: list[Command]) -> str:
     """Values after `command:previous word`, and the flags of the command; everything else completes files."""
-    names = " ".join(command.name for command in commands)
-    flags = [
-        f'        {command.name}) flags="{" ".join(flag for a in command.arguments for flag in a.flags)}" ;;'
-        for command in commands
+    verbs = [
+        f'        {word}) verbs="{" ".join(command.name.partition(" ")[2] for command in found)}" ;;'
+        for word, found in second_words(commands).items()
     ]
+    flags = [f'        "{command.name}") flags="{" ".join(command.flags())}" ;;' for command in commands]
     places: dict[tuple[str, ...], list[str]] = {}
     for command in commands:
         for argument in command.arguments:
-            words = argument.flags or (command.name,)  # a positional argument follows the command
-            places.setdefault(argument.values, []).extend(f"{command.name}:{word}" for word in words)
+            words = argument.flags or (command.name.split()[-1],)  # a positional argument follows the command
+            places.setdefault(argument.values, []).extend(f'"{command.name}:{word}"' for word in words)
     values = [f'        {"|".join(words)}) values="{" ".join(v)}" ;;' for v, words in places.items() if v]
-    return _BASH.format(names=names, flags="\n".join(flags), values="\n".join(values))
+    names = " ".join(first_words(commands))
+    return _BASH.format(names=names, verbs="\n".join(verbs), flags="\n".join(flags), values="\n".join(values))
 
 
 def zsh(commands: list[Command]) -> str:
     """One `_arguments` call per command."""
-    described = " ".join(_single_quoted(f"{command.name}:{_escaped(command.help)}") for command in commands)
-    lines = ["#compdef rlzoo", "", "_rlzoo() {", f"  local -a commands=({described})"]
+    described = " ".join(_zsh_word(word, found[0]) for word, found in first_words(commands).items())
+    lines = ["#compdef rlzoo", "", "_rlzoo() {", f"  local -a commands=({described}) verbs"]
     lines += ["  if (( CURRENT == 2 )); then", "    _describe command commands", "    return", "  fi"]
     lines += ["  local command=$words[2]", "  shift words", "  (( CURRENT-- ))", "  case $command in"]
+    for word, found in second_words(commands).items():
+        described = " ".join(_zsh_word(command.name.partition(" ")[2], command) for command in found)
+        lines += [f"    {word})", f"      verbs=({described})"]
+        lines += ["      if (( CURRENT == 2 )); then", "        _describe verb verbs", "        return"]
+        lines += [
+            "      fi",
+            '      command="$command $words[2]"',
+            "      shift words",
+            "      (( CURRENT-- ))",
+        ]
+        lines += ["      ;;"]
+    lines += ["  esac", "  case $command in"]
     for command in commands:
         specs = [_zsh_spec(argument) for argument in command.arguments]
         flat = [_single_quoted(spec) for per_argument in specs for spec in per_argument]
         lines += [
-            f"    {command.name})",
+            f'    "{command.name}")',
             "      _arguments \\",
             *(f"        {spec} \\" for spec in flat[:-1]),
         ]
@@ -111,10 +141,16 @@ def fish(commands: list[Command]) -> str:
     """One `complete` line per argument."""
     lines = []
     for command in commands:
-        help = _single_quoted(command.help)
-        lines.append(f"complete -c rlzoo -n __fish_use_subcommand -f -a {command.name} -d {help}")
+        help, (first, _, verb) = _single_quoted(command.help), command.name.partition(" ")
+        begun = f"__fish_seen_subcommand_from {first}"
+        if verb:
+            lines.append(f"complete -c rlzoo -n __fish_use_subcommand -f -a {first}")
+            lines.append(f"complete -c rlzoo -n '{begun}' -f -a {verb} -d {help}")
+            begun += f"; and __fish_seen_subcommand_from {verb}"
+        else:
+            lines.append(f"complete -c rlzoo -n __fish_use_subcommand -f -a {first} -d {help}")
         for argument in command.arguments:
-            words = [f"complete -c rlzoo -n '__fish_seen_subcommand_from {command.name}'"]
+            words = [f"complete -c rlzoo -n '{begun}'"]
             words += [_fish_flag(flag) for flag in argument.flags]
             if argument.values:
                 words.append(
@@ -132,12 +168,20 @@ WRITERS: dict[str, Callable[[list[Command]], str]] = {"bash": bash, "zsh": zsh, 
 _BASH = """\
 _rlzoo() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
-    local command="${{COMP_WORDS[1]}}" flags="" values=""
+    local command="${{COMP_WORDS[1]}}" verbs="" flags="" values=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{names} --help --version" -- "$current"))
         return
     fi
+    case "$command" in
+{verbs}
+    esac
+    if [ -n "$verbs" ] && [ "$COMP_CWORD" -eq 2 ]; then
+        COMPREPLY=($(compgen -W "$verbs" -- "$current"))
+        return
+    fi
+    [ -z "$verbs" ] || command="$command ${{COMP_WORDS[2]}}"
     case "$command" in
 {flags}
     esac
@@ -153,6 +197,11 @@ _rlzoo() {{
     fi
 }}
 complete -o filenames -F _rlzoo rlzoo"""
+
+
+def _zsh_word(word: str, command: Command) -> str:
+    """`word:what it does`; the first of several commands speaks for all that begin with the word."""
+    return _single_quoted(f"{word}:{_escaped(command.help)}")
 
 
 def _zsh_spec(argument: Argument) -> list[str]:

@@ -159,12 +159,7 @@ def _are_names(value: Any) -> bool:
 
 
 def _are_seeds(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and len(set(value)) == len(value)
-        and all(map(_is_whole, value))
-    )
+    return isinstance(value, list) and all(map(_is_whole, value)) and 0 < len(set(value)) == len(value)
 
 
 _KINDS = {

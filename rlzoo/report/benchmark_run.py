@@ -27,6 +27,7 @@ from rlzoo.experiment.train import check
 from rlzoo.report.finished import is_finished
 
 FOLDER = "logs/benchmark"
+WORKER = (sys.executable, "-m", "rlzoo.report.benchmark_worker")
 POLL = 0.2  # seconds between two looks at the processes
 END = 30.0  # seconds that a process has to save its agent
 
@@ -218,12 +219,7 @@ class _Worker:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
             self.process = Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "rlzoo.report.benchmark_worker",
-                    json.dumps(job.task(folder, num_threads)),
-                ],
+                [*WORKER, json.dumps(job.task(folder, num_threads))],
                 stdin=PIPE,  # its end tells the worker that this process is gone
                 stdout=log,
                 stderr=STDOUT,

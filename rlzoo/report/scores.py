@@ -6,7 +6,6 @@ Many of them in one file are a JSON list, which is what tables are made from.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -106,8 +105,6 @@ def _record(path: Path, item: Any) -> Score:
         if key not in kinds:
             raise unknown(f"entry in {path}", key, kinds)
     values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
-    if not math.isfinite(values["mean"]):
-        raise UserError(f"{path}: mean is no finite number")
     return Score(**values)
 
 

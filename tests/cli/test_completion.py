@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from rlzoo.cli.completion import WRITERS, commands
-from rlzoo.cli.main import COMMANDS, main
+from rlzoo.cli.main import FIRST_WORDS, main
 from rlzoo.config import catalog
 
 
@@ -22,7 +22,7 @@ def scripts():
 def test_every_command_flag_and_value_is_in_the_script(scripts, shell):
     script = scripts[shell]
     for command in commands():
-        assert command.name in script
+        assert all(word in script for word in command.name.split())
         for argument in command.arguments:
             for flag in argument.flags:
                 assert flag.lstrip("-") in script
@@ -46,9 +46,12 @@ def test_the_command_prints_the_script(capsys, scripts):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["rlzoo", ""], [*COMMANDS, "--help", "--version"]),
+        (["rlzoo", ""], [*FIRST_WORDS]),
         (["rlzoo", "tr"], ["train"]),
         (["rlzoo", "train", "--algo", ""], catalog.names()),
+        (["rlzoo", "benchmark", ""], ["run", "score", "table", "ship"]),
+        (["rlzoo", "benchmark", "run", "--dry"], ["--dry-run"]),
+        (["rlzoo", "benchmark", "score", "--dry"], []),
         (["rlzoo", "train", "--env", "Acrob"], ["Acrobot-v1"]),
         (["rlzoo", "show", "--conf"], ["--conf-file"]),
         (["rlzoo", "list", "a"], ["algos", "agents"]),

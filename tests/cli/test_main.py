@@ -62,6 +62,36 @@ def test_underscores_and_dashes_are_the_same_command(command):
     assert main(["record_video"]) == main(["record-video"]) == 7
 
 
+@pytest.fixture
+def pair(command, monkeypatch):
+    """The commands `bench run` and `bench table`; `run` of the module gets which of them it was."""
+    monkeypatch.setattr(cli, "COMMANDS", ("demo", "bench run", "bench table"))
+    monkeypatch.setattr(cli, "FIRST_WORDS", ("demo", "bench", "--help"))
+    monkeypatch.setattr(cli, "load_command", lambda name: loaded.append(name) or command)
+    loaded: list[str] = []
+    return loaded
+
+
+def test_a_command_may_be_two_words(pair, command):
+    command.run = lambda args: int(args.eval_freq)
+    assert main(["bench", "table", "--eval-freq", "7"]) == 7
+    assert pair == ["bench table"]
+
+
+def test_the_first_of_two_words_explains_itself(pair, capsys):
+    assert main(["bench", "--help"]) == 0
+    assert [
+        line.split()[:2] for line in capsys.readouterr().out.splitlines() if line.startswith("  bench")
+    ] == [
+        ["bench", "run"],
+        ["bench", "table"],
+    ]
+    assert main(["bench"]) == 2
+    assert capsys.readouterr().err == "rlzoo: error: bench what? One of: run, table\n"
+    assert main(["bench", "rum"]) == 2
+    assert "unknown kind of bench 'rum'; did you mean 'run'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,0 +1,104 @@
+"""The list of a benchmark: what it stands for, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlzoo.config.benchmark import Expert, Row, choose, parse_key, read_list
+from rlzoo.core.errors import UserError
+
+LISTS = sorted((Path(__file__).parents[2] / "benchmarks").glob("*.yml"))
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "list.yml"
+    path.write_text(text)
+    return path
+
+
+def test_lists_of_names_stand_for_their_pairs(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "seeds: [4]\nepisodes: 7\nrows:\n- {algo: [ppo, a2c], env: [A-v1, B-v1], n_timesteps: 9}"
+    )
+    assert read_list(path) == [
+        Row(algo=algo, env=env, seeds=(4,), episodes=7, n_timesteps=9)
+        for algo in ("ppo", "a2c")
+        for env in ("A-v1", "B-v1")
+    ]
+
+
+def test_a_row_has_the_last_word(tmp_path: Path) -> None:
+    text = (
+        "seeds: [4]\nrows:\n- {algo: bc, env: A-v1, seeds: [1, 2], expert: {algo: ppo, seed: 3, episodes: 5}}"
+    )
+    (row,) = read_list(written(tmp_path, text))
+    assert row.seeds == (1, 2) and row.expert == Expert(algo="ppo", seed=3, episodes=5)
+
+
+def test_required_is_a_floor_and_below_a_ceiling() -> None:
+    assert Row(algo="ppo", env="A", required=5).reached(5.0)
+    assert not Row(algo="ppo", env="A", required=5).reached(4.9)
+    assert not Row(algo="ppo", env="A", below=5).reached(5.0)
+    assert Row(algo="ppo", env="A", below=5).reached(4.9)
+    assert Row(algo="ppo", env="A").reached(4.9) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is no list of a benchmark: it has no `rows`"),
+        ("row: []", "is no list of a benchmark"),
+        ("seed: [0]\nrows: []", "unknown key in .*'seed'; did you mean 'seeds'"),
+        ("rows: [ppo]", "a row is written as {algo: ..., env: ...}, not 'ppo'"),
+        ("rows:\n- {algo: ppo}", "a row lacks env"),
+        ("rows:\n- {algo: pop, env: A}", "did you mean 'ppo'"),
+        ("rows:\n- {algo: ppo, env: A, requird: 3}", "did you mean 'required'"),
+        ("rows:\n- {algo: ppo, env: A, seeds: 3}", "seeds must be a list of different whole numbers, not 3"),
+        ("rows:\n- {algo: ppo, env: A, seeds: [0, 0]}", "seeds must be a list of different"),
+        ("rows:\n- {algo: ppo, env: A, seeds: [[0]]}", "seeds must be a list of different"),
+        ("seeds: []\nrows:\n- {algo: ppo, env: A}", "seeds must be a list of different"),
+        ("rows:\n- {algo: ppo, env: A, episodes: 0}", "episodes must be a whole number, at least 1"),
+        ("rows:\n- {algo: ppo, env: A, n_timesteps: 1.5}", "n_timesteps must be a whole number"),
+        ("rows:\n- {algo: ppo, env: A, measure: reward}", "measure must be return or success, not 'reward'"),
+        ("rows:\n- {algo: ppo, env: A, required: high}", "required must be a number, not 'high'"),
+        ("rows:\n- {algo: ppo, env: A, required: 1, below: 2}", "`required` or `below`, not both"),
+        ("rows:\n- {algo: bc, env: A, expert: ppo}", "expert must be {algo"),
+        ("rows:\n- {algo: bc, env: A, expert: {algo: ppo}}", "an expert is written as"),
+        ("rows:\n- {algo: bc, env: A, expert: {algo: pop, seed: 1, episodes: 2}}", "did you mean 'ppo'"),
+        ("rows:\n- {algo: bc, env: A, expert: {algo: ppo, seed: 1, episodes: 0}}", "episodes of an expert"),
+        ("rows:\n- {algo: ppo, env: A}\n- {algo: [a2c, ppo], env: A}", "has ppo on A twice"),
+        ("rows:\n- {algo: [], env: A}", "algo must be a name or a list of names"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("{", r"\{")) as caught:
+        read_list(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_list_is_a_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.yml"):
+        read_list(tmp_path / "none.yml")
+
+
+def test_rows_are_chosen_by_their_keys() -> None:
+    rows = [Row(algo="ppo", env="A"), Row(algo="a2c", env="A"), Row(algo="ppo", env="B")]
+    assert choose(rows, []) == rows
+    assert choose(rows, [("ppo", "B"), ("ppo", "A")]) == [rows[0], rows[2]]
+    with pytest.raises(UserError, match="unknown row 'ppo:C'; did you mean 'ppo:"):
+        choose(rows, [("ppo", "C")])
+
+
+def test_the_key_of_a_row_has_two_parts() -> None:
+    assert parse_key("ppo:CartPole-v1") == ("ppo", "CartPole-v1")
+    assert parse_key("ppo:my_package:My-v0") == ("ppo", "my_package:My-v0")
+    for wrong in ("ppo", ":A", "ppo:", ""):
+        with pytest.raises(UserError, match="ALGORITHM:ENVIRONMENT"):
+            parse_key(wrong)
+
+
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
+def test_the_lists_that_come_with_rlzoo_can_be_read(path: Path) -> None:
+    assert read_list(path)

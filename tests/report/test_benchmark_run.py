@@ -1,0 +1,217 @@
+"""Jobs of a benchmark: their order, and that a process which dies takes nobody along.
+
+Where processes are played here, a script takes the place of the worker; what it does is in the seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rlzoo.config.benchmark import Expert, Row
+from rlzoo.report import benchmark_run, benchmark_worker
+from rlzoo.report.benchmark_run import Ended, Recording, Training, jobs_of, run_jobs, training_command
+from rlzoo.report.finished import is_finished, mark_finished, training_seconds
+
+EXPERT = Expert(algo="ppo", seed=100, episodes=5)
+CARTPOLE = Row(algo="ppo", env="CartPole-v1", seeds=(0, 1))
+CLONE = Row(algo="bc", env="CartPole-v1", seeds=(0,), expert=EXPERT)
+
+CRASHES, FAILS, SLEEPS = 7, 8, 9
+STAND_IN = f"""
+import json, os, signal, sys, time
+from pathlib import Path
+task = json.loads(sys.argv[1])
+if "record" in task:
+    Path(task["output"]).parent.mkdir(exist_ok=True)
+    Path(task["output"]).write_text("episodes")
+    sys.exit(0)
+run = task["train"]
+folder = Path(run["log_folder"]) / run["algo"] / (run["env_id"] + "_1")
+folder.mkdir(parents=True)
+(folder / "times.txt").write_text(str(time.time()))
+if run["seed"] == {CRASHES}:
+    os.kill(os.getpid(), signal.SIGKILL)
+if run["seed"] == {SLEEPS}:
+    time.sleep(60)
+if run["seed"] == {FAILS}:
+    print("rlzoo: error: it is too hot")
+    sys.exit(1)
+(folder / "finished.json").write_text('{{"seconds": 1.0}}')
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A worker that makes folders and trains nothing; returns the folder of the benchmark."""
+    script = tmp_path / "worker.py"
+    script.write_text(STAND_IN)
+    monkeypatch.setattr(benchmark_run, "WORKER", (sys.executable, "-I", str(script)))
+    monkeypatch.setattr(benchmark_run, "POLL", 0.01)
+    return tmp_path / "benchmark"
+
+
+def done(folder: Path, *rows: Row, n_jobs: int = 2) -> list[Ended]:
+    return list(run_jobs(jobs_of(rows), folder, n_jobs))
+
+
+def with_seeds(*seeds: int) -> Row:
+    return Row(algo="ppo", env="CartPole-v1", seeds=seeds)
+
+
+def test_experts_come_first_and_each_only_once() -> None:
+    other = Row(algo="gail", env="CartPole-v1", seeds=(0, 1), expert=EXPERT)
+    expert = Training(Row(algo="ppo", env="CartPole-v1"), 100)
+    jobs = jobs_of([CARTPOLE, CLONE, other])
+    assert jobs[0] == expert and jobs[1].file(Path()) == Recording(other).file(Path())
+    trainings = [(job.row.algo, job.seed) for job in jobs if isinstance(job, Training)]
+    assert trainings == [("ppo", 100), ("ppo", 0), ("bc", 0), ("gail", 0), ("ppo", 1), ("gail", 1)]
+
+
+def test_what_is_finished_is_not_done_again(stand_in: Path) -> None:
+    assert {str(ended.job) for ended in done(stand_in, CARTPOLE)} == {
+        "ppo CartPole-v1 seed 0",
+        "ppo CartPole-v1 seed 1",
+    }
+    assert done(stand_in, CARTPOLE) == []
+    (ended,) = done(stand_in, with_seeds(0, 1, 2))
+    assert ended.job.seed == 2 and not ended.problem
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_crash_loses_one_run(stand_in: Path, n_jobs: int) -> None:
+    ended = done(stand_in, with_seeds(CRASHES, FAILS, 0, 1), n_jobs=n_jobs)
+    problems = {end.job.seed: end.problem for end in ended}
+    assert problems[0] == problems[1] == ""
+    assert problems[CRASHES].startswith("killed by signal 9 (")
+    assert problems[FAILS].startswith("it is too hot (")
+    logs = sorted(path.name for path in (stand_in / "workers").iterdir())
+    assert logs == ["ppo_CartPole-v1_seed_7.log", "ppo_CartPole-v1_seed_8.log"]
+
+
+def test_two_go_on_at_a_time_and_no_more(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: list[int] = []
+    start = benchmark_run._Worker.__init__
+
+    def counted(self, *arguments) -> None:
+        start(self, *arguments)
+        workers.append(self)
+        alive.append(sum(worker.process.poll() is None for worker in workers))
+
+    workers: list[benchmark_run._Worker] = []
+    monkeypatch.setattr(benchmark_run._Worker, "__init__", counted)
+    done(stand_in, with_seeds(0, 1, 2, 3, 4))
+    assert len(workers) == 5 and max(alive) == 2
+
+
+def test_demonstrations_are_recorded_before_they_are_learned_from(stand_in: Path) -> None:
+    ended = done(stand_in, CLONE)
+    assert [str(end.job) for end in ended] == [
+        "ppo CartPole-v1 seed 100",
+        "5 episodes of ppo CartPole-v1 seed 100",
+        "bc CartPole-v1 seed 0",
+    ]
+
+
+def test_what_needs_a_failed_job_fails_too_and_is_not_tried(stand_in: Path) -> None:
+    row = Row(algo="bc", env="CartPole-v1", seeds=(0,), expert=Expert(algo="ppo", seed=FAILS, episodes=5))
+    ended = done(stand_in, row, with_seeds(1))
+    problems = {str(end.job): end.problem for end in ended}
+    assert problems["bc CartPole-v1 seed 0"] == "it needs 5 episodes of ppo CartPole-v1 seed 8, which failed"
+    assert problems["ppo CartPole-v1 seed 1"] == ""
+    assert not (stand_in / "seed0" / "bc").exists()
+
+
+def test_a_mistake_in_a_row_is_told_before_anything_is_trained(stand_in: Path) -> None:
+    ended = done(stand_in, with_seeds(0), Row(algo="ppo", env="CartPol-v1", seeds=(0,)))
+    assert "did you mean 'CartPole-v1'" in ended[0].problem
+    assert [end.problem for end in ended[1:]] == [""]
+
+
+def test_processes_end_when_the_caller_goes_no_further(stand_in: Path, monkeypatch) -> None:
+    workers: list[benchmark_run._Worker] = []
+    end = benchmark_run._end
+    monkeypatch.setattr(benchmark_run, "_end", lambda running: (workers.extend(running), end(running)))
+    running = run_jobs(jobs_of([with_seeds(0, SLEEPS)]), stand_in, 2)
+    assert next(running).job.seed == 0
+    running.close()  # as the exception of Ctrl-C does
+    assert [worker.process.returncode for worker in workers] == [-signal.SIGTERM]
+
+
+def test_the_command_says_what_the_run_does(tmp_path: Path) -> None:
+    row = Row(algo="bc", env="CartPole-v1", n_timesteps=500, conf_file="my.yml", expert=EXPERT)
+    command = training_command(row, 3, tmp_path)
+    from rlzoo.cli import main
+    from rlzoo.cli.train import run_config
+
+    parsed = run_config(main.build("train", main.load_command("train")).parse_args(command[1:]), row.env)
+    run = Training(row, 3).run_config(tmp_path)
+    for name in ("algo", "env_id", "seed", "n_timesteps", "conf_file", "expert", "eval_freq"):
+        assert getattr(parsed, name) == getattr(run, name), name
+
+
+# -- the worker itself
+
+
+def task(folder: Path, seed: int = 0) -> str:
+    row = Row(algo="ppo", env="CartPole-v1", n_timesteps=64, conf_file=str(folder / "ppo.yml"))
+    (folder / "ppo.yml").write_text("CartPole-v1: {n_envs: 2, n_steps: 8, batch_size: 16, policy: MlpPolicy}")
+    return json.dumps(Training(row, seed).task(folder, 1))
+
+
+def test_a_worker_trains_and_marks_what_it_finished(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    unfinished = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
+    unfinished.mkdir(parents=True)
+    (unfinished / "half.txt").write_text("of an earlier benchmark, which was killed")
+    assert benchmark_worker.main([task(tmp_path)]) == 0
+    assert is_finished(unfinished) and not (unfinished / "half.txt").exists()
+    assert (unfinished / "CartPole-v1.zip").is_file()
+    assert training_seconds(unfinished) > 0
+    assert "--seed 0 --eval-freq -1 -n 64" in (unfinished / "command.txt").read_text()
+
+
+def test_a_worker_leaves_alone_what_is_finished(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    earlier = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
+    earlier.mkdir(parents=True)
+    mark_finished(earlier, 1.0)
+    assert benchmark_worker.main([task(tmp_path)]) == 0
+    assert training_seconds(earlier) == 1.0
+    assert is_finished(earlier.with_name("CartPole-v1_2"))
+
+
+def test_a_worker_says_on_one_line_what_is_wrong(tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    text = task(tmp_path).replace("CartPole-v1", "CartPol-v1")
+    assert benchmark_worker.main([text]) == 1
+    assert capfd.readouterr().err.startswith("rlzoo: error: ")
+    assert not (tmp_path / "seed0").exists()
+
+
+@pytest.mark.slow
+def test_a_worker_ends_with_its_parent_and_its_run_is_not_finished(tmp_path: Path) -> None:
+    text = task(tmp_path).replace('"n_timesteps": 64', '"n_timesteps": 100000000')
+    worker = subprocess.Popen([*benchmark_run.WORKER, text], stdin=subprocess.PIPE)
+    run = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
+    deadline = time.monotonic() + 60
+    while not (run / "0.monitor.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert worker.stdin is not None
+    worker.stdin.close()  # as the death of this process would
+    assert worker.wait(60) == 1
+    assert (run / "CartPole-v1.zip").is_file() and not is_finished(run)
+
+
+def test_the_stand_in_is_run_as_the_worker_would_be(stand_in: Path) -> None:
+    done(stand_in, with_seeds(0))
+    folder = stand_in / "seed0" / "ppo" / "CartPole-v1_1"
+    assert float((folder / "times.txt").read_text()) <= time.time()
+    assert os.listdir(stand_in / "workers") == []

@@ -1,0 +1,86 @@
+"""Records of scores: what is written is read back, and what is no record is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from rlzoo.core.errors import UserError
+from rlzoo.report.scores import SCORE, Score, read_scores, write_score, write_scores
+
+SAMPLE = Score(
+    algo="ppo",
+    env_id="CartPole-v1",
+    seed=0,
+    n_timesteps=100,
+    episodes=10,
+    mean=480.5,
+    std=12.25,
+    median=490.0,
+    mean_length=480.5,
+    success_rate=None,
+    deterministic=True,
+    evaluation_seed=1_000_000,
+    training_seconds=12.5,
+    sha256="ab" * 32,
+    trained_with={"versions": {"torch": "2"}, "git_commit": None, "date": "2026-01-01T00:00:00Z"},
+    versions={"rlzoo": "0.1.0"},
+    date="2026-01-02T00:00:00Z",
+)
+
+
+def test_a_list_is_read_back_in_an_order_of_its_own(tmp_path: Path) -> None:
+    scores = [replace(SAMPLE, seed=2), replace(SAMPLE, algo="a2c"), SAMPLE]
+    write_scores(tmp_path / "scores.json", scores)
+    read = read_scores([tmp_path / "scores.json"])
+    assert read == [scores[1], scores[2], scores[0]]
+    first = (tmp_path / "scores.json").read_bytes()
+    write_scores(tmp_path / "scores.json", reversed(scores))
+    assert (tmp_path / "scores.json").read_bytes() == first
+
+
+def test_folders_are_searched_for_records(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_score(tmp_path / f"seed{seed}" / "ppo" / SCORE, replace(SAMPLE, seed=seed))
+    assert [score.seed for score in read_scores([tmp_path])] == [0, 1]
+
+
+def test_the_same_record_twice_counts_once(tmp_path: Path) -> None:
+    write_score(tmp_path / SCORE, SAMPLE)
+    write_scores(tmp_path / "all.json", [SAMPLE])
+    assert read_scores([tmp_path, tmp_path / "all.json"]) == [SAMPLE]
+
+
+def test_two_records_of_one_training_that_differ_are_a_mistake(tmp_path: Path) -> None:
+    write_scores(tmp_path / "a.json", [SAMPLE])
+    write_scores(tmp_path / "b.json", [replace(SAMPLE, mean=1.0)])
+    with pytest.raises(UserError, match="disagree on ppo CartPole-v1 seed 0"):
+        read_scores([tmp_path / "a.json", tmp_path / "b.json"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no JSON file"),
+        ("[1]", "'1' is no record"),
+        ("{}", "algo is missing"),
+        (json.dumps({**asdict(SAMPLE), "meen": 1}), "did you mean 'mean'"),
+        (json.dumps({**asdict(SAMPLE), "seed": "x"}), "seed must be"),
+        (json.dumps({**asdict(SAMPLE), "mean": float("nan")}), "mean must be a number, not nan"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "scores.json").write_text(content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_scores([tmp_path / "scores.json"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_place_without_records_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="`rlzoo benchmark score"):
+        read_scores([tmp_path])
+    with pytest.raises(UserError, match="there is no"):
+        read_scores([tmp_path / "nowhere"])
