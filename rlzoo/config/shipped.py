@@ -1,4 +1,4 @@
-"""Where the files that come with rlzoo are: `hyperparams` and `trained_agents`."""
+"""Where the files that come with rlzoo are: `hyperparams`, `trained_agents` and `benchmarks`."""
 
 from __future__ import annotations
 

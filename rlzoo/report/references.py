@@ -1,0 +1,77 @@
+"""Published scores of other zoos, to stand beside ours: files of `benchmarks`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from rlzoo.config.env_ids import bare_id, other_version
+from rlzoo.config.shipped import shipped_folder
+from rlzoo.core.errors import UserError
+
+SOURCES = {"SB3 zoo": "reference_scores.csv", "SB2 zoo": "reference_scores_sb2.csv"}
+"""Where the scores were published, the newest first."""
+
+_RENAMED = {"ppo2": "ppo"}
+_UNITS = {"k": 1_000, "M": 1_000_000}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The mean return of one agent, with the standard deviation over its episodes."""
+
+    algo: str
+    env_id: str  # as published
+    mean: float
+    std: float
+    n_timesteps: int | None  # of the training; None: not published
+    episodes: int  # played
+    source: str
+
+
+def reference(algo: str, env_id: str) -> Reference | None:
+    """The score that was published for this pair, or for another version of the environment.
+
+    The exact id comes before another version, the newer source before the older one.
+
+    :raises UserError: the shipped files are missing
+    """
+    published = [{entry.env_id: entry for entry in _read(source) if entry.algo == algo} for source in SOURCES]
+    for entries in published:
+        if bare_id(env_id) in entries:
+            return entries[bare_id(env_id)]
+    for entries in published:
+        if other := other_version(env_id, entries):
+            return entries[other]
+    return None
+
+
+@cache
+def _read(source: str) -> tuple[Reference, ...]:
+    path = shipped_folder("benchmarks") / SOURCES[source]
+    if not path.is_file():
+        raise UserError(f"there is no {path}")
+    with path.open(newline="") as file:
+        return tuple(_references(csv.DictReader(file), source))
+
+
+def _references(lines: Iterator[dict[str, str]] | csv.DictReader[str], source: str) -> Iterator[Reference]:
+    for line in lines:
+        # the older zoo's n_timesteps are those that were played, with n_episodes
+        trained = line["n_timesteps"] if "eval_episodes" in line else None
+        yield Reference(
+            algo=_RENAMED.get(line["algo"], line["algo"]),
+            env_id=line["env_id"],
+            mean=float(line["mean_reward"]),
+            std=float(line["std_reward"]),
+            n_timesteps=None if trained is None else _steps(trained),
+            episodes=int(line["n_episodes"] if trained is None else line["eval_episodes"]),
+            source=source,
+        )
+
+
+def _steps(text: str) -> int:
+    """`500k` and `2M` as numbers."""
+    return int(float(text[:-1]) * _UNITS[text[-1]]) if text[-1] in _UNITS else int(text)

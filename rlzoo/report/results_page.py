@@ -1,0 +1,75 @@
+"""The table of a benchmark as a page, with what its figures mean and the commands that made them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from rlzoo.report.benchmark_run import FOLDER, record_command, training_command
+from rlzoo.report.score_table import TableRow
+from rlzoo.report.table_formats import markdown
+
+WIDTH = 100
+SECTION = "\n## "
+
+EXPLANATION = """\
+Each seed: the mean return (or share of successes) of trainings with seed 0, 1, ... in this order; another
+seed stands in brackets, and ± after a single one is the standard deviation over its episodes. All other
+figures are over the seeds: the mean with its 95% bootstrap interval, which of three seeds or fewer is their
+range; the standard deviation; the interquartile mean (IQM) where there are four seeds or more; and the
+median, which is what something may be required of. Training: seconds from the start to the end of the
+process, median over the seeds, while other work went on: how long one waits at most, no measure of speed.
+Reference: what others have published for this algorithm, ± the standard deviation over episodes, with their
+version of the environment where it is another one."""
+
+
+def page(rows: Sequence[TableRow], list_path: str, places: Sequence[str]) -> str:
+    """The page in Markdown, without a line break at its end.
+
+    :param rows: at least one
+    :param list_path: the list of the benchmark, as the commands name it
+    :param places: the files and folders that the scores are in, likewise
+    """
+    scored = f"{FOLDER} --list {list_path} -o {places[0]}"
+    commands = [
+        f"rlzoo benchmark run {list_path}",
+        f"rlzoo benchmark score {scored if places[0].endswith('.json') else ' '.join(places)}",
+        f"rlzoo benchmark table {' '.join(places)} --list {list_path}",
+    ]
+    trainings = [f"rlzoo {' '.join(training_command(row.row, 'SEED'))}" for row in rows]
+    recordings = [f"rlzoo {' '.join(record_command(row.row))}" for row in rows if row.row.expert]
+    paragraphs = [
+        f"# Results of {list_path}",
+        textwrap.fill(f"{_playing(rows)} {EXPLANATION}", WIDTH, break_on_hyphens=False),
+        markdown(rows),
+        "Made by",
+        _indented(commands),
+        "which trains agents by",
+        _indented(trainings),
+    ]
+    if recordings:
+        paragraphs += ["and records demonstrations for those that imitate by", _indented(recordings)]
+    return "\n\n".join(paragraphs)
+
+
+def with_sections(text: str, earlier: str) -> str:
+    """A page, followed by the sections of an earlier one: what others have added to it."""
+    _, heading, sections = earlier.partition(SECTION)
+    return text + heading + sections
+
+
+def _playing(rows: Iterable[TableRow]) -> str:
+    """In which way the agents of all rows have played."""
+    scores = [score for row in rows for score in row.scores]
+    drawn = sorted({score.env_id for score in scores if not score.deterministic})
+    seeds = sorted({score.evaluation_seed for score in scores})
+    exception = f" (actions are drawn in {', '.join(drawn)})" if drawn else ""
+    return (
+        f"Final models, playing deterministically{exception} in environments seeded from "
+        f"{' or '.join(f'{seed:,}' for seed in seeds)} on, which training never used."
+    )
+
+
+def _indented(lines: Iterable[str]) -> str:
+    """Lines of code, each once."""
+    return "\n".join(f"    {line}" for line in dict.fromkeys(lines))

@@ -1,0 +1,102 @@
+"""Scores, one line for each algorithm and environment: what the tables of all formats are written from."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from rlzoo.config.benchmark import Row
+from rlzoo.core.errors import UserError
+from rlzoo.report.aggregates import Aggregate, aggregate
+from rlzoo.report.references import Reference, reference
+from rlzoo.report.scores import Score
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The scores of one algorithm on one environment.
+
+    :param row: what was asked for
+    :param scores: of all training seeds there are, in their order
+    """
+
+    row: Row
+    scores: tuple[Score, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [score.seed for score in self.scores]
+
+    @cached_property
+    def means(self) -> list[float]:
+        """The mean of each seed's episodes: of returns, or the share of successes.
+
+        :raises UserError: success is asked for, and the environment does not tell of it
+        """
+        if self.row.measure == "return":
+            return [score.mean for score in self.scores]
+        rates = [score.success_rate for score in self.scores if score.success_rate is not None]
+        if len(rates) < len(self.scores):
+            raise UserError(
+                f"{self.row.algo} on {self.row.env}: the list asks for success, which was not recorded"
+            )
+        return rates
+
+    @cached_property
+    def stds(self) -> list[float]:
+        """The standard deviation of each seed's episodes."""
+        if self.row.measure == "return":
+            return [score.std for score in self.scores]
+        return [(rate * (1 - rate)) ** 0.5 for rate in self.means]
+
+    @cached_property
+    def aggregate(self) -> Aggregate:
+        """Over the seeds."""
+        return aggregate(self.means)
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """What others have published, which is returns."""
+        return reference(self.row.algo, self.row.env) if self.row.measure == "return" else None
+
+    @property
+    def n_timesteps(self) -> int:
+        """Environment steps of a typical training; some algorithms stop where an episode ends."""
+        return statistics.median_low(score.n_timesteps for score in self.scores)
+
+    @property
+    def episodes(self) -> int:
+        """Played by each agent, at least."""
+        return min(score.episodes for score in self.scores)
+
+    @property
+    def training_seconds(self) -> float | None:
+        """The median of those known."""
+        known = [score.training_seconds for score in self.scores if score.training_seconds is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def n_missing(self) -> int:
+        """Seeds that were asked for and have no score."""
+        return len(set(self.row.seeds).difference(self.seeds))
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the median is what is required; None where nothing is, or seeds are missing."""
+        return None if self.n_missing else self.row.reached(self.aggregate.median)
+
+
+def table(scores: Iterable[Score], rows: Iterable[Row] | None = None) -> list[TableRow]:
+    """Group scores by algorithm and environment.
+
+    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
+        scores without a row are left out. Without a list, rows are sorted and nothing is required.
+    """
+    by_key: dict[tuple[str, str], list[Score]] = {}
+    for score in sorted(scores, key=lambda score: score.seed):
+        by_key.setdefault(score.key, []).append(score)
+    if rows is None:
+        rows = [Row(algo=algo, env=env, seeds=()) for algo, env in sorted(by_key)]
+    return [TableRow(row, tuple(by_key[row.key])) for row in rows if row.key in by_key]

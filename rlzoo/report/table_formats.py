@@ -1,0 +1,231 @@
+"""A table of scores as text: Markdown and LaTeX for readers, CSV and JSON with all digits for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlzoo.report.aggregates import MIDDLE_HALF, Interval
+from rlzoo.report.score_table import TableRow
+
+NOTHING = "-"
+MISSED = "missed"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column for readers.
+
+    :param least_seeds: left out where no row has so many, because it would say nothing new
+    """
+
+    heading: str
+    cell: Callable[[TableRow], str]
+    is_number: bool = True
+    least_seeds: int = 1
+
+
+def markdown(rows: Sequence[TableRow]) -> str:
+    """A Markdown table, without a line break at its end."""
+    columns = _columns_of(rows)
+    lines = [[column.heading for column in columns], *_cells(rows, columns)]
+    texts = [" | ".join(_escape_markdown(cell) for cell in line) for line in lines]
+    rule = "|".join("---:" if column.is_number else "---" for column in columns)
+    return "\n".join([f"| {texts[0]} |", f"|{rule}|", *(f"| {text} |" for text in texts[1:])])
+
+
+def latex(rows: Sequence[TableRow]) -> str:
+    r"""A LaTeX tabular of the package booktabs, without a line break at its end."""
+    columns = _columns_of(rows)
+    lines = [[column.heading for column in columns], *_cells(rows, columns)]
+    texts = [" & ".join(map(_escape_latex, line)) + r" \\" for line in lines]
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs}",
+            rf"\begin{{tabular}}{{{''.join('r' if column.is_number else 'l' for column in columns)}}}",
+            r"\toprule",
+            texts[0],
+            r"\midrule",
+            *texts[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def to_json(rows: Sequence[TableRow]) -> str:
+    """A JSON list with an object for each row."""
+    return json.dumps([record(row) for row in rows], indent=1, allow_nan=False)
+
+
+def to_csv(rows: Sequence[TableRow]) -> str:
+    """Comma-separated values, of which lists are separated by spaces, without a line break at the end."""
+    records = [record(row) for row in rows]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    for values in records:
+        writer.writerow({k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in values.items()})
+    return file.getvalue().rstrip("\n")
+
+
+FORMATS = {"markdown": markdown, "csv": to_csv, "json": to_json, "latex": latex}
+SUFFIXES = {".md": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
+
+
+def record(row: TableRow) -> dict[str, Any]:
+    """What a row says, for programs; what is not known is None."""
+    over_seeds, known = row.aggregate, row.reference
+    mean_low, mean_high = over_seeds.mean_interval or (None, None)
+    iqm_low, iqm_high = over_seeds.iqm_interval or (None, None)
+    return {
+        "algo": row.row.algo,
+        "env_id": row.row.env,
+        "measure": row.row.measure,
+        "n_timesteps": row.n_timesteps,
+        "training_seconds": row.training_seconds,
+        "episodes": row.episodes,
+        "seeds": row.seeds,
+        "means": row.means,
+        "stds": row.stds,
+        "mean": over_seeds.mean,
+        "mean_low": mean_low,
+        "mean_high": mean_high,
+        "std": over_seeds.std,
+        "median": over_seeds.median,
+        "iqm": over_seeds.iqm,
+        "iqm_low": iqm_low,
+        "iqm_high": iqm_high,
+        "reference_mean": known and known.mean,
+        "reference_std": known and known.std,
+        "reference_n_timesteps": known and known.n_timesteps,
+        "reference_env_id": known and known.env_id,
+        "reference_source": known and known.source,
+        "required": row.row.required,
+        "below": row.row.below,
+        "reached": row.reached,
+    }
+
+
+def _columns_of(rows: Sequence[TableRow]) -> list[Column]:
+    """The columns that have something to say about these rows."""
+    most = max(len(row.seeds) for row in rows)
+    return [
+        column
+        for column in COLUMNS
+        if column.least_seeds <= most and any(column.cell(row) not in ("", NOTHING) for row in rows)
+    ]
+
+
+def _cells(rows: Iterable[TableRow], columns: Iterable[Column]) -> list[list[str]]:
+    return [[column.cell(row) for column in columns] for row in rows]
+
+
+def _number(row: TableRow, value: float | None) -> str:
+    """A value with one digit, two where the row's are small."""
+    if value is None:
+        return NOTHING
+    digits = 1 if abs(row.aggregate.median) >= 10 else 2
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.00"
+
+
+def _with_interval(row: TableRow, value: float, interval: Interval | None) -> str:
+    if interval is None:
+        return _number(row, value)
+    low, high = interval
+    return f"{_number(row, value)} [{_number(row, low)}, {_number(row, high)}]"
+
+
+def _environment(row: TableRow) -> str:
+    return row.row.env + (", success" if row.row.measure == "success" else "")
+
+
+def _each_seed(row: TableRow) -> str:
+    """The mean of each seed; those that are not 0, 1, 2, ... in this order are named."""
+    means = [_number(row, mean) for mean in row.means]
+    if len(means) == 1:
+        means = [f"{means[0]} ± {_number(row, row.stds[0])}"]
+    named = enumerate(zip(means, row.seeds, strict=True))
+    return ", ".join(mean if seed == place else f"{mean} ({seed})" for place, (mean, seed) in named)
+
+
+def _interquartile_mean(row: TableRow) -> str:
+    if len(row.seeds) < MIDDLE_HALF:
+        return NOTHING
+    return _with_interval(row, row.aggregate.iqm, row.aggregate.iqm_interval)
+
+
+def _reference(row: TableRow) -> str:
+    known = row.reference
+    if known is None:
+        return NOTHING
+    where = [known.source]
+    if known.env_id != row.row.env:
+        where.append(known.env_id)
+    if known.n_timesteps is not None:
+        where.append(f"{known.n_timesteps:,} steps")
+    return f"{_number(row, known.mean)} ± {_number(row, known.std)} ({', '.join(where)})"
+
+
+def _required(row: TableRow) -> str:
+    if row.row.required is not None:
+        return f"{row.row.required:g}"
+    return NOTHING if row.row.below is None else f"below {row.row.below:g}"
+
+
+def _verdict(row: TableRow) -> str:
+    if _required(row) == NOTHING:
+        return ""
+    if row.n_missing:
+        return f"{len(row.row.seeds) - row.n_missing} of {len(row.row.seeds)} seeds"
+    return "reached" if row.reached else MISSED
+
+
+def _seconds(row: TableRow) -> str:
+    return NOTHING if row.training_seconds is None else f"{row.training_seconds:,.0f} s"
+
+
+COLUMNS = (
+    Column("algorithm", lambda row: row.row.algo, is_number=False),
+    Column("environment", _environment, is_number=False),
+    Column("steps", lambda row: f"{row.n_timesteps:,}"),
+    Column("training", _seconds),
+    Column("episodes", lambda row: f"{row.episodes:,}"),
+    Column("each seed", _each_seed, is_number=False),
+    Column(
+        "mean [95%]",
+        lambda row: _with_interval(row, row.aggregate.mean, row.aggregate.mean_interval),
+        least_seeds=2,
+    ),
+    Column("std", lambda row: _number(row, row.aggregate.std), least_seeds=2),
+    Column("IQM [95%]", _interquartile_mean, least_seeds=MIDDLE_HALF),
+    Column("median", lambda row: _number(row, row.aggregate.median), least_seeds=2),
+    Column("required", _required),
+    Column("", _verdict, is_number=False),
+    Column("reference", _reference, is_number=False),
+)
+
+_SPECIAL = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+def _escape_markdown(text: str) -> str:
+    return f"**{text}**" if text == MISSED else text.replace("|", r"\|")
+
+
+def _escape_latex(text: str) -> str:
+    """A cell in LaTeX; the minus of a number is one, not a hyphen."""
+    if text in (NOTHING, MISSED):
+        return "--" if text == NOTHING else rf"\textbf{{{text}}}"
+    text = re.sub(r"[&%$#_{}\\~^±]", lambda match: _SPECIAL[match[0]], text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)

@@ -1,0 +1,73 @@
+"""The rows of a table of scores."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlzoo.config.benchmark import Row
+from rlzoo.core.errors import UserError
+from rlzoo.report.score_table import table
+
+
+def test_scores_are_grouped_and_sorted(score):
+    rows = table(
+        [score(seed=2, mean=3.0), score(env_id="Acrobot-v1"), score(algo="a2c"), score(seed=0, mean=1.0)]
+    )
+    assert [row.row.key for row in rows] == [
+        ("a2c", "CartPole-v1"),
+        ("ppo", "Acrobot-v1"),
+        ("ppo", "CartPole-v1"),
+    ]
+    assert rows[2].seeds == [0, 2] and rows[2].means == [1.0, 3.0] and rows[2].aggregate.mean == 2.0
+    assert rows[2].reached is None and rows[2].n_missing == 0
+
+
+def test_a_list_has_its_own_order_and_leaves_out_what_it_does_not_name(score):
+    wanted = [Row(algo="ppo", env="B-v0"), Row(algo="ppo", env="Unscored-v0"), Row(algo="ppo", env="A-v0")]
+    rows = table([score(env_id="A-v0"), score(env_id="B-v0"), score(env_id="C-v0")], wanted)
+    assert [row.row for row in rows] == [wanted[0], wanted[2]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reached"),
+    [
+        ({"required": 20.0}, True),
+        ({"required": 20.5}, False),
+        ({"below": 20.0}, False),
+        ({"below": 20.1}, True),
+    ],
+)
+def test_the_median_is_what_is_required(score, limit, reached):
+    scores = [score(seed=seed, mean=mean) for seed, mean in enumerate([20.0, 10.0, 90.0])]
+    assert table(scores, [Row(algo="ppo", env="CartPole-v1", **limit)])[0].reached is reached
+
+
+def test_nothing_is_reached_while_seeds_are_missing(score):
+    scores = [score(seed=0), score(seed=7)]
+    row = table(scores, [Row(algo="ppo", env="CartPole-v1", seeds=(0, 1, 2), required=0)])[0]
+    assert row.n_missing == 2 and row.reached is None
+
+
+def test_success_is_another_measure(score):
+    scores = [score(mean=-40.0, std=9.0, success_rate=0.8), score(seed=1, mean=-50.0, success_rate=1.0)]
+    rows = table(scores, [Row(algo="ppo", env="CartPole-v1", measure="success")])
+    assert rows[0].means == [0.8, 1.0] and rows[0].stds == pytest.approx([0.4, 0.0])
+    assert rows[0].reference is None  # what is published are returns
+    assert table(scores)[0].means == [-40.0, -50.0] and table(scores)[0].reference.mean == 500.0
+
+
+def test_success_that_was_not_recorded(score):
+    row = table([score()], [Row(algo="ppo", env="CartPole-v1", measure="success")])[0]
+    with pytest.raises(UserError, match="ppo on CartPole-v1: the list asks for success"):
+        _ = row.means
+
+
+def test_what_differs_between_seeds(score):
+    scores = [
+        score(seed=0, n_timesteps=100, episodes=100, training_seconds=None),
+        score(seed=1, n_timesteps=300, episodes=50, training_seconds=4.0),
+        score(seed=2, n_timesteps=102, episodes=100, training_seconds=10.0),
+    ]
+    row = table(scores)[0]
+    assert (row.n_timesteps, row.episodes, row.training_seconds) == (102, 50, 7.0)
+    assert table(scores[:1])[0].training_seconds is None

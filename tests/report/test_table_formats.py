@@ -1,0 +1,140 @@
+"""A table as text."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from rlzoo.config.benchmark import Expert, Row
+from rlzoo.report.results_page import page, with_sections
+from rlzoo.report.score_table import table
+from rlzoo.report.table_formats import FORMATS, SUFFIXES, latex, markdown, to_csv, to_json
+
+
+@pytest.fixture
+def rows(score):
+    """Three rows of a list: several seeds, a single one that fell short, and a share of successes."""
+    scores = [score(seed=seed, mean=mean) for seed, mean in enumerate([500.0, 488.04, 500.0, 400.0])]
+    scores.append(score("trpo", "Hopper-v5", mean=-3380.84, std=394.0, training_seconds=1242.4))
+    scores.append(score("her", "A_b-v0", mean=-1.0, success_rate=0.9, training_seconds=None))
+    wanted = [
+        Row(algo="ppo", env="CartPole-v1", seeds=(0, 1, 2, 3), required=475),
+        Row(algo="trpo", env="Hopper-v5", seeds=(0,), required=2500),
+        Row(algo="her", env="A_b-v0", measure="success", below=0.2),
+    ]
+    return table(scores, wanted)
+
+
+HEADER = (
+    "| algorithm | environment | steps | training | episodes | each seed | mean [95%] | std | IQM [95%] "
+    "| median | required |  | reference |"
+)
+
+
+def test_markdown(rows):
+    # of four values one is cut off at each end; the smallest fills the middle of 5.1% of all resamples
+    assert markdown(rows).splitlines() == [
+        HEADER,
+        "|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---|---|",
+        "| ppo | CartPole-v1 | 100,096 | 12 s | 100 | 500.0, 488.0, 500.0, 400.0 | 472.0 [425.0, 500.0] "
+        "| 48.3 | 494.0 [400.0, 500.0] | 494.0 | 475 | reached | 500.0 ± 0.0 (SB3 zoo, 100,000 steps) |",
+        "| trpo | Hopper-v5 | 100,096 | 1,242 s | 100 | -3380.8 ± 394.0 | -3380.8 | - | - | -3380.8 "
+        "| 2500 | **missed** | 3618.4 ± 356.8 (SB3 zoo, Hopper-v3, 1,000,000 steps) |",
+        "| her | A_b-v0, success | 100,096 | - | 100 | 0.90 ± 0.30 | 0.90 | - | - | 0.90 "
+        "| below 0.2 | 1 of 3 seeds | - |",
+    ]
+
+
+def test_columns_that_say_nothing_are_left_out(score):
+    header, _, line = markdown(table([score("her", "A-v0", 0, 12.345, training_seconds=None)])).splitlines()
+    assert header == "| algorithm | environment | steps | episodes | each seed |"
+    assert line == "| her | A-v0 | 100,096 | 100 | 12.3 ± 1.5 |"
+
+
+def test_seeds_that_are_not_counted_from_0_are_named(score):
+    scores = [score("her", "A-v0", seed, 10.0 + seed) for seed in (4, 0, 1, 3)]
+    assert "| 10.0, 11.0, 13.0 (3), 14.0 (4) |" in markdown(table(scores))
+
+
+def test_no_minus_before_nought(score):
+    assert "| 0.00 ± 0.00 |" in markdown(table([score("her", "A-v0", mean=-0.001, std=0.0)]))
+
+
+def test_signs_of_markdown_and_latex_are_escaped(score):
+    rows = table([score("her", "A|b_c&d%e#f$g{h}~i^j\\k-v0", mean=-5.0)])
+    assert r"| A\|b_c&d" in markdown(rows)
+    assert (
+        r"A|b\_c\&d\%e\#f\$g\{h\}\textasciitilde{}i\textasciicircum{}j\textbackslash{}k-v0 & 100,096"
+        r" & 12 s & 100 & $-$5.00 $\pm$ 1.50 \\"
+    ) in latex(rows)
+
+
+def test_latex(rows):
+    lines = latex(rows).splitlines()
+    assert lines[:3] == [r"% \usepackage{booktabs}", r"\begin{tabular}{llrrrlrrrrrll}", r"\toprule"]
+    assert lines[4] == r"\midrule" and lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+    body = [lines[3], *lines[5:-2]]
+    assert [line.count(" & ") for line in body] == [12] * 4  # of thirteen columns, as the tabular has
+    assert all(line.endswith(r" \\") for line in body)
+    assert r"mean [95\%]" in body[0] and r" & \textbf{missed} & " in body[2] and r" & -- & " in body[2]
+
+
+def test_json_has_all_digits(rows):
+    first, second, third = json.loads(to_json(rows))
+    assert first["means"] == [500.0, 488.04, 500.0, 400.0] and first["seeds"] == [0, 1, 2, 3]
+    assert first["mean"] == pytest.approx(472.01, abs=1e-12) and first["iqm"] == pytest.approx(494.02)
+    assert first["mean_low"] < first["mean"] < first["mean_high"] and first["reached"] is True
+    assert (first["reference_mean"], first["reference_source"]) == (500.0, "SB3 zoo")
+    assert (second["std"], second["iqm_low"], second["reached"]) == (None, None, False)
+    assert second["reference_env_id"] == "Hopper-v3" and second["reference_n_timesteps"] == 1_000_000
+    assert (third["measure"], third["below"], third["required"], third["reached"]) == (
+        "success",
+        0.2,
+        None,
+        None,
+    )
+    assert third["reference_mean"] is third["training_seconds"] is None
+
+
+def test_csv_says_the_same_as_json(rows):
+    lines = list(csv.DictReader(to_csv(rows).splitlines()))
+    for line, values in zip(lines, json.loads(to_json(rows)), strict=True):
+        assert list(line) == list(values)
+        for key, value in values.items():
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            assert line[key] == ("" if value is None else text)
+
+
+def test_every_suffix_has_a_format(rows):
+    assert set(SUFFIXES.values()) == set(FORMATS)
+    for write in FORMATS.values():
+        assert write(rows).strip() == write(rows)
+
+
+def test_a_page_says_how_it_was_made(score):
+    wanted = [
+        Row(algo="ppo", env="CartPole-v1", n_timesteps=500),
+        Row(algo="bc", env="CartPole-v1", expert=Expert(algo="ppo", seed=100, episodes=25)),
+    ]
+    rows = table([score(), score("bc")], wanted)
+    text = page(rows, "list.yml", ["scores.json"])
+    assert text.startswith("# Results of list.yml\n\nFinal models, playing deterministically in environments")
+    assert "seeded from 1,000,000 on" in text and markdown(rows) in text and "\n## " not in text
+    assert "\n    rlzoo benchmark score logs/benchmark --list list.yml -o scores.json\n" in text
+    assert "\n    rlzoo benchmark table scores.json --list list.yml\n" in text
+    assert "\n    rlzoo train --algo ppo --env CartPole-v1 --seed SEED --eval-freq -1 -n 500\n" in text
+    assert "    rlzoo record-expert --algo ppo --env CartPole-v1 -f logs/benchmark/seed100 -n 25 " in text
+
+
+def test_a_page_says_where_actions_are_drawn(score):
+    rows = table([score("a2c"), score("a2c", "PongNoFrameskip-v4", deterministic=False)])
+    assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
+    assert "record-expert" not in page(rows, "l.yml", ["logs"])
+    assert "    rlzoo benchmark score logs\n" in page(rows, "l.yml", ["logs"])
+
+
+def test_sections_of_others_stay(score):
+    assert with_sections("# New\n", "# Old\n\nold\n\n## Mine\n\n## Too\n") == "# New\n\n## Mine\n\n## Too\n"
+    assert with_sections("# New\n", "# Old\n") == "# New\n"
