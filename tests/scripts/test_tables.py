@@ -34,11 +34,6 @@ def worker() -> ModuleType:
     return load("speed_worker")
 
 
-@pytest.fixture(scope="module")
-def learning() -> ModuleType:
-    return load("learning_runs")
-
-
 def test_training_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
     rows = [
         {"side": side, "steps_per_s": value, "steps": 1000, "cpu_seconds": 1000 / value}
@@ -104,71 +99,3 @@ def test_memory_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
     ]
     row = speed.memory_row("dqn-pong", rows)
     assert row == "| dqn-pong | 10.0 MB | 80.0 MB | **0.12** | 500.0 MB | 1,000.0 MB | **0.50** |"
-
-
-def test_median_decides(learning: ModuleType) -> None:
-    row = learning.Row("ppo", "CartPole-v1", 500)
-    results = [
-        learning.Result(seed, mean, 0.0, 100_000, 60.0) for seed, mean in enumerate([500.0, 480.0, 500.0])
-    ]
-    assert learning.table_row(row, results).endswith("| 500.0 | 500 | reached |")
-    results[0] = learning.Result(0, 499.0, 0.0, 100_000, 60.0)
-    assert learning.table_row(row, results).endswith("| 499.0 | 500 | **missed** |")
-
-
-def test_a_row_may_have_to_fail(learning: ModuleType) -> None:
-    row = learning.Row("dqn", "BitFlipping-v0", 0.2, success=True, fails=True)
-    line = learning.table_row(row, [learning.Result(0, 0.05, 0.1, 20_000, 60.0)])
-    assert line.startswith("| dqn | BitFlipping-v0, success | 20,000 |")
-    assert line.endswith("| 0.05 | below 0.2 | reached |")
-    assert learning.table_row(row, [learning.Result(0, 0.2, 0.1, 20_000, 60.0)]).endswith("**missed** |")
-
-
-def test_row_of_the_table_keeps_its_target(learning: ModuleType) -> None:
-    assert learning.parse_row("ppo:Pendulum-v1").episodes == 1000
-    assert learning.parse_row("ppo:Acrobot-v1").target is None
-
-
-def test_a_row_of_fewer_seeds_has_empty_cells(learning: ModuleType) -> None:
-    row = learning.Row("trpo", "Swimmer-v5", 300, seeds=(0,))
-    line = learning.table_row(row, [learning.Result(0, 310.0, 1.0, 1_000_000, 60.0)])
-    assert line.endswith("| 310.0 ± 1.0 | - | - | - | 310.0 | 300 | reached |")
-
-
-def test_a_row_of_more_seeds_names_them(learning: ModuleType) -> None:
-    row = learning.Row("trpo", "CartPole-v1", 500)
-    results = [learning.Result(seed, 490.0 + seed, 0.0, 1000, 5.0) for seed in range(5)]
-    end = "| 490.0 ± 0.0 | 491.0 ± 0.0 | 492.0 ± 0.0 | 493.0 (3), 494.0 (4) | 492.0 | 500 | **missed** |"
-    assert learning.table_row(row, results).endswith(end)
-
-
-def test_demonstrations_are_recorded_where_training_reads_them(learning: ModuleType, tmp_path: Path) -> None:
-    row = learning.Row("bc", "CartPole-v1", 480, expert_episodes=25)
-    recorded = learning.record_command(row, tmp_path)
-    training = learning.training_command(row, 0, tmp_path)
-    assert recorded[recorded.index("-o") + 1] == training[training.index("--expert") + 1]
-    assert recorded[recorded.index("-n") + 1] == "25"
-
-
-def test_rows_of_other_runs_stay_in_the_report(learning: ModuleType) -> None:
-    ppo, dqn = (learning.Row(algo, "CartPole-v1", 500) for algo in ("ppo", "dqn"))
-
-    def results(mean: float) -> list[object]:
-        return [learning.Result(seed, mean, 0.0, 1000, 5.0) for seed in (0, 1, 2)]
-
-    earlier = learning.report({dqn: results(400.0), ppo: results(300.0)})
-    lines = learning.table_lines(learning.report({ppo: results(500.0)}, earlier))
-    assert [key[0] for key in lines] == ["ppo", "dqn"]
-    assert lines["ppo", "CartPole-v1"] == learning.table_row(ppo, results(500.0))
-    assert lines["dqn", "CartPole-v1"] == learning.table_row(dqn, results(400.0))
-    assert "dqn" not in learning.report({ppo: results(500.0)}, earlier.replace("further seeds", "more seeds"))
-
-
-def test_sections_of_other_scripts_stay_in_the_report(learning: ModuleType) -> None:
-    row = learning.Row("ppo", "CartPole-v1", 500)
-    results = {row: [learning.Result(0, 500.0, 0.0, 1000, 5.0)]}
-    section = "\n## What a search is worth\n\n| best.yml | 1 | 2 |\n"
-    once = learning.report(results, learning.report(results) + section)
-    assert once.endswith(section)
-    assert learning.report(results, once) == once
-    assert once.count("best.yml") == 1
