@@ -70,4 +70,5 @@ def test_what_differs_between_seeds(score):
     ]
     row = table(scores)[0]
     assert (row.n_timesteps, row.episodes, row.training_seconds) == (102, 50, 7.0)
+    assert table(scores[:2])[0].n_timesteps == 100  # of one of the trainings, not between them
     assert table(scores[:1])[0].training_seconds is None
