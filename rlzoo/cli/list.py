@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from rlzoo.cli.parser import OneOf
 from rlzoo.config import catalog
@@ -91,17 +92,21 @@ def _environments(algos: list[str], every: bool) -> list[tuple[str, ...]]:
 
 
 def _agents(algos: list[str], folder: str) -> list[tuple[str, ...]]:
-    """Run folders that hold an agent: algorithm, environment, number, folder, files."""
+    """Agents: algorithm, environment, number and folder of the run; then of a run of the user how many files
+    it has saved, and of a shipped agent how well it plays."""
     from rlzoo.config.run import all_runs
-    from rlzoo.config.shipped import shipped_folder
+    from rlzoo.experiment.registry import shipped_agents, shipped_root
 
     rows: list[tuple[str, ...]] = []
-    for root in (folder, shipped_folder("trained_agents")):
-        for algo in algos:
-            for env_name, number, path in all_runs(root, algo):
-                files = sorted(file.name for file in path.glob("*.zip"))
-                if files:
-                    rows.append(
-                        (algo, env_name, str(number), str(path), f"{len(files)} file{'s' * (len(files) > 1)}")
-                    )
+    for algo in algos:
+        for env_name, number, path in all_runs(folder, algo):
+            if n_files := len(list(path.glob("*.zip"))):
+                files = f"{n_files} file{'s' * (n_files > 1)}"
+                rows.append((algo, env_name, str(number), str(path), files))
+    root = shipped_root()
+    root = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
+    for agent in shipped_agents():
+        if agent.algo in algos:
+            where = str(root / agent.path)
+            rows.append((agent.algo, agent.env_id, str(agent.number), where, agent.summary()))
     return rows

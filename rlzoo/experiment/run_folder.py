@@ -25,6 +25,7 @@ from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, UserError, unknown
 from rlzoo.core.system_info import git_commit, versions
 from rlzoo.envs.registration import ensure_registered
+from rlzoo.experiment import registry
 from rlzoo.training.checkpoint import read_checkpoint
 
 try:
@@ -33,10 +34,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 REPLAY_SUFFIX = ".safetensors"
-SHIPPED = (
-    Path(__file__).parents[2] / "trained_agents",
-    Path(__file__).parents[1] / "_data" / "trained_agents",
-)
 
 
 def claim(log_folder: str | Path, algo: str, env_id: str, unique: bool = False) -> Path:
@@ -228,11 +225,9 @@ def find_agent(config: PlayConfig) -> Agent:
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
-    for root in (Path(config.folder), *SHIPPED):
-        folder = _run_of(root, config)
-        if folder is not None:
-            config_file = config_path(folder, config.env_id)
-            return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
+    if (folder := _run_of(Path(config.folder), config) or _shipped(config)) is not None:
+        config_file = config_path(folder, config.env_id)
+        return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
     where = f"{config.folder}/{config.algo}"
     if config.exp_id > 0:
         runs = (
@@ -242,8 +237,10 @@ def find_agent(config: PlayConfig) -> Agent:
             f"there is no run {config.exp_id} of {config.algo} on {config.env_id} in {where}; there: {runs}"
         )
     ensure_registered(config.env_id)  # a misspelt id is the likelier mistake
+    near = registry.nearest_shipped(config.algo, config.env_id)
     raise UserError(
-        f"no agent of {config.algo} for {config.env_id} in {where} or among the shipped agents; "
+        f"no agent of {config.algo} for {config.env_id} in {where} or among the shipped agents"
+        f"{f' ({near})' if near else ''}; "
         f"train one: rlzoo train --algo {config.algo} --env {config.env_id}"
     )
 
@@ -268,6 +265,12 @@ def _run_of(root: Path, config: PlayConfig) -> Path | None:
     if config.exp_id > 0:
         return dict(runs).get(config.exp_id)
     return next((folder for _, folder in reversed(runs) if any(folder.glob("*.zip"))), None)
+
+
+def _shipped(config: PlayConfig) -> Path | None:
+    """The folder of the shipped agent that is meant."""
+    found = registry.find_shipped(config.algo, config.env_id, config.exp_id)
+    return None if found is None else found[1]
 
 
 def _choose(folder: Path, config: PlayConfig) -> Path:

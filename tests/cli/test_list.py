@@ -7,6 +7,7 @@ import pytest
 from rlzoo.cli import list as command
 from rlzoo.cli.main import main
 from rlzoo.config import catalog
+from rlzoo.experiment.registry import AgentEntry, write_registry
 
 
 def lines(capsys):
@@ -38,7 +39,7 @@ def test_all_environments_are_those_that_can_be_made_here(capsys):
 
 @pytest.fixture
 def logs(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlzoo.config.shipped.shipped_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("rlzoo.experiment.registry.shipped_root", lambda: tmp_path / "trained_agents")
     for folder, files in {
         "ppo/CartPole-v1_2": ["CartPole-v1.zip"],
         "ppo/CartPole-v1_10": ["best_model.zip", "CartPole-v1.zip"],
@@ -62,11 +63,23 @@ def test_agents_are_the_runs_that_hold_a_model(capsys, logs):
     assert len(lines(capsys)) == 1
 
 
-def test_shipped_agents_are_listed_too(capsys, logs):
-    (logs.parent / "trained_agents" / "ppo" / "Ant-v5_1").mkdir(parents=True)
-    (logs.parent / "trained_agents" / "ppo" / "Ant-v5_1" / "Ant-v5.zip").touch()
+def test_shipped_agents_are_listed_with_their_scores(capsys, logs, monkeypatch):
+    figures = {
+        "n_timesteps": 1,
+        "mean": 500.0,
+        "std": 0.25,
+        "median": 500.0,
+        "episodes": 100,
+        "success_rate": None,
+    }
+    where = {"path": "ppo/Ant-v5_1", "sha256": "", "bytes": 1, "actor_only": True, "date": None, "seed": 0}
+    agent = AgentEntry(algo="ppo", env_id="Ant-v5", **figures, **where)
+    write_registry(logs.parent / "trained_agents", [agent])
+    monkeypatch.chdir(logs.parent)
     assert main(["list", "agents", "-f", str(logs / "none")]) == 0
-    assert [line[1] for line in lines(capsys)] == ["Ant-v5"]
+    assert capsys.readouterr().out == "ppo  Ant-v5  1  trained_agents/ppo/Ant-v5_1  500.0 ± 0.2\n"
+    assert main(["list", "agents", "--algo", "a2c", "-f", str(logs / "none")]) == 0
+    assert lines(capsys) == []
 
 
 def test_no_agents_is_said(capsys, logs):

@@ -1,0 +1,125 @@
+"""The register of a collection of trained agents: which there are, how well they play, and where they are.
+
+<root>/registry.json                            a JSON list, one record for each agent
+<root>/<algo>/<env>_<n>/<env>.zip  score.json   the agents, in folders as `rlzoo train` leaves them
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlzoo.algorithms.hyperparameters import check_value
+from rlzoo.config.shipped import shipped_folder
+from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import UserError, nearest, unknown
+
+REGISTRY = "registry.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentEntry:
+    """One agent; its returns are those of the raw game over `episodes` episodes."""
+
+    algo: str
+    env_id: str
+    path: str  # of its folder, relative to the root of the collection: sac/Pendulum-v1_1
+    seed: int  # of the training
+    n_timesteps: int  # environment steps that it has learned from
+    mean: float  # return
+    std: float
+    median: float
+    episodes: int  # played
+    success_rate: float | None  # None: the environment does not say
+    sha256: str  # of its model file
+    bytes: int  # size of that file
+    actor_only: bool  # it plays, but cannot be trained on
+    date: str | None  # when it was trained, UTC, ISO 8601
+
+    @property
+    def number(self) -> int:
+        """The number of its run."""
+        return int(self.path.rpartition("_")[2])
+
+    def summary(self) -> str:
+        """How well it plays: `500.0 ± 0.0`."""
+        success = "" if self.success_rate is None else f", {self.success_rate:.0%} success"
+        return f"{self.mean:.1f} ± {self.std:.1f}{success}"
+
+
+def read_registry(root: Path) -> list[AgentEntry]:
+    """The agents of a collection, sorted by algorithm and environment; none where there is no register.
+
+    :raises UserError: the register is damaged, or names a folder outside the collection
+    """
+    path = root / REGISTRY
+    if not path.is_file():
+        return []
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is no register of agents: {error}") from None
+    if not isinstance(content, list):
+        raise UserError(f"{path} is no register of agents: it holds no list")
+    return _in_order(_entry(path, item) for item in content)
+
+
+def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
+    """Write the register of a collection, whole or not at all."""
+    content = [dataclasses.asdict(entry) for entry in _in_order(entries)]
+    with atomic_write(root / REGISTRY) as file:
+        file.write((json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def shipped_root() -> Path:
+    """The folder of the agents that come with rlzoo."""
+    return shipped_folder("trained_agents")
+
+
+def shipped_agents() -> list[AgentEntry]:
+    """The agents that come with rlzoo."""
+    return read_registry(shipped_root())
+
+
+def find_shipped(algo: str, env_id: str, number: int = 0) -> tuple[AgentEntry, Path] | None:
+    """The shipped agent of an algorithm for an environment, and its folder; None where there is none.
+
+    :param number: of its run; 0: any
+    """
+    for entry in shipped_agents():
+        if (entry.algo, entry.env_id) == (algo, env_id) and number in (0, entry.number):
+            return entry, shipped_root() / entry.path
+    return None
+
+
+def nearest_shipped(algo: str, env_id: str) -> str:
+    """What is shipped instead of an agent that is not, as part of a sentence; empty where nothing is near."""
+    agents = shipped_agents()
+    if algos := [entry.algo for entry in agents if entry.env_id == env_id]:
+        return f"shipped for {env_id}: {', '.join(algos)}"
+    near = nearest(env_id, [entry.env_id for entry in agents if entry.algo == algo])
+    return f"shipped of {algo}: {near}" if near else ""
+
+
+def _in_order(entries: Iterable[AgentEntry]) -> list[AgentEntry]:
+    return sorted(entries, key=lambda entry: (entry.algo, entry.env_id, entry.path))
+
+
+def _entry(path: Path, item: Any) -> AgentEntry:
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(AgentEntry)}
+    if not isinstance(item, dict):
+        raise UserError(f"{path}: {str(item)[:40]!r} is no record of an agent")
+    if missing := kinds.keys() - item.keys():
+        raise UserError(f"{path}: a record lacks {min(missing)}")
+    for key in item:
+        if key not in kinds:
+            raise unknown(f"entry in {path}", key, kinds)
+    values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
+    if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", values["path"]):
+        raise UserError(f"{path}: {values['path']!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
+    return AgentEntry(**values)

@@ -1,0 +1,127 @@
+"""The register of a collection, and finding agents by it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from rlzoo.config.run import PlayConfig
+from rlzoo.core.errors import UserError
+from rlzoo.experiment import registry, run_folder
+from rlzoo.experiment.registry import AgentEntry, find_shipped, read_registry, write_registry
+
+
+def entry(algo: str = "ppo", env_id: str = "CartPole-v1", **changes) -> AgentEntry:
+    return AgentEntry(
+        **{
+            "algo": algo,
+            "env_id": env_id,
+            "path": f"{algo}/{env_id.replace('/', '-')}_1",
+            "seed": 0,
+            "n_timesteps": 1000,
+            "mean": 9.5,
+            "std": 0.5,
+            "median": 10.0,
+            "episodes": 20,
+            "success_rate": None,
+            "sha256": "0" * 64,
+            "bytes": 10,
+            "actor_only": False,
+            "date": "2026-01-01T00:00:00Z",
+            **changes,
+        }
+    )
+
+
+AGENTS = [entry(), entry("sac", "Pendulum-v1"), entry("ppo", "Acrobot-v1"), entry("a2c")]
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A collection of four agents; only PPO's on CartPole is really there."""
+    root = tmp_path / "trained_agents"
+    write_registry(root, AGENTS)
+    config = run_folder.config_path(root / "ppo" / "CartPole-v1_1", "CartPole-v1")
+    config.parent.mkdir(parents=True)
+    config.write_text("policy: MlpPolicy\ngamma: 0.5\n")
+    (root / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip").touch()
+    monkeypatch.setattr(registry, "shipped_root", lambda: root)
+    return root
+
+
+def test_the_register_comes_back_sorted(tmp_path):
+    write_registry(tmp_path, AGENTS)
+    names = [(agent.algo, agent.env_id) for agent in read_registry(tmp_path)]
+    assert names == sorted(names) and set(read_registry(tmp_path)) == set(AGENTS)
+    assert read_registry(tmp_path / "none") == []
+
+
+def test_what_is_shown_of_an_agent():
+    assert entry().summary() == "9.5 ± 0.5" and entry().number == 1
+    assert entry(success_rate=0.5).summary() == "9.5 ± 0.5, 50% success"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../ppo/CartPole-v1_1", "/ppo/CartPole-v1_1", "/CartPole-v1_1", "../CartPole-v1_1", "ppo/a/../b_1",
+     "ppo/..", "ppo\\CartPole-v1_1", "ppo/CartPole-v1", "ppo", ""],
+)  # fmt: skip
+def test_a_path_that_is_no_run_of_the_collection_is_refused(tmp_path, path):
+    write_registry(tmp_path, [entry(path=path)])
+    with pytest.raises(UserError, match=r"registry\.json: .* is not written as ALGORITHM/"):
+        read_registry(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "no register"),
+        ("{}", "holds no list"),
+        ("[1]", "no record"),
+        (json.dumps([{"algo": "ppo"}]), "lacks actor_only"),
+        (json.dumps([{**dataclasses.asdict(entry()), "means": 1}]), "did you mean 'mean'"),
+        (json.dumps([{**dataclasses.asdict(entry()), "mean": "high"}]), "mean"),
+    ],
+)
+def test_a_damaged_register_is_one_line(tmp_path, content, message):
+    (tmp_path / registry.REGISTRY).write_text(content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_registry(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_finding_a_shipped_agent(shipped):
+    found = find_shipped("sac", "Pendulum-v1")
+    assert found == (AGENTS[1], shipped / "sac" / "Pendulum-v1_1")
+    assert find_shipped("sac", "Pendulum-v1", 1) == found
+    assert find_shipped("sac", "Pendulum-v1", 2) is None and find_shipped("td3", "Pendulum-v1") is None
+
+
+def test_an_agent_of_the_user_comes_before_a_shipped_one(shipped, tmp_path):
+    config = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=str(tmp_path / "logs"))
+    agent = run_folder.find_agent(config)
+    assert agent.path == shipped / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip"
+    assert agent.hyperparams["gamma"] == 0.5
+    mine = tmp_path / "logs" / "ppo" / "CartPole-v1_3"
+    run_folder.config_path(mine, "CartPole-v1").parent.mkdir(parents=True)
+    run_folder.config_path(mine, "CartPole-v1").write_text("policy: MlpPolicy\n")
+    (mine / "CartPole-v1.zip").touch()
+    assert run_folder.find_agent(config).path == mine / "CartPole-v1.zip"
+    with pytest.raises(UserError, match="no run 2"):
+        run_folder.find_agent(dataclasses.replace(config, exp_id=2))
+
+
+@pytest.mark.parametrize(
+    ("algo", "env_id", "said"),
+    [
+        ("sac", "CartPole-v1", r"\(shipped for CartPole-v1: a2c, ppo\)"),
+        ("sac", "Pendulum-v0", "Pendulum-v1"),
+        ("ppo", "CartPole-v0", r"\(shipped of ppo: CartPole-v1\)"),
+        ("td3", "BipedalWalker-v3", "shipped agents; train one"),
+    ],
+)
+def test_the_message_names_what_is_shipped_instead(shipped, tmp_path, algo, env_id, said):
+    with pytest.raises(UserError, match=said):
+        run_folder.find_agent(PlayConfig(algo=algo, env_id=env_id, folder=str(tmp_path / "logs")))
