@@ -105,6 +105,7 @@ def test_the_name_of_the_file_says_the_format(here):
     for name, beginning in {"t.tex": "%", "t.json": "[", "t.csv": "algo,", "t.md": "|", "t.txt": "|"}.items():
         assert main(["benchmark", "table", "scores.json", "-o", name]) == 0
         assert Path(name).read_text().startswith(beginning) and Path(name).read_text().endswith("\n")
+    Path("t.txt").write_text("# Notes\n\n## More notes\n")  # sections are of Markdown only
     assert main(["benchmark", "table", "scores.json", "-o", "t.txt", "--format", "json"]) == 0
     assert len(json.loads(Path("t.txt").read_text())) == 2
 
