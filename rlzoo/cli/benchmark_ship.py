@@ -1,0 +1,58 @@
+"""`rlzoo benchmark ship`: put trained agents into the collection that comes with rlzoo."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rlzoo.cli.parser import Whole
+
+HELP = "copy trained agents into a collection and write its register"
+EPILOG = """\
+examples:
+  rlzoo benchmark ship logs/benchmark
+  rlzoo benchmark ship logs/benchmark --seed 1 -o my_agents
+  rlzoo benchmark ship                                      # only the register again
+
+An agent larger than 2 MB goes without what only training needs: it plays, but cannot be trained on.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "places",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="folders with runs in them; none: only the register",
+    )
+    parser.add_argument(
+        "--seed", type=Whole(0), default=0, metavar="N", help="take the runs with this seed (default: 0)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("trained_agents"),
+        metavar="DIR",
+        help="the collection (default: trained_agents)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.core.errors import UserError
+    from rlzoo.report.collection import index, ship
+
+    if args.places:
+        for agent in ship(args.places, args.seed, args.output):
+            what = (
+                "is there already" if agent.unchanged else "the actor only" if agent.actor_only else "whole"
+            )
+            print(f"{agent.folder}: {what}", flush=True)
+    elif not args.output.is_dir():
+        raise UserError(f"there is no collection {args.output}")
+    entries = index(args.output)
+    size = sum(entry.bytes for entry in entries) / 1e6
+    print(f"{args.output} has {len(entries)} agent{'s' * (len(entries) != 1)}, {size:.1f} MB")
+    return 0

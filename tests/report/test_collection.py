@@ -1,0 +1,218 @@
+"""Taking agents of runs over into a collection."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rlzoo.config.run import RunConfig
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.registry import read_registry
+from rlzoo.experiment.run_folder import read_run
+from rlzoo.experiment.train import train
+from rlzoo.report.collection import index, ship
+from rlzoo.report.finished import mark_finished
+from rlzoo.report.scores import read_score_file, write_score
+from rlzoo.report.scoring import digest, score_run
+from rlzoo.training.checkpoint import read_checkpoint
+
+SMALL = {
+    "ppo": {"n_envs": 1, "n_steps": 20, "batch_size": 20, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}},
+    "sac": {"learning_starts": 10, "policy_kwargs": {"net_arch": [64, 64]}, "buffer_size": 100},
+}
+
+
+def make_run(place: Path, algo: str, env_id: str, seed: int) -> Path:
+    """A run as a benchmark leaves it."""
+    words = f"--algo {algo} --env {env_id} --eval-freq -1 --log-folder {place} --num-threads 1 --verbose 0"
+    run = RunConfig(
+        algo=algo,
+        env_id=env_id,
+        seed=seed,
+        n_timesteps=40,
+        hyperparams=SMALL[algo],
+        eval_freq=-1,
+        verbose=0,
+        num_threads=1,
+        log_folder=str(place),
+        device="cpu",
+    )
+    folder = train(run, f"rlzoo train {words}").folder
+    mark_finished(folder, 12.5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A whole benchmark in small; its PPO agent has been scored."""
+    logs = tmp_path_factory.mktemp("work") / "logs"
+    scored = make_run(logs / "seed0", "ppo", "CartPole-v1", 0)
+    make_run(logs / "seed0", "sac", "Pendulum-v1", 0)
+    make_run(logs / "seed1", "ppo", "CartPole-v1", 1)
+    write_score(scored / "score.json", score_run(scored, 3))
+    return logs
+
+
+@pytest.fixture
+def logs(trained, tmp_path, monkeypatch):
+    """A copy, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(trained, tmp_path / "logs"))
+
+
+PPO, SAC = Path("ppo/CartPole-v1_1"), Path("sac/Pendulum-v1_1")
+
+
+def shipped(logs: Path, root: Path, **kwargs) -> dict[str, object]:
+    return {agent.folder.relative_to(root).as_posix(): agent for agent in ship([logs], 0, root, 2, **kwargs)}
+
+
+def test_the_runs_of_one_seed_are_taken_over(logs, tmp_path):
+    root = tmp_path / "collection"
+    agents = shipped(logs, root)
+    assert list(agents) == [str(PPO), str(SAC)] and read_run(root / PPO).seed == 0
+    files = sorted(
+        path.relative_to(root / PPO).as_posix() for path in (root / PPO).rglob("*") if path.is_file()
+    )
+    assert files == [
+        "CartPole-v1.zip",
+        "CartPole-v1/args.yml",
+        "CartPole-v1/config.yml",
+        "command.txt",
+        "score.json",
+    ]
+    source = logs / "seed0" / PPO
+    for name in ("CartPole-v1.zip", "CartPole-v1/config.yml", "score.json"):
+        assert (root / PPO / name).read_bytes() == (source / name).read_bytes()
+    (played,) = read_score_file(root / SAC / "score.json")  # it had no score
+    assert (played.episodes, played.training_seconds) == (2, 12.5)
+    assert not list(root.rglob(".*"))
+
+
+def test_nothing_names_a_folder_of_this_machine(logs, tmp_path):
+    root = tmp_path / "collection"
+    shipped(logs, root)
+    for path in root.rglob("*"):
+        if path.suffix in (".yml", ".txt", ".json"):
+            assert str(tmp_path) not in path.read_text() and str(logs) not in path.read_text(), path
+    assert (root / PPO / "command.txt").read_text() == (
+        "rlzoo train --algo ppo --env CartPole-v1 --eval-freq -1 --seed 0\n"
+    )
+    run = read_run(root / PPO)
+    assert (run.log_folder, run.num_threads, run.verbose) == ("logs", -1, 1)
+    assert run == dataclasses.replace(
+        read_run(logs / "seed0" / PPO), log_folder="logs", num_threads=-1, verbose=1
+    )
+
+
+def test_paths_below_the_working_directory_become_relative(logs, tmp_path):
+    source, root = logs / "seed0" / PPO, tmp_path / "collection"
+    expert = tmp_path / "experts" / "e.npz"
+    command = f"rlzoo train --seed=0 --conf-file={tmp_path}/c.yml --expert {expert} -f {tmp_path}"
+    (source / "command.txt").write_text(f"{command} --hyperparams gamma:0.9\n")
+    args = source / "CartPole-v1" / "args.yml"
+    args.write_text(args.read_text().replace("expert: ''", f"expert: {expert}"))
+    shipped(logs, root)
+    assert (root / PPO / "command.txt").read_text() == (
+        "rlzoo train --seed=0 --conf-file=c.yml --expert experts/e.npz --hyperparams gamma:0.9\n"
+    )
+    assert read_run(root / PPO).expert == "experts/e.npz"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rlzoo train --expert /elsewhere/e.npz",
+        "rlzoo train --conf-file=/elsewhere/c.yml",
+        "rlzoo train --env-kwargs 'map:\"/elsewhere/m\"'",
+        "rlzoo train --conf-file ~/c.yml",
+        "rlzoo train -i/elsewhere/a.zip",
+        "python mine.py",
+        "",
+    ],
+)
+def test_other_paths_and_other_commands_are_refused_before_anything_is_written(logs, tmp_path, command):
+    (logs / "seed0" / SAC / "command.txt").write_text(command)
+    with pytest.raises(UserError, match=r"not below the working directory|begins with `rlzoo train`"):
+        shipped(logs, tmp_path / "collection")
+    assert not (tmp_path / "collection").exists()
+
+
+def test_a_large_agent_goes_without_what_only_training_needs(logs, tmp_path):
+    root, source = tmp_path / "collection", logs / "seed0" / SAC / "Pendulum-v1.zip"
+    limit = source.stat().st_size - 1
+    agents = shipped(logs, root, max_bytes=limit)
+    assert (agents[str(PPO)].actor_only, agents[str(SAC)].actor_only) == (False, True)
+    file = root / SAC / "Pendulum-v1.zip"
+    assert file.stat().st_size < limit / 3
+    mine, theirs = read_checkpoint(file), read_checkpoint(source)
+    assert mine.actor_only and mine.metadata["date"] == theirs.metadata["date"]
+    assert mine.metadata["source_sha256"] == digest(source)
+    (score,) = read_score_file(root / SAC / "score.json")
+    assert score.sha256 == digest(file) and score.training_seconds == 12.5
+    assert score.mean == score_run(logs / "seed0" / SAC, 2).mean  # it plays as the whole agent does
+    with pytest.raises(UserError, match=r"Pendulum-v1_1 takes [\d,]+ bytes; 5,000 are allowed"):
+        shipped(logs, tmp_path / "other", max_bytes=5000)
+
+
+def test_what_is_there_stays_and_another_training_replaces_it_whole(logs, tmp_path):
+    root = tmp_path / "collection"
+    limit = (logs / "seed0" / SAC / "Pendulum-v1.zip").stat().st_size - 1
+    shipped(logs, root, max_bytes=limit)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert all(agent.unchanged for agent in shipped(logs, root, max_bytes=limit).values())
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+    (root / PPO / "stray.txt").touch()
+    agents = {agent.folder: agent for agent in ship([logs], 1, root, 2)}
+    assert list(agents) == [root / PPO] and not agents[root / PPO].unchanged
+    assert read_run(root / PPO).seed == 1 and not (root / PPO / "stray.txt").exists()
+    assert not list(root.rglob(".*"))
+
+
+def test_runs_that_cannot_be_told_apart(logs, tmp_path):
+    assert len(list(ship([logs, logs / "seed0"], 0, tmp_path / "collection", 2))) == 2  # the same runs twice
+    shutil.copytree(logs / "seed0" / PPO, logs / "seed0" / "ppo" / "CartPole-v1_2")
+    with pytest.raises(UserError, match=r"CartPole-v1_1 and .*CartPole-v1_2 are both ppo on CartPole-v1"):
+        shipped(logs, tmp_path / "collection")
+    with pytest.raises(UserError, match="no trained agent with seed 7"):
+        list(ship([logs], 7, tmp_path / "collection"))
+
+
+def test_the_register_is_made_from_the_folders(logs, tmp_path):
+    root = tmp_path / "collection"
+    shipped(logs, root)
+    entries = index(root)
+    assert entries == read_registry(root)
+    (score,) = read_score_file(root / PPO / "score.json")
+    assert entries[0].path == str(PPO) and entries[0].bytes == (root / PPO / "CartPole-v1.zip").stat().st_size
+    assert (entries[0].mean, entries[0].sha256, entries[0].episodes) == (score.mean, score.sha256, 3)
+    assert entries[0].date == score.trained_with["date"] and not entries[0].actor_only
+
+
+def test_an_agent_without_its_own_score_is_no_entry(logs, tmp_path):
+    root = tmp_path / "collection"
+    shipped(logs, root)
+    path = root / PPO / "score.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "sha256": "0" * 64}))
+    with pytest.raises(UserError, match="is of another agent"):
+        index(root)
+    path.unlink()
+    with pytest.raises(UserError, match=r"CartPole-v1_1 lacks score\.json"):
+        index(root)
+    (root / PPO / "CartPole-v1.zip").unlink()
+    with pytest.raises(UserError, match=r"lacks CartPole-v1\.zip"):
+        index(root)
+
+
+def test_hyperparameters_stay_as_they_were(logs, tmp_path):
+    shipped(logs, tmp_path / "collection")
+    mine, theirs = (read_yaml(root / SAC / "Pendulum-v1" / "config.yml") for root in
+                    (tmp_path / "collection", logs / "seed0"))  # fmt: skip
+    assert mine == theirs

@@ -1,0 +1,109 @@
+"""The agents that come with rlzoo: each is what the register says, and each plays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlzoo.config.run import PlayConfig, model_file, run_name
+from rlzoo.core.errors import UserError
+from rlzoo.envs.registration import ensure_registered
+from rlzoo.experiment import registry, run_folder
+from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.experiment.build import load_model
+from rlzoo.experiment.environments import build_evaluation_env
+from rlzoo.report.collection import MAX_BYTES, agent_folders, entry_of
+from rlzoo.training.evaluate import mask_keywords
+
+ROOT = registry.shipped_root()
+AGENTS = registry.shipped_agents()
+STEPS = 200  # of each agent, unless an episode ends before
+SHORT = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0")
+"""Environments where a good agent's episode ends within these steps, or a bad one's does."""
+
+pytestmark = pytest.mark.skipif(not AGENTS, reason="no agent is shipped")
+
+
+def name_of(agent: registry.AgentEntry) -> str:
+    return f"{agent.algo}-{agent.env_id}"
+
+
+def test_the_register_is_that_of_the_folders() -> None:
+    assert [entry_of(ROOT, folder) for folder in agent_folders(ROOT)] == AGENTS
+    text = json.dumps([dataclasses.asdict(agent) for agent in AGENTS], indent=1) + "\n"
+    assert (ROOT / registry.REGISTRY).read_text() == text
+
+
+def test_every_folder_is_in_the_register() -> None:
+    files = [path for path in ROOT.rglob("*") if path.is_file() and len(path.relative_to(ROOT).parts) > 1]
+    folders = {"/".join(path.relative_to(ROOT).parts[:2]) for path in files}
+    assert folders == {agent.path for agent in AGENTS}
+    assert len({(agent.algo, agent.env_id) for agent in AGENTS}) == len(AGENTS)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
+def test_what_a_folder_holds(agent: registry.AgentEntry) -> None:
+    folder, inner = ROOT / agent.path, Path(agent.path).name.rpartition("_")[0]
+    assert agent.path == f"{agent.algo}/{run_name(agent.env_id, 1)}"
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == {
+        model_file(agent.env_id),
+        "score.json",
+        "command.txt",
+        f"{inner}/args.yml",
+        f"{inner}/config.yml",
+    }
+    assert 0 < agent.bytes <= MAX_BYTES
+    assert np.isfinite([agent.mean, agent.std, agent.median]).all() and agent.episodes > 0
+    for name in files - {model_file(agent.env_id)}:
+        text = (folder / name).read_text()
+        assert not re.search(r"""(^|[\s'"=:])(~|/(?!/)|[A-Z]:\\)""", text, re.MULTILINE), (
+            f"{name} names a path"
+        )
+    assert (
+        (folder / "command.txt")
+        .read_text()
+        .startswith(f"rlzoo train --algo {agent.algo} --env {agent.env_id} ")
+    )
+    assert run_folder.read_run(folder).seed == agent.seed
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
+def test_an_agent_plays(agent: registry.AgentEntry, tmp_path: Path) -> None:
+    found = run_folder.find_agent(PlayConfig(algo=agent.algo, env_id=agent.env_id, folder=str(tmp_path)))
+    assert found.path == ROOT / agent.path / model_file(agent.env_id)
+    blueprint = check_hyperparams(agent.algo, found.hyperparams)
+    try:
+        ensure_registered(agent.env_id)
+    except UserError as error:
+        if "needs the package" not in str(error):
+            raise
+        pytest.skip(str(error))
+    env = build_evaluation_env(blueprint, agent.env_id, 1, 1_000_000, "auto")
+    try:
+        model = load_model(blueprint, found.path, env, "cpu")
+        assert (model.actor_only, model.num_timesteps) == (agent.actor_only, agent.n_timesteps)
+        rewards, episode = _play(model, env)
+    finally:
+        env.close()
+    assert np.isfinite(rewards).all()
+    if agent.env_id in SHORT and episode is not None:
+        assert episode >= agent.mean - 5 * agent.std - 0.1 * abs(agent.mean)
+
+
+def _play(model, env) -> tuple[list[float], float | None]:
+    """Rewards of some steps, and the return of the episode if it ended in them."""
+    obs, state, starts, masks = env.reset(), None, np.ones(1, bool), mask_keywords(model, env, None)
+    rewards: list[float] = []
+    while len(rewards) < STEPS:
+        actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=True, **masks())
+        obs, reward, starts, infos = env.step(actions)
+        rewards.append(float(reward[0]))
+        if "episode" in infos[0]:
+            return rewards, float(infos[0]["episode"]["r"])
+    return rewards, None
