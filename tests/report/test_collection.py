@@ -14,7 +14,7 @@ from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.registry import read_registry
 from rlzoo.experiment.run_folder import read_run
-from rlzoo.experiment.train import train
+from rlzoo.experiment.train import resume, train
 from rlzoo.report.collection import index, ship
 from rlzoo.report.finished import mark_finished
 from rlzoo.report.scores import read_score_file, write_score
@@ -216,3 +216,15 @@ def test_hyperparameters_stay_as_they_were(logs, tmp_path):
     mine, theirs = (read_yaml(root / SAC / "Pendulum-v1" / "config.yml") for root in
                     (tmp_path / "collection", logs / "seed0"))  # fmt: skip
     assert mine == theirs
+
+
+def test_an_actor_alone_is_no_start_of_a_training(logs, tmp_path):
+    root, limit = tmp_path / "collection", (logs / "seed0" / SAC / "Pendulum-v1.zip").stat().st_size - 1
+    shipped(logs, root, max_bytes=limit)
+    agent = root / SAC / "Pendulum-v1.zip"
+    run = dataclasses.replace(read_run(logs / "seed0" / SAC), trained_agent=str(agent), log_folder="new")
+    with pytest.raises(UserError, match=r"Pendulum-v1\.zip holds the actor only: it plays, but cannot"):
+        train(run)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(UserError, match=r"Pendulum-v1\.zip holds the actor only"):
+        resume(root / SAC)
