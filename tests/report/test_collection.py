@@ -222,7 +222,8 @@ def test_an_actor_alone_is_no_start_of_a_training(logs, tmp_path):
     root, limit = tmp_path / "collection", (logs / "seed0" / SAC / "Pendulum-v1.zip").stat().st_size - 1
     shipped(logs, root, max_bytes=limit)
     agent = root / SAC / "Pendulum-v1.zip"
-    run = dataclasses.replace(read_run(logs / "seed0" / SAC), trained_agent=str(agent), log_folder="new")
+    start = {"trained_agent": str(agent), "log_folder": "new", "hyperparams": {"learning_starts": 10}}
+    run = dataclasses.replace(read_run(logs / "seed0" / SAC), **start)
     with pytest.raises(UserError, match=r"Pendulum-v1\.zip holds the actor only: it plays, but cannot"):
         train(run)
     assert not (tmp_path / "new").exists()
