@@ -40,7 +40,10 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="episodes of each agent (default: what the list says, else 100)",
     )
     parser.add_argument(
-        "--list", default=None, metavar="LIST", help="the YAML file that says how many episodes agents play"
+        "--list",
+        default=None,
+        metavar="LIST",
+        help="the YAML file of a benchmark: only its agents play, as many episodes as it says",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=None, metavar="FILE", help="also write all scores here"
@@ -54,12 +57,11 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.report.scores import write_scores
     from rlzoo.report.scoring import find_agents, score_all
 
-    rows = read_list(args.list) if args.list else []
-    folders = [
-        run for place in args.places or [shipped_folder("trained_agents")] for run in find_agents(place)
-    ]
+    rows = read_list(args.list) if args.list else None
+    places = args.places or [shipped_folder("trained_agents")]
+    folders = [folder for place in places for folder in find_agents(place, rows)]
     scores, n_failed = [], 0
-    for ended in score_all(folders, rows, args.n_episodes, choose_jobs(args.n_jobs)):
+    for ended in score_all(folders, rows or (), args.n_episodes, choose_jobs(args.n_jobs)):
         if ended.score is None:
             n_failed += 1
             print(f"rlzoo: {ended.folder}: {ended.problem}", file=sys.stderr)

@@ -25,8 +25,7 @@ examples:
   rlzoo benchmark table logs/benchmark --format latex
 
 A row is an algorithm on an environment, over all its training seeds. With a list, its rows are shown in its
-order, with what they require, and Markdown becomes a page that names the commands; sections which were added
-to FILE, from its first "## " on, are kept.
+order, with what they require, and Markdown becomes a page that names the commands.
 """
 SCORES = "benchmarks/learning_scores.json"
 LIST = "benchmarks/learning.yml"
@@ -62,6 +61,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
+    from rlzoo.core.atomic import atomic_write
     from rlzoo.report.score_table import table
     from rlzoo.report.scores import read_scores
     from rlzoo.report.table_formats import FORMATS
@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text)
     else:
-        _write(args.output, text + "\n", keep_sections=format_name == "markdown")
+        with atomic_write(args.output) as file:
+            file.write((text + "\n").encode())
     return 0
 
 
@@ -121,13 +122,3 @@ def _choose(scores: list[Score], keys: list[tuple[str, str]], rows: list[Row] | 
 def _say(what: str, keys: Iterable[tuple[str, str]]) -> None:
     if names := sorted(map(":".join, keys)):
         print(f"rlzoo: {what}: {', '.join(names)}", file=sys.stderr)
-
-
-def _write(path: Path, text: str, keep_sections: bool) -> None:
-    from rlzoo.core.atomic import atomic_write
-    from rlzoo.report.results_page import with_sections
-
-    if keep_sections and path.is_file():
-        text = with_sections(text, path.read_text(encoding="utf-8"))
-    with atomic_write(path) as file:
-        file.write(text.encode())

@@ -12,7 +12,7 @@ Lists of algorithms and of environments stand for all their pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,13 @@ def choose(rows: list[Row], wanted: list[tuple[str, str]]) -> list[Row]:
         if ":".join(key) not in by_name:
             raise unknown("row", ":".join(key), by_name)
     return [row for row in rows if not wanted or row.key in wanted]
+
+
+def experts_of(rows: Iterable[Row]) -> set[tuple[str, str, int]]:
+    """Algorithm, environment and seed of the agents that are trained only for others to learn from."""
+    rows = list(rows)
+    experts = {(row.expert.algo, row.env, row.expert.seed) for row in rows if row.expert}
+    return experts - {(*row.key, seed) for row in rows for seed in row.seeds}
 
 
 def parse_key(text: str) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from rlzoo.report.score_table import TableRow
 from rlzoo.report.table_formats import markdown
 
 WIDTH = 100
-SECTION = "\n## "
 
 EXPLANATION = """\
 Each seed: the mean return (or share of successes) of trainings with seed 0, 1, ... in this order; another
@@ -50,12 +49,6 @@ def page(rows: Sequence[TableRow], list_path: str, places: Sequence[str]) -> str
     if recordings:
         paragraphs += ["and records demonstrations for those that imitate by", _indented(recordings)]
     return "\n\n".join(paragraphs)
-
-
-def with_sections(text: str, earlier: str) -> str:
-    """A page, followed by the sections of an earlier one: what others have added to it."""
-    _, heading, sections = earlier.partition(SECTION)
-    return text + heading + sections
 
 
 def _playing(rows: Iterable[TableRow]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from rlzoo.config.benchmark import Row
+from rlzoo.config.benchmark import Row, experts_of
 from rlzoo.core.errors import UserError
 from rlzoo.report.aggregates import Aggregate, aggregate
 from rlzoo.report.references import Reference, reference
@@ -91,12 +91,15 @@ class TableRow:
 def table(scores: Iterable[Score], rows: Iterable[Row] | None = None) -> list[TableRow]:
     """Group scores by algorithm and environment.
 
-    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
-        scores without a row are left out. Without a list, rows are sorted and nothing is required.
+    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores, scores
+        without a row and experts are left out. Without a list, rows are sorted and nothing is required.
     """
+    wanted = None if rows is None else list(rows)
+    experts = experts_of(wanted or ())
     by_key: dict[tuple[str, str], list[Score]] = {}
     for score in sorted(scores, key=lambda score: score.seed):
-        by_key.setdefault(score.key, []).append(score)
-    if rows is None:
-        rows = [Row(algo=algo, env=env, seeds=()) for algo, env in sorted(by_key)]
-    return [TableRow(row, tuple(by_key[row.key])) for row in rows if row.key in by_key]
+        if (*score.key, score.seed) not in experts:
+            by_key.setdefault(score.key, []).append(score)
+    if wanted is None:
+        wanted = [Row(algo=algo, env=env, seeds=()) for algo, env in sorted(by_key)]
+    return [TableRow(row, tuple(by_key[row.key])) for row in wanted if row.key in by_key]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row
+from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import is_atari, lookup
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.seeding import set_random_seed
@@ -85,17 +85,24 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     )
 
 
-def find_agents(place: Path) -> list[Path]:
+def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     """The folders below a place, or the place itself, that hold the final agent of a run.
 
+    :param rows: of the list of a benchmark: only its agents, and not those that only others learn from
     :raises UserError: there is none
     """
     if not place.is_dir():
         raise UserError(f"there is no folder {place}")
-    runs = {path.parents[1] for path in place.rglob("args.yml")}
-    found = sorted(run for run in runs if model_path(run, read_run(run).env_id).is_file())
+    rows = None if rows is None else list(rows)
+    keys, experts = {row.key for row in rows or ()}, experts_of(rows or ())
+    found = []
+    for folder in sorted({path.parents[1] for path in place.rglob("args.yml")}):
+        run = read_run(folder)
+        listed = (run.algo, run.env_id) in keys and (run.algo, run.env_id, run.seed) not in experts
+        if (rows is None or listed) and model_path(folder, run.env_id).is_file():
+            found.append(folder)
     if not found:
-        raise UserError(f"there is no trained agent in {place}")
+        raise UserError(f"there is no trained agent{' of the list' if rows is not None else ''} in {place}")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.benchmark import Row
+from rlzoo.config.benchmark import Expert, Row
 from rlzoo.core.errors import UserError
 from rlzoo.report.score_table import table
 
@@ -72,3 +72,11 @@ def test_what_differs_between_seeds(score):
     assert (row.n_timesteps, row.episodes, row.training_seconds) == (102, 50, 7.0)
     assert table(scores[:2])[0].n_timesteps == 100  # of one of the trainings, not between them
     assert table(scores[:1])[0].training_seconds is None
+
+
+def test_the_agents_that_others_learn_from_are_no_seeds_of_a_row(score):
+    expert = Expert(algo="ppo", seed=100, episodes=5)
+    rows = [Row(algo="ppo", env="CartPole-v1"), Row(algo="bc", env="CartPole-v1", expert=expert)]
+    scores = [score(seed=seed) for seed in (0, 1, 100)]
+    assert [row.seeds for row in table(scores, rows)] == [[0, 1]]
+    assert [row.seeds for row in table(scores, rows[:1])] == [[0, 1, 100]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.config.benchmark import HELD_OUT, Row
+from rlzoo.config.benchmark import HELD_OUT, Expert, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.train import train
@@ -62,6 +62,16 @@ def test_agents_are_found_at_any_depth_and_unfinished_runs_are_not(agent: Path, 
         find_agents(tmp_path)
     with pytest.raises(UserError, match="there is no folder"):
         find_agents(tmp_path / "nowhere")
+
+
+def test_with_a_list_only_its_agents_are_found_and_no_experts(agent: Path, tmp_path: Path) -> None:
+    clone = Row(algo="bc", env="CartPole-v1", expert=Expert(algo="ppo", seed=5, episodes=1))
+    own = Row(algo="ppo", env="CartPole-v1", seeds=(0,))
+    assert find_agents(tmp_path, [own]) == [agent]  # with whatever seed
+    for rows in ([], [clone], [own, clone]):
+        with pytest.raises(UserError, match="no trained agent of the list"):
+            find_agents(tmp_path, rows)
+    assert find_agents(tmp_path, [Row(algo="ppo", env="CartPole-v1", seeds=(5,)), clone]) == [agent]
 
 
 def test_a_kept_score_holds_for_this_file_and_as_many_episodes(agent: Path) -> None:

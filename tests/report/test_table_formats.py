@@ -8,7 +8,7 @@ import json
 import pytest
 
 from rlzoo.config.benchmark import Expert, Row
-from rlzoo.report.results_page import page, with_sections
+from rlzoo.report.results_page import page
 from rlzoo.report.score_table import table
 from rlzoo.report.table_formats import FORMATS, SUFFIXES, latex, markdown, to_csv, to_json
 
@@ -133,8 +133,3 @@ def test_a_page_says_where_actions_are_drawn(score):
     assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
     assert "record-expert" not in page(rows, "l.yml", ["logs"])
     assert "    rlzoo benchmark score logs\n" in page(rows, "l.yml", ["logs"])
-
-
-def test_sections_of_others_stay(score):
-    assert with_sections("# New\n", "# Old\n\nold\n\n## Mine\n\n## Too\n") == "# New\n\n## Mine\n\n## Too\n"
-    assert with_sections("# New\n", "# Old\n") == "# New\n"
