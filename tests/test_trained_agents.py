@@ -1,4 +1,4 @@
-"""The agents that come with rlzoo: each is what the register says, and each plays."""
+"""The agents that come with rlzoo: each is what the registry says, and each plays."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def name_of(agent: registry.AgentEntry) -> str:
     return f"{agent.algo}-{agent.env_id}"
 
 
-def test_the_register_is_that_of_the_folders() -> None:
+def test_the_registry_is_that_of_the_folders() -> None:
     assert [entry_of(ROOT, folder) for folder in agent_folders(ROOT)] == AGENTS
     text = json.dumps([dataclasses.asdict(agent) for agent in AGENTS], indent=1) + "\n"
     assert (ROOT / registry.REGISTRY).read_text() == text
 
 
-def test_every_folder_is_in_the_register() -> None:
+def test_every_folder_is_in_the_registry() -> None:
     files = [path for path in ROOT.rglob("*") if path.is_file() and len(path.relative_to(ROOT).parts) > 1]
     folders = {"/".join(path.relative_to(ROOT).parts[:2]) for path in files}
     assert folders == {agent.path for agent in AGENTS}

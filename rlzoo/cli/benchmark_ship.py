@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rlzoo.cli.parser import Whole
 
-HELP = "copy trained agents into a collection and write its register"
+HELP = "copy trained agents into a collection and write its registry"
 EPILOG = """\
 examples:
-  rlzoo benchmark ship logs/benchmark
-  rlzoo benchmark ship logs/benchmark --seed 1 -o my_agents
-  rlzoo benchmark ship                                      # only the register again
+  rlzoo benchmark ship logs/benchmark --list benchmarks/learning.yml
+  rlzoo benchmark ship logs --seed 1 -o my_agents
+  rlzoo benchmark ship                                      # only the registry again
 
 An agent larger than 2 MB goes without what only training needs: it plays, but cannot be trained on.
 """
@@ -25,10 +25,16 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="folders with runs in them; none: only the register",
+        help="folders with runs in them; none: only the registry",
     )
     parser.add_argument(
         "--seed", type=Whole(0), default=0, metavar="N", help="take the runs with this seed (default: 0)"
+    )
+    parser.add_argument(
+        "--list",
+        default=None,
+        metavar="LIST",
+        help="the YAML file of a benchmark: only its agents, without those that are there to fail (`below`)",
     )
     parser.add_argument(
         "-o",
@@ -41,11 +47,13 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from rlzoo.config.benchmark import read_list
     from rlzoo.core.errors import UserError
     from rlzoo.report.collection import index, ship
 
+    rows = [row for row in read_list(args.list) if row.below is None] if args.list else None
     if args.places:
-        for agent in ship(args.places, args.seed, args.output):
+        for agent in ship(args.places, args.seed, args.output, rows):
             what = (
                 "is there already" if agent.unchanged else "the actor only" if agent.actor_only else "whole"
             )

@@ -1,4 +1,4 @@
-"""The register of a collection of trained agents: which there are, how well they play, and where they are.
+"""The registry of a collection of trained agents: which there are, how well they play, and where they are.
 
 <root>/registry.json                            a JSON list, one record for each agent
 <root>/<algo>/<env>_<n>/<env>.zip  score.json   the agents, in folders as `rlzoo train` leaves them
@@ -53,9 +53,9 @@ class AgentEntry:
 
 
 def read_registry(root: Path) -> list[AgentEntry]:
-    """The agents of a collection, sorted by algorithm and environment; none where there is no register.
+    """The agents of a collection, sorted by algorithm and environment; none where there is no registry.
 
-    :raises UserError: the register is damaged, or names a folder outside the collection
+    :raises UserError: the registry is damaged, or names a folder outside the collection
     """
     path = root / REGISTRY
     if not path.is_file():
@@ -63,14 +63,14 @@ def read_registry(root: Path) -> list[AgentEntry]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} is no register of agents: {error}") from None
+        raise UserError(f"{path} is no registry of agents: {error}") from None
     if not isinstance(content, list):
-        raise UserError(f"{path} is no register of agents: it holds no list")
+        raise UserError(f"{path} is no registry of agents: it holds no list")
     return _in_order(_entry(path, item) for item in content)
 
 
 def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
-    """Write the register of a collection, whole or not at all."""
+    """Write the registry of a collection, whole or not at all."""
     content = [dataclasses.asdict(entry) for entry in _in_order(entries)]
     with atomic_write(root / REGISTRY) as file:
         file.write((json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

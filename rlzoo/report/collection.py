@@ -1,4 +1,4 @@
-"""The collection of trained agents that comes with rlzoo: what is taken over from runs, and its register.
+"""The collection of trained agents that comes with rlzoo: what is taken over from runs, and its registry.
 
     <root>/<algo>/<env>_1/   <env>.zip   score.json   command.txt   <env>/config.yml   <env>/args.yml
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from rlzoo.algorithms.saving import to_checkpoint
 from rlzoo.config import catalog
-from rlzoo.config.benchmark import EPISODES
+from rlzoo.config.benchmark import EPISODES, Row
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, run_name
@@ -66,18 +66,25 @@ class Shipped:
 
 
 def ship(
-    places: Iterable[Path], seed: int, root: Path, episodes: int = EPISODES, max_bytes: int = MAX_BYTES
+    places: Iterable[Path],
+    seed: int,
+    root: Path,
+    rows: Iterable[Row] | None = None,
+    episodes: int = EPISODES,
+    max_bytes: int = MAX_BYTES,
 ) -> Iterator[Shipped]:
     """Take over the final agent of every run with this training seed below the places.
 
     An agent that is there already stays; one of another training is replaced whole. `index` comes next.
 
+    :param rows: of the list of a benchmark: only its agents
     :param episodes: that an agent without a score plays
     :raises UserError: no run, two of the same algorithm and environment, an agent that does not fit into
         `max_bytes`, or a path that would name a folder of this machine
     """
     chosen: dict[tuple[str, str], Path] = {}
-    for source in (folder for place in places for folder in find_agents(place)):
+    rows = None if rows is None else list(rows)
+    for source in (folder for place in places for folder in find_agents(place, rows)):
         run = read_run(source)
         if run.seed != seed or source == chosen.get((run.algo, run.env_id)):
             continue
@@ -92,7 +99,7 @@ def ship(
 
 
 def index(root: Path) -> list[AgentEntry]:
-    """Write the register of a collection.
+    """Write the registry of a collection.
 
     :raises UserError: an agent has no score, or that of another file
     """
@@ -112,7 +119,7 @@ def agent_folders(root: Path) -> list[Path]:
 
 
 def entry_of(root: Path, folder: Path) -> AgentEntry:
-    """What the register says of an agent.
+    """What the registry says of an agent.
 
     :raises UserError: it has no score, or that of another file
     """

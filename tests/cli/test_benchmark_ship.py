@@ -23,7 +23,7 @@ def work(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_agents_are_shipped_and_the_register_is_written(work, capsys):
+def test_agents_are_shipped_and_the_registry_is_written(work, capsys):
     assert main(["benchmark", "ship", "logs", "--seed", "3"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out == ["trained_agents/ppo/CartPole-v1_1: whole", "trained_agents has 1 agent, 0.0 MB"]
@@ -33,13 +33,21 @@ def test_agents_are_shipped_and_the_register_is_written(work, capsys):
     assert "is there already" in capsys.readouterr().out
 
 
-def test_without_folders_only_the_register_is_written(work, capsys):
+def test_without_folders_only_the_registry_is_written(work, capsys):
     assert main(["benchmark", "ship", "logs", "--seed", "3", "-o", "mine"]) == 0
     (work / "mine" / "registry.json").unlink()
     assert main(["benchmark", "ship", "-o", "mine"]) == 0
     assert len(read_registry(work / "mine")) == 1
     assert main(["benchmark", "ship", "-o", "none"]) == 2
     assert "there is no collection none" in capsys.readouterr().err and not (work / "none").exists()
+
+
+def test_with_a_list_only_its_agents_are_shipped_and_none_that_are_to_fail(work, capsys):
+    (work / "list.yml").write_text("rows:\n- {algo: ppo, env: CartPole-v1, below: 100}")
+    assert main(["benchmark", "ship", "logs", "--seed", "3", "--list", "list.yml"]) == 2
+    assert "no trained agent of the list" in capsys.readouterr().err
+    (work / "list.yml").write_text("rows:\n- {algo: ppo, env: CartPole-v1, required: 100}")
+    assert main(["benchmark", "ship", "logs", "--seed", "3", "--list", "list.yml"]) == 0
 
 
 def test_a_mistake_is_one_line(work, capsys):

@@ -1,4 +1,4 @@
-"""The register of a collection, and finding agents by it."""
+"""The registry of a collection, and finding agents by it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_path_that_is_no_run_of_the_collection_is_refused(tmp_path, path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "no register"),
+        ("{", "no registry"),
         ("{}", "holds no list"),
         ("[1]", "no record"),
         (json.dumps([{"algo": "ppo"}]), "lacks actor_only"),

@@ -184,7 +184,7 @@ def test_runs_that_cannot_be_told_apart(logs, tmp_path):
         list(ship([logs], 7, tmp_path / "collection"))
 
 
-def test_the_register_is_made_from_the_folders(logs, tmp_path):
+def test_the_registry_is_made_from_the_folders(logs, tmp_path):
     root = tmp_path / "collection"
     shipped(logs, root)
     entries = index(root)
