@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     rows = [row for row in read_list(args.list) if row.below is None] if args.list else None
     if args.places:
-        for agent in ship(args.places, args.seed, args.output, rows):
+        for agent in ship(args.places, args.seed, args.output, rows=rows):
             what = (
                 "is there already" if agent.unchanged else "the actor only" if agent.actor_only else "whole"
             )

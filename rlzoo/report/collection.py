@@ -69,9 +69,9 @@ def ship(
     places: Iterable[Path],
     seed: int,
     root: Path,
-    rows: Iterable[Row] | None = None,
     episodes: int = EPISODES,
     max_bytes: int = MAX_BYTES,
+    rows: Iterable[Row] | None = None,
 ) -> Iterator[Shipped]:
     """Take over the final agent of every run with this training seed below the places.
 
