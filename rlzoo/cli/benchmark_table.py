@@ -44,10 +44,11 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     add_rows_flag(parser)
     parser.add_argument(
         "--format",
-        type=OneOf("format", ("markdown", "csv", "json", "latex")),
+        type=OneOf("format", ("markdown", "short", "csv", "json", "latex")),
         default=None,
         metavar="FORMAT",
-        help="markdown, csv, json or latex (default: by the name of FILE, else markdown)",
+        help="markdown, short (the medians of each environment), csv, json or latex (default: by the name of"
+        " FILE, else markdown)",
     )
     parser.add_argument(
         "-o",

@@ -39,6 +39,19 @@ def markdown(rows: Sequence[TableRow]) -> str:
     return "\n".join([f"| {texts[0]} |", f"|{rule}|", *(f"| {text} |" for text in texts[1:])])
 
 
+def short(rows: Sequence[TableRow]) -> str:
+    """A Markdown table with a line for each environment: medians over the seeds, best first, and steps."""
+    by_env: dict[str, list[TableRow]] = {}
+    for row in rows:
+        by_env.setdefault(_environment(row), []).append(row)
+    lines = ["| environment | algorithm, median over the seeds (steps of the training) |", "|---|---|"]
+    for env, found in by_env.items():
+        best_first = sorted(found, key=lambda row: -row.aggregate.median)
+        cells = [f"{row.row.algo} {_number(row, row.aggregate.median)} ({_steps(row)})" for row in best_first]
+        lines.append(f"| {_escape_markdown(env)} | {', '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def latex(rows: Sequence[TableRow]) -> str:
     r"""A LaTeX tabular of the package booktabs, without a line break at its end."""
     columns = _columns_of(rows)
@@ -74,7 +87,7 @@ def to_csv(rows: Sequence[TableRow]) -> str:
     return file.getvalue().rstrip("\n")
 
 
-FORMATS = {"markdown": markdown, "csv": to_csv, "json": to_json, "latex": latex}
+FORMATS = {"markdown": markdown, "short": short, "csv": to_csv, "json": to_json, "latex": latex}
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
 
 
@@ -184,6 +197,12 @@ def _verdict(row: TableRow) -> str:
     if row.n_missing:
         return f"{len(row.row.seeds) - row.n_missing} of {len(row.row.seeds)} seeds"
     return "reached" if row.reached else MISSED
+
+
+def _steps(row: TableRow) -> str:
+    """`20k` or `1.5M`, to three digits."""
+    millions = row.n_timesteps >= 999_500
+    return f"{row.n_timesteps / (1e6 if millions else 1e3):.3g}{'M' if millions else 'k'}"
 
 
 def _seconds(row: TableRow) -> str:

@@ -149,3 +149,12 @@ def test_the_committed_table_is_what_the_committed_scores_give(tmp_path, monkeyp
     committed = (ROOT / "scripts" / "learning_results.md").read_text(encoding="utf-8")
     made = (tmp_path / "made.md").read_text(encoding="utf-8")
     assert committed == made
+
+
+@pytest.mark.skipif(
+    not (ROOT / benchmark_table.SCORES).exists(), reason=f"{benchmark_table.SCORES} does not exist"
+)
+def test_the_readme_has_the_short_form_of_the_committed_scores(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["benchmark", "table", "--format", "short"]) == 0
+    assert capsys.readouterr().out in (ROOT / "README.md").read_text(encoding="utf-8")

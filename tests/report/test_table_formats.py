@@ -10,7 +10,7 @@ import pytest
 from rlzoo.config.benchmark import Expert, Row
 from rlzoo.report.results_page import page
 from rlzoo.report.score_table import table
-from rlzoo.report.table_formats import FORMATS, SUFFIXES, latex, markdown, to_csv, to_json
+from rlzoo.report.table_formats import FORMATS, SUFFIXES, latex, markdown, short, to_csv, to_json
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_csv_says_the_same_as_json(rows):
 
 
 def test_every_suffix_has_a_format(rows):
-    assert set(SUFFIXES.values()) == set(FORMATS)
+    assert set(SUFFIXES.values()) == set(FORMATS) - {"short"}
     for write in FORMATS.values():
         assert write(rows).strip() == write(rows)
 
@@ -133,3 +133,19 @@ def test_a_page_says_where_actions_are_drawn(score):
     assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
     assert "record-expert" not in page(rows, "l.yml", ["logs"])
     assert "    rlzoo benchmark score logs\n" in page(rows, "l.yml", ["logs"])
+
+
+def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first(score):
+    scores = [score("a2c", seed=seed, mean=mean) for seed, mean in enumerate([1.0, 300.0, 400.0])]
+    scores += [score("ppo", mean=450.0), score("dqn", "A-v0", mean=-1.0, n_timesteps=1_500_000)]
+    assert short(table(scores)).splitlines()[2:] == [
+        "| CartPole-v1 | ppo 450.0 (100k), a2c 300.0 (100k) |",
+        "| A-v0 | dqn -1.00 (1.5M) |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"), [(1_500, "1.5k"), (999_424, "999k"), (1_001_472, "1M"), (2_000_000, "2M")]
+)
+def test_steps_in_short(score, steps, text):
+    assert f"({text})" in short(table([score(n_timesteps=steps)]))
