@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, make_folder
 from rlzoo.cli.parser import Whole
+from rlzoo.config.benchmark import MAX_SEED
 from rlzoo.core.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds",
         nargs="+",
-        type=Whole(0, 2**32 - 1),
+        type=Whole(0, MAX_SEED),
         default=None,
         metavar="SEED",
         help="instead of those in the list",
@@ -97,4 +99,5 @@ def train(jobs: list[Job], args: argparse.Namespace) -> None:
             print(f"[{n_ended}/{len(jobs)}] {ended.job}: {result}", flush=True)
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
-    print(f"The runs are in {args.folder}; next: rlzoo benchmark score {args.folder} --list {args.list}")
+    score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list])
+    print(f"The runs are in {args.folder}; next: {score}")

@@ -12,6 +12,7 @@ Lists of algorithms and of environments stand for all their pairs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from rlzoo.core.errors import UserError, unknown
 MEASURES = ("return", "success")
 SEEDS = (0, 1, 2)
 EPISODES = 100
+MAX_SEED = 2**32 - 1
 HELD_OUT = 1_000_000
 """Environments that measure are seeded from here on; training uses its seed and the numbers just above it."""
 
@@ -83,6 +85,8 @@ def read_list(path: str | Path) -> list[Row]:
             if row.key in rows:
                 raise UserError(f"{path} has {row.algo} on {row.env} twice")
             rows[row.key] = row
+    if not rows:
+        raise UserError(f"{path}: `rows` is empty")
     return list(rows.values())
 
 
@@ -138,14 +142,15 @@ def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:
 
 
 def _expert(path: str, item: dict[str, Any]) -> Expert:
-    if item.keys() != {"algo", "seed", "episodes"}:
+    if item.keys() != {"algo", "seed", "episodes"} or not isinstance(item["algo"], str):
         raise UserError(
             f"{path}: an expert is written as {{algo: ppo, seed: 100, episodes: 25}}, not {item!r}"
         )
     catalog.resolve(item["algo"])
     for key in ("seed", "episodes"):
-        if not _is_whole(item[key]) or item[key] < (key == "episodes"):
-            raise UserError(f"{path}: {key} of an expert must be a whole number, not {item[key]!r}")
+        fits, expected = (_is_seed, f"a whole number, at most {MAX_SEED}") if key == "seed" else _KINDS[key]
+        if not fits(item[key]):
+            raise UserError(f"{path}: {key} of an expert must be {expected}, not {item[key]!r}")
     return Expert(**item)
 
 
@@ -157,8 +162,12 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _is_seed(value: Any) -> bool:
+    return _is_whole(value) and value <= MAX_SEED
+
+
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # which NaN is not
 
 
 def _are_names(value: Any) -> bool:
@@ -166,16 +175,16 @@ def _are_names(value: Any) -> bool:
 
 
 def _are_seeds(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_whole, value)) and 0 < len(set(value)) == len(value)
+    return isinstance(value, list) and all(map(_is_seed, value)) and 0 < len(set(value)) == len(value)
 
 
 _KINDS = {
     "algo": (_are_names, "a name or a list of names"),
     "env": (_are_names, "a name or a list of names"),
-    "seeds": (_are_seeds, "a list of different whole numbers"),
+    "seeds": (_are_seeds, f"a list of different whole numbers, at most {MAX_SEED}"),
     "episodes": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
     "n_timesteps": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
-    "conf_file": (lambda value: isinstance(value, str), "a path"),
+    "conf_file": (lambda value: isinstance(value, str) and value != "", "a path"),
     "expert": (lambda value: isinstance(value, dict), "{algo: ..., seed: ..., episodes: ...}"),
     "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),
     "required": (_is_number, "a number"),
