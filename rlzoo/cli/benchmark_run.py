@@ -64,12 +64,15 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
-    from rlzoo.report.benchmark_run import jobs_of
+    from rlzoo.report.benchmark_run import Training, jobs_of
 
     rows = choose(read_list(args.list), args.rows)
     if args.seeds:
         rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]
     jobs = jobs_of(rows)
+    for job in jobs:
+        if isinstance(job, Training):
+            job.check_finished(args.folder)
     waiting = [job for job in jobs if not job.is_done(args.folder)]
     if len(waiting) < len(jobs):
         print(f"{len(jobs) - len(waiting)} of {len(jobs)} are done already")

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 from rlzoo.config.benchmark import Row
 from rlzoo.config.run import RunConfig, find_runs, safe_name
 from rlzoo.core.errors import UserError
+from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import check
 from rlzoo.report.finished import is_finished
 
@@ -32,12 +33,23 @@ POLL = 0.2  # seconds between two looks at the processes
 END = 30.0  # seconds that a process has to save its agent
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
-    """One agent to train."""
+    """One agent to train; the same agent for somebody to learn from is the same training."""
 
     row: Row
     seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Algorithm, environment and seed, which have one folder."""
+        return (*self.row.key, self.seed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Training) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     def __str__(self) -> str:
         return f"{self.row.algo} {self.row.env} seed {self.seed}"
@@ -50,7 +62,7 @@ class Training:
             seed=self.seed,
             n_timesteps=self.row.n_timesteps or -1,
             conf_file=self.row.conf_file,
-            expert=str(Recording(self.row).file(folder)) if self.row.expert else "",
+            expert=str(recording_of(self.row).file(folder)) if self.row.expert else "",
             eval_freq=-1,
             num_threads=num_threads,
             verbose=0,
@@ -66,6 +78,23 @@ class Training:
         run = self.run_folder(folder)
         return run is not None and is_finished(run)
 
+    def check_finished(self, folder: Path) -> None:
+        """Ask that what is done is what the row asks for.
+
+        :raises UserError: the list has changed since
+        """
+        run = self.run_folder(folder)
+        if run is None or not is_finished(run):
+            return
+        found, wanted = read_run(run), self.run_config(folder)
+        for name in ("n_timesteps", "conf_file"):
+            if (value := getattr(found, name)) != getattr(wanted, name):
+                shown = "the shipped" if value in (-1, None) else value
+                raise UserError(
+                    f"{run} was trained with {shown} {name}, the list now says otherwise: "
+                    "remove that folder, or take another with -f"
+                )
+
     def task(self, folder: Path, num_threads: int) -> dict[str, Any]:
         """What the worker is told."""
         command = ["rlzoo", *training_command(self.row, self.seed, folder)]
@@ -74,33 +103,29 @@ class Training:
 
 @dataclass(frozen=True)
 class Recording:
-    """The episodes that a row learns from."""
+    """Episodes that rows learn from.
 
-    row: Row
+    :param training: of the agent that is recorded
+    """
+
+    training: Training
+    episodes: int
 
     def __str__(self) -> str:
-        return f"{self.expert.episodes} episodes of {self.training}"
-
-    @property
-    def expert(self) -> Any:
-        assert self.row.expert is not None
-        return self.row.expert
-
-    @property
-    def training(self) -> Training:
-        """The agent that is recorded."""
-        return Training(Row(algo=self.expert.algo, env=self.row.env), self.expert.seed)
+        return f"{self.episodes} episodes of {self.training}"
 
     def file(self, folder: Path) -> Path:
-        return folder / "experts" / f"{safe_name(self.row.env)}_{self.expert.algo}_{self.expert.episodes}.npz"
+        algo, env, seed = self.training.key
+        return folder / "experts" / f"{safe_name(env)}_{algo}_seed{seed}_{self.episodes}.npz"
 
     def is_done(self, folder: Path) -> bool:
         return self.file(folder).is_file()
 
     def task(self, folder: Path, num_threads: int) -> dict[str, Any]:
         """What the worker is told."""
-        agent = {"algo": self.expert.algo, "env_id": self.row.env, "n_episodes": self.expert.episodes}
-        logs = str(folder / f"seed{self.expert.seed}")
+        algo, env, seed = self.training.key
+        agent = {"algo": algo, "env_id": env, "n_episodes": self.episodes}
+        logs = str(folder / f"seed{seed}")
         play = {**agent, "folder": logs, "num_threads": num_threads}
         return {"record": play, "output": str(self.file(folder))}
 
@@ -117,16 +142,24 @@ class Ended:
     problem: str = ""  # empty: it is done
 
 
+def recording_of(row: Row) -> Recording:
+    """The episodes that a row with an expert learns from."""
+    assert row.expert is not None
+    return Recording(Training(Row(algo=row.expert.algo, env=row.env), row.expert.seed), row.expert.episodes)
+
+
 def jobs_of(rows: Iterable[Row]) -> list[Job]:
-    """The jobs of a list: experts and their episodes before what learns from them, then seed by seed."""
+    """The jobs of a list: experts and their episodes before what learns from them, then seed by seed.
+
+    An expert that the list also has as a row is trained as that row says.
+    """
     rows = list(rows)
-    experts: dict[Job, None] = {}
-    for row in rows:
-        if row.expert:
-            recording = Recording(row)
-            experts |= {recording.training: None, recording: None}
     seeds = sorted({seed for row in rows for seed in row.seeds})
     trainings = [Training(row, seed) for seed in seeds for row in rows if seed in row.seeds]
+    listed = {training: training for training in trainings}
+    experts: list[Job] = []
+    for recording in (recording_of(row) for row in rows if row.expert):
+        experts += [listed.get(recording.training, recording.training), recording]
     return list(dict.fromkeys([*experts, *trainings]))
 
 
@@ -174,29 +207,23 @@ def training_command(row: Row, seed: int | str, folder: Path = Path(FOLDER)) -> 
     if row.conf_file:
         command += ["--conf-file", row.conf_file]
     if row.expert:
-        command += ["--expert", str(Recording(row).file(folder))]
+        command += ["--expert", str(recording_of(row).file(folder))]
     return command
 
 
 def record_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
     """The arguments of `rlzoo` that record the episodes which a row learns from."""
-    recording = Recording(row)
-    agent = [
-        "--algo",
-        recording.expert.algo,
-        "--env",
-        row.env,
-        "-f",
-        str(folder / f"seed{recording.expert.seed}"),
-    ]
-    return ["record-expert", *agent, "-n", str(recording.expert.episodes), "-o", str(recording.file(folder))]
+    recording = recording_of(row)
+    algo, env, seed = recording.training.key
+    agent = ["--algo", algo, "--env", env, "-f", str(folder / f"seed{seed}")]
+    return ["record-expert", *agent, "-n", str(recording.episodes), "-o", str(recording.file(folder))]
 
 
 def _needs(job: Job) -> Job | None:
     """What has to be done before a job."""
     if isinstance(job, Recording):
         return job.training
-    return Recording(job.row) if job.row.expert else None
+    return recording_of(job.row) if job.row.expert else None
 
 
 def _problem(job: Job, folder: Path) -> str:

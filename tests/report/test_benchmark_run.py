@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlzoo.config.benchmark import Expert, Row
+from rlzoo.core.errors import UserError
 from rlzoo.report import benchmark_run, benchmark_worker
 from rlzoo.report.benchmark_run import Ended, Recording, Training, jobs_of, run_jobs, training_command
 from rlzoo.report.finished import is_finished, mark_finished, training_seconds
@@ -70,9 +72,26 @@ def test_experts_come_first_and_each_only_once() -> None:
     other = Row(algo="gail", env="CartPole-v1", seeds=(0, 1), expert=EXPERT)
     expert = Training(Row(algo="ppo", env="CartPole-v1"), 100)
     jobs = jobs_of([CARTPOLE, CLONE, other])
-    assert jobs[0] == expert and jobs[1].file(Path()) == Recording(other).file(Path())
+    assert jobs[:2] == [expert, Recording(expert, 5)] and len(jobs) == 7
     trainings = [(job.row.algo, job.seed) for job in jobs if isinstance(job, Training)]
     assert trainings == [("ppo", 100), ("ppo", 0), ("bc", 0), ("gail", 0), ("ppo", 1), ("gail", 1)]
+
+
+def test_an_expert_that_is_also_a_row_is_trained_once_and_as_the_row_says() -> None:
+    row = Row(algo="ppo", env="CartPole-v1", seeds=(100,), n_timesteps=50, required=400)
+    jobs = jobs_of([CLONE, row])
+    assert [str(job) for job in jobs] == [
+        "ppo CartPole-v1 seed 100",
+        "5 episodes of ppo CartPole-v1 seed 100",
+        "bc CartPole-v1 seed 0",
+    ]
+    assert jobs[0].row == row
+
+
+def test_the_episodes_of_two_experts_are_two_files() -> None:
+    other = Row(algo="gail", env="CartPole-v1", seeds=(0,), expert=Expert(algo="ppo", seed=101, episodes=5))
+    files = [job.file(Path()) for job in jobs_of([CLONE, other]) if isinstance(job, Recording)]
+    assert len(set(files)) == 2
 
 
 def test_what_is_finished_is_not_done_again(stand_in: Path) -> None:
@@ -155,6 +174,26 @@ def test_the_command_says_what_the_run_does(tmp_path: Path) -> None:
     run = Training(row, 3).run_config(tmp_path)
     for name in ("algo", "env_id", "seed", "n_timesteps", "conf_file", "expert", "eval_freq"):
         assert getattr(parsed, name) == getattr(run, name), name
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"n_timesteps": 65}, r"CartPole-v1_1 was trained with 64 n_timesteps, the list now says otherwise"),
+        ({"n_timesteps": None}, "was trained with 64 n_timesteps"),
+        ({"conf_file": None}, r"was trained with .*ppo\.yml conf_file"),
+    ],
+)
+def test_what_is_finished_has_to_be_what_the_list_says(
+    tmp_path: Path, monkeypatch, changed: dict, message: str
+) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    assert benchmark_worker.main([task(tmp_path)]) == 0
+    row = Row(algo="ppo", env="CartPole-v1", n_timesteps=64, conf_file=str(tmp_path / "ppo.yml"))
+    Training(row, 0).check_finished(tmp_path)
+    Training(replace(row, **changed), 1).check_finished(tmp_path)  # another seed, which is not there
+    with pytest.raises(UserError, match=message):
+        Training(replace(row, **changed), 0).check_finished(tmp_path)
 
 
 # -- the worker itself
