@@ -2,8 +2,8 @@
 
     python -m rlzoo.report.benchmark_worker TASK
 
-TASK is JSON, see `rlzoo.report.benchmark_run`. SIGTERM, and the end of standard input, end a training that is
-then not marked as finished. Exit code 0 done, 1 failed or cut short.
+TASK is JSON, see `rlzoo.report.benchmark_run`. SIGTERM, and the end of standard input, end a training, of
+which nothing is kept then. Exit code 0 done, 1 failed or cut short.
 """
 
 from __future__ import annotations
@@ -40,20 +40,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train_agent(values: dict[str, Any], command: list[str]) -> int:
-    """Train an agent from the start, and mark it as finished."""
+    """Train an agent from the start, and mark it as finished.
+
+    What ends before leaves nothing behind: nobody shall take an agent for trained that is not.
+    """
     tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     run = RunConfig(**{**values, **tuples})
     remove_unfinished(run)
     began = time.monotonic()
-    result = train(run, shlex.join(command))
-    if result.interrupted:
-        return 1
-    mark_finished(result.folder, time.monotonic() - began)
-    return 0
+    try:
+        result = train(run, shlex.join(command))
+        if result.interrupted:
+            return 1
+        if not result.model_path.is_file():
+            raise RunFailed("the agent's parameters are no longer numbers")
+        mark_finished(result.folder, time.monotonic() - began)
+        return 0
+    except RunFailed as error:
+        if isinstance(error.__cause__, RunFailed):  # which does not go on about the agent that was saved
+            raise error.__cause__ from None
+        raise
+    finally:
+        remove_unfinished(run)
 
 
 def remove_unfinished(run: RunConfig) -> None:
-    """Remove what an earlier benchmark was stopped in.
+    """Remove what a benchmark was stopped in.
 
     :raises UserError: another process is still at it
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -29,14 +30,14 @@ def page(rows: Sequence[TableRow], list_path: str, places: Sequence[str]) -> str
     :param list_path: the list of the benchmark, as the commands name it
     :param places: the files and folders that the scores are in, likewise
     """
-    scored = f"{FOLDER} --list {list_path} -o {places[0]}"
+    scored = [FOLDER, "--list", list_path, "-o", places[0]]
     commands = [
-        f"rlzoo benchmark run {list_path}",
-        f"rlzoo benchmark score {scored if places[0].endswith('.json') else ' '.join(places)}",
-        f"rlzoo benchmark table {' '.join(places)} --list {list_path}",
+        ["benchmark", "run", list_path],
+        ["benchmark", "score", *(scored if places[0].endswith(".json") else places)],
+        ["benchmark", "table", *places, "--list", list_path],
     ]
-    trainings = [f"rlzoo {' '.join(training_command(row.row, 'SEED'))}" for row in rows]
-    recordings = [f"rlzoo {' '.join(record_command(row.row))}" for row in rows if row.row.expert]
+    trainings = [training_command(row.row, "SEED") for row in rows]
+    recordings = [record_command(row.row) for row in rows if row.row.expert]
     paragraphs = [
         f"# Results of {list_path}",
         textwrap.fill(f"{_playing(rows)} {EXPLANATION}", WIDTH, break_on_hyphens=False),
@@ -63,6 +64,7 @@ def _playing(rows: Iterable[TableRow]) -> str:
     )
 
 
-def _indented(lines: Iterable[str]) -> str:
-    """Lines of code, each once."""
-    return "\n".join(f"    {line}" for line in dict.fromkeys(lines))
+def _indented(commands: Iterable[list[str]]) -> str:
+    """Commands of rlzoo as lines of code, each once."""
+    lines = (f"    rlzoo {shlex.join(command)}" for command in commands)
+    return "\n".join(dict.fromkeys(lines))

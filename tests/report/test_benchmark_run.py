@@ -11,13 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlzoo.config.benchmark import Expert, Row
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.experiment.train import TrainResult
 from rlzoo.report import benchmark_run, benchmark_worker
 from rlzoo.report.benchmark_run import Ended, Recording, Training, jobs_of, run_jobs, training_command
 from rlzoo.report.finished import is_finished, mark_finished, training_seconds
@@ -235,8 +237,34 @@ def test_a_worker_says_on_one_line_what_is_wrong(tmp_path: Path, monkeypatch, ca
     assert not (tmp_path / "seed0").exists()
 
 
+@pytest.mark.parametrize("ending", ["interrupted", "failed", "defect", "not numbers"])
+def test_a_training_that_does_not_end_well_leaves_no_agent(
+    tmp_path: Path, monkeypatch, capfd, ending: str
+) -> None:
+    """`train` has saved what there was by then, which a score would take for a trained agent."""
+
+    def cut_short(run, command):
+        folder = Path(run.log_folder) / "ppo" / "CartPole-v1_1"
+        folder.mkdir(parents=True)
+        if ending != "not numbers":
+            (folder / "CartPole-v1.zip").touch()
+        if ending == "failed":
+            raise RunFailed("it diverged; the agent is saved in some file") from RunFailed("it diverged")
+        if ending == "defect":
+            raise ZeroDivisionError
+        return TrainResult(folder, folder / "CartPole-v1.zip", 10, ending == "interrupted")
+
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    monkeypatch.setattr(benchmark_worker, "train", cut_short)
+    with pytest.raises(ZeroDivisionError) if ending == "defect" else nullcontext():
+        assert benchmark_worker.main([task(tmp_path)]) == 1
+    assert list((tmp_path / "seed0" / "ppo").iterdir()) == []
+    if ending == "failed":
+        assert capfd.readouterr().err == "rlzoo: error: it diverged\n"
+
+
 @pytest.mark.slow
-def test_a_worker_ends_with_its_parent_and_its_run_is_not_finished(tmp_path: Path) -> None:
+def test_a_worker_ends_with_its_parent_and_leaves_no_agent(tmp_path: Path) -> None:
     text = task(tmp_path).replace('"n_timesteps": 64', '"n_timesteps": 100000000')
     worker = subprocess.Popen([*benchmark_run.WORKER, text], stdin=subprocess.PIPE)
     run = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
@@ -246,7 +274,7 @@ def test_a_worker_ends_with_its_parent_and_its_run_is_not_finished(tmp_path: Pat
     assert worker.stdin is not None
     worker.stdin.close()  # as the death of this process would
     assert worker.wait(60) == 1
-    assert (run / "CartPole-v1.zip").is_file() and not is_finished(run)
+    assert not run.exists()
 
 
 def test_the_stand_in_is_run_as_the_worker_would_be(stand_in: Path) -> None:

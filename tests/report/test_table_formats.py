@@ -128,6 +128,12 @@ def test_a_page_says_how_it_was_made(score):
     assert "    rlzoo record-expert --algo ppo --env CartPole-v1 -f logs/benchmark/seed100 -n 25 " in text
 
 
+def test_commands_with_spaces_can_be_copied(score):
+    text = page(table([score()]), "my list.yml", ["my runs", "b"])
+    assert "\n    rlzoo benchmark run 'my list.yml'\n    rlzoo benchmark score 'my runs' b\n" in text
+    assert "\n    rlzoo benchmark table 'my runs' b --list 'my list.yml'\n" in text
+
+
 def test_a_page_says_where_actions_are_drawn(score):
     rows = table([score("a2c"), score("a2c", "PongNoFrameskip-v4", deterministic=False)])
     assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
