@@ -37,7 +37,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Whole(1),
         default=None,
         metavar="N",
-        help="episodes of each agent (default: what the list says, else 100)",
+        help="episodes of each agent (default: what the list says, else what its score has, else 100)",
     )
     parser.add_argument(
         "--list",
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     rows = read_list(args.list) if args.list else None
     places = args.places or [shipped_folder("trained_agents")]
     folders = [folder for place in places for folder in find_agents(place, rows)]
-    scores, n_failed = [], 0
+    scores, n_cached, n_failed = [], 0, 0
     for ended in score_all(folders, rows or (), args.n_episodes, choose_jobs(args.n_jobs)):
         if ended.score is None:
             n_failed += 1
@@ -68,12 +68,17 @@ def run(args: argparse.Namespace) -> int:
             continue
         score = ended.score
         scores.append(score)
+        if ended.problem:
+            print(f"rlzoo: {ended.folder}: {ended.problem}", file=sys.stderr)
+        n_cached += ended.cached
         if not ended.cached:
             success = f", success {score.success_rate:.1%}" if score.success_rate is not None else ""
             print(
                 f"{ended.folder}: {score.mean:.2f} +/- {score.std:.2f}{success} ({score.episodes} episodes)",
                 flush=True,
             )
+    if n_cached:
+        print(f"{n_cached} of {len(folders)} had been scored before")
     if args.output and scores:
         write_scores(args.output, scores)
         print(f"{len(scores)} scores are in {args.output}")

@@ -74,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
     found = _choose(read_scores(map(_path, args.places)), args.rows, wanted)
     rows = table(found, wanted)
     if not rows:
-        raise UserError(f"none of the scores in {' '.join(args.places)} is of a row of {args.list}")
+        places = " ".join(args.places)
+        raise UserError(
+            f"none of the scores in {places} is of a row of {args.list}"
+            if found
+            else f"there are no scores in {places}"
+        )
     if format_name == "markdown" and args.list:
         from rlzoo.report.results_page import page
 

@@ -31,8 +31,8 @@ from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
 from rlzoo.report.finished import training_seconds
-from rlzoo.report.scores import SCORE, Score, read_score_file, write_score
-from rlzoo.report.scoring import digest, find_agents, score_run
+from rlzoo.report.scores import SCORE, Score, digest, write_score
+from rlzoo.report.scoring import find_agents, score_of, score_run
 from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 
 MAX_BYTES = 2_000_000
@@ -127,7 +127,7 @@ def entry_of(root: Path, folder: Path) -> AgentEntry:
     file = model_path(folder, run.env_id)
     if not file.is_file() or not (folder / SCORE).is_file():
         raise UserError(f"{folder} lacks {file.name if not file.is_file() else SCORE}")
-    score = _score_of(folder, run, digest(file))
+    score = score_of(folder, run, digest(file))
     if score is None:
         raise UserError(
             f"{folder / SCORE} is of another agent; `rlzoo benchmark score {folder}` plays this one"
@@ -239,18 +239,11 @@ def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> Non
 def _score(source: Path, folder: Path, run: RunConfig, episodes: int) -> Score:
     """The score of the agent in `folder`: what is known of the same file, or what it plays now."""
     sha256 = digest(model_path(source, run.env_id))
-    known = _score_of(source, run, sha256)
+    known = score_of(source, run, sha256)
     if known is not None and sha256 == digest(model_path(folder, run.env_id)):
         return known
     played = score_run(folder, known.episodes if known is not None else episodes)
     return dataclasses.replace(played, training_seconds=training_seconds(source))
-
-
-def _score_of(folder: Path, run: RunConfig, sha256: str) -> Score | None:
-    """The score in a folder, if it is that of this training and this model file."""
-    scores = read_score_file(folder / SCORE) if (folder / SCORE).is_file() else []
-    wanted = (run.algo, run.env_id, run.seed, sha256)
-    return next((s for s in scores if (s.algo, s.env_id, s.seed, s.sha256) == wanted), None)
 
 
 def _replace(target: Path, fresh: Path) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from rlzoo.core.atomic import atomic_write
+from rlzoo.core.errors import UserError
 
 FINISHED = "finished.json"
 
@@ -27,7 +28,13 @@ def is_finished(folder: Path) -> bool:
 
 
 def training_seconds(folder: Path) -> float | None:
-    """How long the process of a training took; None where it is not known."""
+    """How long the process of a training took; None where it is not known.
+
+    :raises UserError: the mark is damaged
+    """
     if not is_finished(folder):
         return None
-    return float(json.loads((folder / FINISHED).read_text())["seconds"])
+    try:
+        return float(json.loads((folder / FINISHED).read_text())["seconds"])
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{folder / FINISHED} does not say how long the training took: {error!r}") from None

@@ -6,12 +6,15 @@ Many of them in one file are a JSON list, which is what tables are made from.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from rlzoo.algorithms.hyperparameters import check_value
+from rlzoo.config.run import model_file
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError, unknown
 
@@ -62,7 +65,8 @@ def write_scores(path: Path, scores: Iterable[Score]) -> None:
 def read_scores(places: Iterable[Path]) -> list[Score]:
     """The records of files (one, or a list of them) and of all `score.json` below folders.
 
-    :raises UserError: nothing is there, a file holds no records, or two records are of the same training
+    :raises UserError: nothing is there, a file holds no records, the agent beside a record is another one
+        by now, or two records are of the same training
     """
     scores: dict[tuple[str, str, int], tuple[Score, Path]] = {}
     for place in places:
@@ -73,6 +77,11 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
             raise UserError(f"there is no {SCORE} in {place}; `rlzoo benchmark score {place}` makes them")
         for file in files:
             for score in read_score_file(file):
+                model = file.with_name(model_file(score.env_id))
+                if place.is_dir() and model.is_file() and digest(model) != score.sha256:
+                    raise UserError(
+                        f"{file} is of another agent; `rlzoo benchmark score {place}` plays this one"
+                    )
                 identity = (*score.key, score.seed)
                 if identity in scores and scores[identity][0] != score:
                     other = scores[identity][1]
@@ -89,10 +98,15 @@ def read_score_file(path: Path) -> list[Score]:
     :raises UserError: it holds something else
     """
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is no JSON file: {error}") from None
     return [_record(path, item) for item in (content if isinstance(content, list) else [content])]
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    return sha256(file.read_bytes()).hexdigest()
 
 
 def _record(path: Path, item: Any) -> Score:
@@ -105,6 +119,9 @@ def _record(path: Path, item: Any) -> Score:
         if key not in kinds:
             raise unknown(f"entry in {path}", key, kinds)
     values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
+    for key, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{path}: {key} must be a number, not {value}")
     return Score(**values)
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import multiprocessing
+import os
 import statistics
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import is_atari, lookup
+from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.system_info import versions
@@ -25,7 +28,7 @@ from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
 from rlzoo.report.finished import training_seconds
-from rlzoo.report.scores import SCORE, Score, read_score_file, write_score
+from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
 from rlzoo.training.checkpoint import read_checkpoint
 from rlzoo.training.evaluate import play_episodes
 
@@ -35,7 +38,7 @@ N_ENVS = 10
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of one run folder: its score, or why there is none."""
+    """What became of one run folder: its score, or why there is none, or why it could not be kept there."""
 
     folder: Path
     score: Score | None
@@ -48,6 +51,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
 
     :param folder: of a run, or of a shipped agent
     :raises UserError: there is no agent, or its environment is not installed
+    :raises RunFailed: the returns are no numbers
     """
     run = read_run(folder)
     import_packages(run.gym_packages)
@@ -63,7 +67,10 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
         played = play_episodes(model, env, episodes, deterministic)
     finally:
         env.close()
-    origin = read_checkpoint(file).metadata
+    if not all(map(math.isfinite, played.returns)):
+        raise RunFailed(f"{run.env_id} gives returns that are no finite numbers")
+    origin, known = read_checkpoint(file).metadata, kept_score(folder, run)
+    seconds = training_seconds(folder)
     return Score(
         algo=run.algo,
         env_id=run.env_id,
@@ -77,7 +84,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
         success_rate=statistics.fmean(played.succeeded) if played.report_success else None,
         deterministic=deterministic,
         evaluation_seed=HELD_OUT,
-        training_seconds=training_seconds(folder),
+        training_seconds=known.training_seconds if known is not None and seconds is None else seconds,
         sha256=digest(file),
         trained_with={key: origin.get(key) for key in ("versions", "git_commit", "date")},
         versions=dict(versions()),
@@ -97,6 +104,8 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     keys, experts = {row.key for row in rows or ()}, experts_of(rows or ())
     found = []
     for folder in sorted({path.parents[1] for path in place.rglob("args.yml")}):
+        if any(part.startswith(".") for part in folder.parts[len(place.parts) :]):
+            continue  # of a collection, half written by a process that was killed
         run = read_run(folder)
         listed = (run.algo, run.env_id) in keys and (run.algo, run.env_id, run.seed) not in experts
         if (rows is None or listed) and model_path(folder, run.env_id).is_file():
@@ -114,39 +123,62 @@ def score_all(
     The score is kept beside the agent, and holds as long as the file and the number of episodes are the same.
 
     :param rows: say how many episodes an agent plays
-    :param episodes: instead of that
+    :param episodes: instead of that; where nobody says, a kept score holds with any number
     """
     by_key = {row.key: row.episodes for row in rows}
-    pending: dict[Future[Score], Path] = {}
-    with ProcessPoolExecutor(n_jobs, get_context("spawn"), initializer=_use_one_thread) as pool:
+    waiting: dict[Path, int] = {}
+    for folder in folders:
+        run = read_run(folder)
+        wanted = episodes or by_key.get((run.algo, run.env_id))
+        if known := kept_score(folder, run, wanted):
+            yield Scored(folder, known, cached=True)
+        else:
+            waiting[folder] = wanted or EPISODES
+    again: dict[Path, int] = {}
+    for folder, future in _played(waiting, n_jobs):
+        if isinstance(future.exception(), BrokenProcessPool):  # it died, or another one beside it
+            again[folder] = waiting[folder]
+        else:
+            yield _outcome(folder, future)
+    for folder, wanted in again.items():
+        for _, future in _played({folder: wanted}, 1):
+            yield _outcome(folder, future)
+
+
+def kept_score(folder: Path, run: RunConfig, episodes: int | None = None) -> Score | None:
+    """The score beside an agent, if it is that of this training, of this very file and of as many episodes.
+
+    :param episodes: None: any number
+    """
+    try:
+        score = score_of(folder, run, digest(model_path(folder, run.env_id)))
+    except UserError:
+        return None  # it cannot be read: the agent plays again
+    if score is None or score.evaluation_seed != HELD_OUT:
+        return None
+    return score if episodes in (None, score.episodes) else None
+
+
+def score_of(folder: Path, run: RunConfig, sha256: str) -> Score | None:
+    """The score in a folder, if it is that of this training and this model file.
+
+    :raises UserError: it cannot be read
+    """
+    scores = read_score_file(folder / SCORE) if (folder / SCORE).is_file() else []
+    wanted = (run.algo, run.env_id, run.seed, sha256)
+    return next((s for s in scores if (s.algo, s.env_id, s.seed, s.sha256) == wanted), None)
+
+
+def _played(waiting: dict[Path, int], n_jobs: int) -> Iterator[tuple[Path, Future[Score]]]:
+    """Play agents in `n_jobs` processes; when one of these dies, all agents that are left have failed."""
+    with ProcessPoolExecutor(n_jobs, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
+        futures = {pool.submit(score_run, folder, episodes): folder for folder, episodes in waiting.items()}
         try:
-            for folder in folders:
-                run = read_run(folder)
-                wanted = episodes or by_key.get((run.algo, run.env_id), EPISODES)
-                if known := kept_score(folder, run.env_id, wanted):
-                    yield Scored(folder, known, cached=True)
-                else:
-                    pending[pool.submit(score_run, folder, wanted)] = folder
-            for future in as_completed(pending):
-                yield _outcome(pending[future], future)
+            for future in as_completed(futures):
+                yield futures[future], future
         except BaseException:  # Ctrl-C too: what has not begun does not begin
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def kept_score(folder: Path, env_id: str, episodes: int) -> Score | None:
-    """The score beside an agent, if it is that of this very file and of as many episodes."""
-    try:
-        (score,) = read_score_file(folder / SCORE)
-    except (UserError, ValueError):
-        return None  # none, or none that can be read: the agent plays again
-    same = (score.episodes, score.evaluation_seed) == (episodes, HELD_OUT)
-    return score if same and score.sha256 == digest(model_path(folder, env_id)) else None
-
-
-def digest(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    return sha256(file.read_bytes()).hexdigest()
 
 
 def _outcome(folder: Path, future: Future[Score]) -> Scored:
@@ -155,10 +187,25 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
     except (UserError, RunFailed) as error:
         return Scored(folder, None, problem=str(error))
     except BrokenProcessPool:
-        return Scored(folder, None, problem="the process that played it, or one beside it, died")
-    write_score(folder / SCORE, score)
+        return Scored(folder, None, problem="the process that played it died")
+    except Exception as error:  # of an environment, say
+        return Scored(folder, None, problem=f"{type(error).__name__}: {error}")
+    try:
+        write_score(folder / SCORE, score)
+    except RunFailed as error:
+        return Scored(folder, score, problem=str(error))
     return Scored(folder, score)
 
 
-def _use_one_thread() -> None:
+def _begin() -> None:
+    """What a process does before it plays: it uses one thread, and ends when its parent does."""
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Otherwise it would wait for ever for agents from a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -17,8 +17,8 @@ from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import resume, train
 from rlzoo.report.collection import index, ship
 from rlzoo.report.finished import mark_finished
-from rlzoo.report.scores import read_score_file, write_score
-from rlzoo.report.scoring import digest, score_run
+from rlzoo.report.scores import digest, read_score_file, write_score
+from rlzoo.report.scoring import score_run
 from rlzoo.training.checkpoint import read_checkpoint
 
 SMALL = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.report.scores import SCORE, Score, read_scores, write_score, write_scores
+from rlzoo.report.scores import SCORE, Score, digest, read_scores, write_score, write_scores
 
 SAMPLE = Score(
     algo="ppo",
@@ -70,6 +70,9 @@ def test_two_records_of_one_training_that_differ_are_a_mistake(tmp_path: Path) -
         (json.dumps({**asdict(SAMPLE), "meen": 1}), "did you mean 'mean'"),
         (json.dumps({**asdict(SAMPLE), "seed": "x"}), "seed must be"),
         (json.dumps({**asdict(SAMPLE), "mean": float("nan")}), "mean must be a number, not nan"),
+        (json.dumps({**asdict(SAMPLE), "mean": float("inf")}), "mean must be a number, not inf"),
+        (json.dumps(asdict(SAMPLE)).replace("490.0", "-1e999"), "median must be a number, not -inf"),
+        ("[" * 100_000, "is no JSON file"),
     ],
 )
 def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
@@ -77,6 +80,15 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, 
     with pytest.raises(UserError, match=message) as caught:
         read_scores([tmp_path / "scores.json"])
     assert "\n" not in str(caught.value)
+
+
+def test_a_record_beside_another_agent_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "CartPole-v1.zip").write_bytes(b"trained on since")
+    write_score(tmp_path / SCORE, SAMPLE)
+    with pytest.raises(UserError, match=r"score\.json is of another agent; `rlzoo benchmark score"):
+        read_scores([tmp_path])
+    write_score(tmp_path / SCORE, replace(SAMPLE, sha256=digest(tmp_path / "CartPole-v1.zip")))
+    assert len(read_scores([tmp_path])) == 1
 
 
 def test_a_place_without_records_is_a_mistake(tmp_path: Path) -> None:

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
+import subprocess
+import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from rlzoo.config.benchmark import HELD_OUT, Expert, Row
 from rlzoo.config.run import RunConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import train
+from rlzoo.report import scoring
 from rlzoo.report.finished import mark_finished
-from rlzoo.report.scores import SCORE, read_score_file, write_score
-from rlzoo.report.scoring import digest, find_agents, kept_score, score_all, score_run
+from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
+from rlzoo.report.scoring import find_agents, kept_score, score_all, score_run
+from rlzoo.training.evaluate import Episodes
 
+PARENT = """
+import multiprocessing, time
+from concurrent.futures import ProcessPoolExecutor
+from rlzoo.report.scoring import _begin
+
+def play():
+    print("playing", flush=True)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
+        pool.submit(play).result()
+"""
 SHORT = {"n_envs": 2, "n_steps": 32, "batch_size": 64}
 
 
@@ -76,12 +96,81 @@ def test_with_a_list_only_its_agents_are_found_and_no_experts(agent: Path, tmp_p
 
 def test_a_kept_score_holds_for_this_file_and_as_many_episodes(agent: Path) -> None:
     write_score(agent / SCORE, score_run(agent, episodes=2))
-    assert kept_score(agent, "CartPole-v1", 2) is not None
-    assert kept_score(agent, "CartPole-v1", 3) is None
-    (agent / "CartPole-v1.zip").write_bytes(b"another agent")
-    assert kept_score(agent, "CartPole-v1", 2) is None
+    run, kept = read_run(agent), (agent / SCORE).read_text()
+    assert kept_score(agent, run, 2) is not None and kept_score(agent, run) is not None
+    assert kept_score(agent, run, 3) is None
+    assert kept_score(agent, dataclasses.replace(run, seed=6)) is None
+    (agent / SCORE).write_text(kept.replace(str(HELD_OUT), "7"))
+    assert kept_score(agent, run) is None
     (agent / SCORE).write_text("{")
-    assert kept_score(agent, "CartPole-v1", 2) is None
+    assert kept_score(agent, run) is None
+    (agent / SCORE).write_text(kept)
+    (agent / "CartPole-v1.zip").write_bytes(b"another agent")
+    assert kept_score(agent, run, 2) is None
+
+
+def test_where_nobody_says_how_many_episodes_a_kept_score_holds(agent: Path) -> None:
+    write_score(agent / SCORE, score_run(agent, episodes=2))
+    (result,) = score_all([agent])
+    assert result.cached and result.score is not None and result.score.episodes == 2
+
+
+def test_how_long_the_training_took_is_not_forgotten(agent: Path) -> None:
+    """A collection has no finished.json, but may be played again with more episodes."""
+    write_score(agent / SCORE, dataclasses.replace(score_run(agent, episodes=2), training_seconds=12.5))
+    assert score_run(agent, episodes=3).training_seconds == 12.5
+    (agent / "finished.json").write_text("{}")
+    with pytest.raises(UserError, match=r"finished\.json does not say how long"):
+        score_run(agent, episodes=2)
+
+
+def test_what_a_killed_process_left_half_written_is_no_agent(agent: Path, tmp_path: Path) -> None:
+    shutil.copytree(agent, agent.with_name(".CartPole-v1_1-0a1b"))
+    assert find_agents(tmp_path) == [agent]
+
+
+def test_a_process_that_dies_loses_one_agent(agent: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "deadly_import.py").write_text("import os\nos._exit(9)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    deadly = shutil.copytree(agent, tmp_path / "deadly" / "ppo" / "CartPole-v1_1")
+    args = deadly / "CartPole-v1" / "args.yml"
+    args.write_text(args.read_text().replace("gym_packages: []", "gym_packages: [deadly_import]"))
+    results = {result.folder: result for result in score_all([deadly, agent], episodes=1)}
+    assert results[deadly].problem == "the process that played it died"
+    assert results[agent].score is not None and not results[agent].problem
+
+
+def test_no_kind_of_failure_and_no_closed_folder_is_the_end_of_the_others(agent: Path, monkeypatch) -> None:
+    failed: Future[Score] = Future()
+    failed.set_exception(ZeroDivisionError("in an environment"))
+    assert scoring._outcome(agent, failed).problem == "ZeroDivisionError: in an environment"
+
+    def closed(path: Path, score: Score) -> None:
+        raise RunFailed(f"cannot write {path}: Permission denied")
+
+    monkeypatch.setattr(scoring, "write_score", closed)
+    played: Future[Score] = Future()
+    played.set_result(score_run(agent, 1))
+    result = scoring._outcome(agent, played)
+    assert result.score == played.result() and "Permission denied" in result.problem
+
+
+def test_returns_that_are_no_numbers_are_no_score(agent: Path, monkeypatch) -> None:
+    played = Episodes([1.0, float("nan")], [1, 1], [None, None])
+    monkeypatch.setattr(scoring, "play_episodes", lambda *arguments: played)
+    with pytest.raises(RunFailed, match="CartPole-v1 gives returns that are no finite numbers"):
+        score_run(agent, 2)
+
+
+@pytest.mark.slow
+def test_processes_end_when_the_one_that_waits_for_them_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert parent.stdout.readline()  # the child plays
+    parent.kill()
+    parent.communicate(timeout=20)  # to the end: nobody has it open any more
 
 
 def test_agents_are_scored_once_and_one_that_fails_is_no_end(agent: Path, tmp_path: Path) -> None:
