@@ -25,7 +25,7 @@ from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, run_name
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
@@ -81,6 +81,7 @@ def ship(
     :param episodes: that an agent without a score plays
     :raises UserError: no run, two of the same algorithm and environment, an agent that does not fit into
         `max_bytes`, or a path that would name a folder of this machine
+    :raises RunFailed: the collection cannot be written
     """
     chosen: dict[tuple[str, str], Path] = {}
     rows = None if rows is None else list(rows)
@@ -164,6 +165,8 @@ def _take_over(source: Path, texts: dict[Path, str], root: Path, episodes: int, 
                 raise UserError(f"the actor of {source} takes {size:,} bytes; {max_bytes:,} are allowed")
         write_score(fresh / SCORE, _score(source, fresh, run, episodes))
         _replace(target, fresh)
+    except OSError as error:
+        raise RunFailed(f"cannot write {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return Shipped(source, target, not whole, unchanged=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rlzoo.report.benchmark_run import FOLDER, record_command, training_command
 from rlzoo.report.score_table import TableRow
@@ -30,14 +31,16 @@ def page(rows: Sequence[TableRow], list_path: str, places: Sequence[str]) -> str
     :param list_path: the list of the benchmark, as the commands name it
     :param places: the files and folders that the scores are in, likewise
     """
-    scored = [FOLDER, "--list", list_path, "-o", places[0]]
+    in_a_file = places[0].endswith(".json")
+    folders, output = ([FOLDER], ["-o", places[0]]) if in_a_file else (list(places), [])
+    folder = Path(folders[0])
     commands = [
-        ["benchmark", "run", list_path],
-        ["benchmark", "score", *(scored if places[0].endswith(".json") else places)],
+        ["benchmark", "run", list_path, *(["-f", folders[0]] if folders[0] != FOLDER else [])],
+        ["benchmark", "score", *folders, "--list", list_path, *output],
         ["benchmark", "table", *places, "--list", list_path],
     ]
-    trainings = [training_command(row.row, "SEED") for row in rows]
-    recordings = [record_command(row.row) for row in rows if row.row.expert]
+    trainings = [training_command(row.row, "SEED", folder) for row in rows]
+    recordings = [record_command(row.row, folder) for row in rows if row.row.expert]
     paragraphs = [
         f"# Results of {list_path}",
         textwrap.fill(f"{_playing(rows)} {EXPLANATION}", WIDTH, break_on_hyphens=False),

@@ -158,3 +158,9 @@ def test_the_readme_has_the_short_form_of_the_committed_scores(capsys, monkeypat
     monkeypatch.chdir(ROOT)
     assert main(["benchmark", "table", "--format", "short"]) == 0
     assert capsys.readouterr().out in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_file_without_scores_is_a_mistake(here, capsys):
+    Path("none.json").write_text("[]")
+    assert main(["benchmark", "table", "none.json"]) == 2
+    assert capsys.readouterr().err == "rlzoo: error: there are no scores in none.json\n"

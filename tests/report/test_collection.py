@@ -11,7 +11,7 @@ import pytest
 
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import read_yaml
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.registry import read_registry
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import resume, train
@@ -209,6 +209,12 @@ def test_an_agent_without_its_own_score_is_no_entry(logs, tmp_path):
     (root / PPO / "CartPole-v1.zip").unlink()
     with pytest.raises(UserError, match=r"lacks CartPole-v1\.zip"):
         index(root)
+
+
+def test_a_collection_that_cannot_be_written_is_one_line(logs, tmp_path):
+    (tmp_path / "collection").write_text("a file")
+    with pytest.raises(RunFailed, match=r"cannot write .*CartPole-v1_1: Not a directory"):
+        shipped(logs, tmp_path / "collection")
 
 
 def test_hyperparameters_stay_as_they_were(logs, tmp_path):

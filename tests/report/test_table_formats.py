@@ -130,7 +130,8 @@ def test_a_page_says_how_it_was_made(score):
 
 def test_commands_with_spaces_can_be_copied(score):
     text = page(table([score()]), "my list.yml", ["my runs", "b"])
-    assert "\n    rlzoo benchmark run 'my list.yml'\n    rlzoo benchmark score 'my runs' b\n" in text
+    assert "\n    rlzoo benchmark run 'my list.yml' -f 'my runs'\n" in text
+    assert "\n    rlzoo benchmark score 'my runs' b --list 'my list.yml'\n" in text
     assert "\n    rlzoo benchmark table 'my runs' b --list 'my list.yml'\n" in text
 
 
@@ -138,7 +139,7 @@ def test_a_page_says_where_actions_are_drawn(score):
     rows = table([score("a2c"), score("a2c", "PongNoFrameskip-v4", deterministic=False)])
     assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
     assert "record-expert" not in page(rows, "l.yml", ["logs"])
-    assert "    rlzoo benchmark score logs\n" in page(rows, "l.yml", ["logs"])
+    assert "    rlzoo benchmark score logs --list l.yml\n" in page(rows, "l.yml", ["logs"])
 
 
 def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first(score):

@@ -1,0 +1,87 @@
+"""`rlzoo benchmark run`, with a stand-in for the jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlzoo.cli.main import main
+from rlzoo.experiment.run_folder import locked
+from rlzoo.report import benchmark_run
+from rlzoo.report.benchmark_run import Ended
+from rlzoo.report.finished import mark_finished
+
+
+@pytest.fixture
+def done(tmp_path, monkeypatch):
+    """The jobs that were done: those of `my list.yml`, of which that with seed 2 fails."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my list.yml").write_text(
+        "rows:\n- {algo: [ppo, a2c], env: CartPole-v1, seeds: [1, 2], n_timesteps: 50}"
+    )
+    jobs: list[str] = []
+
+    def run_jobs(waiting, folder, n_jobs, num_threads):
+        for job in waiting:
+            jobs.append(f"{job} x{n_jobs}")
+            yield Ended(job, 1.2, "too hot" if job.seed == 2 else "")
+
+    monkeypatch.setattr(benchmark_run, "run_jobs", run_jobs)
+    return jobs
+
+
+def finished(folder, n_timesteps):
+    """A finished run of PPO with seed 1."""
+    run = folder / "seed1" / "ppo" / "CartPole-v1_1"
+    (run / "CartPole-v1").mkdir(parents=True)
+    (run / "CartPole-v1" / "args.yml").write_text(
+        f"{{algo: ppo, env_id: CartPole-v1, seed: 1, n_timesteps: {n_timesteps}}}"
+    )
+    mark_finished(run, 1.0)
+
+
+def test_what_becomes_of_each_job_is_said(done, capsys):
+    assert main(["benchmark", "run", "my list.yml", "-f", "my runs", "--n-jobs", "1"]) == 1
+    assert done == [f"{algo} CartPole-v1 seed {seed} x1" for seed in (1, 2) for algo in ("ppo", "a2c")]
+    out, err = capsys.readouterr()
+    assert "[1/4] ppo CartPole-v1 seed 1: done in 1 s\n" in out
+    assert "[4/4] a2c CartPole-v1 seed 2: failed: too hot\n" in out
+    assert "2 of 4 failed; the same command tries them again" in err
+
+
+def test_rows_and_seeds_are_chosen_and_the_next_command_can_be_copied(done, capsys):
+    chosen = ["--rows", "a2c:CartPole-v1", "--seeds", "7"]
+    assert main(["benchmark", "run", "my list.yml", "-f", "my runs", "--n-jobs", "1", *chosen]) == 0
+    assert done == ["a2c CartPole-v1 seed 7 x1"]
+    assert "next: rlzoo benchmark score 'my runs' --list 'my list.yml'\n" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_is_left_and_makes_nothing(done, tmp_path, capsys):
+    finished(tmp_path / "runs", 50)
+    assert main(["benchmark", "run", "my list.yml", "-f", "runs", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 4 are done already",
+        "a2c CartPole-v1 seed 1",
+        "ppo CartPole-v1 seed 2",
+        "a2c CartPole-v1 seed 2",
+    ]
+    assert not done and not (tmp_path / "runs" / ".lock").exists()
+
+
+def test_what_is_done_has_to_be_what_the_list_says(done, tmp_path, capsys):
+    finished(tmp_path / "runs", 60)
+    assert main(["benchmark", "run", "my list.yml", "-f", "runs"]) == 2
+    assert "was trained with 60 n_timesteps, the list now says otherwise" in capsys.readouterr().err
+    assert not done
+
+
+def test_one_benchmark_at_a_time_in_a_folder(done, tmp_path, capsys):
+    (tmp_path / "runs").mkdir()
+    with locked(tmp_path / "runs"):
+        assert main(["benchmark", "run", "my list.yml", "-f", "runs"]) == 2
+    assert "runs is being trained by process" in capsys.readouterr().err and not done
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(done, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["benchmark", "run", "my list.yml", "-f", "file/runs"]) == 1
+    assert "cannot write to file/runs: Not a directory" in capsys.readouterr().err
