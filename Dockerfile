@@ -28,6 +28,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY rlzoo rlzoo
 COPY hyperparams hyperparams
 COPY trained_agents trained_agents
+COPY benchmarks benchmarks
 RUN uv pip install ${TORCH_BACKEND:+--torch-backend=$TORCH_BACKEND} --constraints constraints.txt .
 
 # Runs are written to /runs, which the scripts mount from the folder they are called in.
