@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.cli import benchmark_table
 from rlzoo.cli.main import main
 from rlzoo.report.scores import SCORE, Score, write_score, write_scores
 
@@ -140,9 +139,6 @@ def test_without_arguments_it_is_the_published_table(here, capsys, monkeypatch):
     assert "    rlzoo benchmark table benchmarks/learning_scores.json --list benchmarks/learning.yml\n" in out
 
 
-@pytest.mark.skipif(
-    not (ROOT / benchmark_table.SCORES).exists(), reason=f"{benchmark_table.SCORES} does not exist"
-)
 def test_the_committed_table_is_what_the_committed_scores_give(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["benchmark", "table", "-o", str(tmp_path / "made.md")]) == 0
@@ -151,9 +147,6 @@ def test_the_committed_table_is_what_the_committed_scores_give(tmp_path, monkeyp
     assert committed == made
 
 
-@pytest.mark.skipif(
-    not (ROOT / benchmark_table.SCORES).exists(), reason=f"{benchmark_table.SCORES} does not exist"
-)
 def test_the_readme_has_the_short_form_of_the_committed_scores(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["benchmark", "table", "--format", "short"]) == 0
