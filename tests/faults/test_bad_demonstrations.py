@@ -89,7 +89,7 @@ def test_a_mistake_on_the_command_line(
         (["-n", "0", "-o", "x.npz"], ["at least 1"]),
         (["-o", "x.npz", "--algo", "ppp"], ["ppo"]),
         (["-o", "x.npz", "--env", "CartPol-v1"], ["CartPole-v1"]),
-        (["-o", "x.npz", "--env", "Acrobot-v1"], ["no agent of ppo for Acrobot-v1"]),
+        (["-o", "x.npz", "--env", "FrozenLake-v1"], ["no agent of ppo for FrozenLake-v1"]),
     ],
 )
 def test_a_mistake_when_recording(
