@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlzoo.config.benchmark import read_list
 from rlzoo.config.run import PlayConfig, model_file, run_name
+from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry, run_folder
@@ -18,6 +20,7 @@ from rlzoo.experiment.blueprint import check_hyperparams
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.report.collection import MAX_BYTES, agent_folders, entry_of
+from rlzoo.report.scores import read_scores
 from rlzoo.training.evaluate import mask_keywords
 
 ROOT = registry.shipped_root()
@@ -44,6 +47,18 @@ def test_every_folder_is_in_the_registry() -> None:
     folders = {"/".join(path.relative_to(ROOT).parts[:2]) for path in files}
     assert folders == {agent.path for agent in AGENTS}
     assert len({(agent.algo, agent.env_id) for agent in AGENTS}) == len(AGENTS)
+
+
+def test_every_row_of_the_results_that_is_to_learn_has_its_agent_of_seed_0() -> None:
+    benchmarks = shipped_folder("benchmarks")
+    failing = {row.key for row in read_list(benchmarks / "learning.yml") if row.below is not None}
+    scores = {
+        score.key: score for score in read_scores([benchmarks / "learning_scores.json"]) if not score.seed
+    }
+    agents = {(agent.algo, agent.env_id): agent for agent in AGENTS}
+    assert agents.keys() == scores.keys() - failing
+    for key, agent in agents.items():
+        assert agent.mean == pytest.approx(scores[key].mean, rel=1e-6), key
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)

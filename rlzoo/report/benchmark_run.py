@@ -1,7 +1,7 @@
 """Training what the list of a benchmark asks for, several agents at a time, each in a process of its own.
 
     <folder>/seed<k>/<algo>/<env>_1/      the runs, as `rlzoo train` leaves them
-    <folder>/experts/<env>_<algo>_<n>.npz   demonstrations
+    <folder>/experts/<env>_<algo>_seed<k>_<n>.npz   demonstrations
     <folder>/workers/<job>.log            what a process said whose training failed
 
 What is finished is not done again. What was cut short begins again, so that an agent never depends on when
@@ -30,7 +30,7 @@ from rlzoo.report.finished import is_finished
 FOLDER = "logs/benchmark"
 WORKER = (sys.executable, "-m", "rlzoo.report.benchmark_worker")
 POLL = 0.2  # seconds between two looks at the processes
-END = 30.0  # seconds that a process has to save its agent
+END = 30.0  # seconds that a process has to end, before it is killed
 
 
 @dataclass(frozen=True, eq=False)
