@@ -19,7 +19,7 @@ def mark_finished(folder: Path, seconds: float) -> None:
     """
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with atomic_write(folder / FINISHED) as file:
-        file.write((json.dumps({"seconds": round(seconds, 1), "date": date}) + "\n").encode())
+        file.write((json.dumps({"seconds": round(seconds, 3), "date": date}) + "\n").encode())
 
 
 def is_finished(folder: Path) -> bool:
