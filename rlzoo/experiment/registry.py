@@ -6,18 +6,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.config.shipped import shipped_folder
-from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError, nearest, unknown
+from rlzoo.core.errors import UserError, nearest
+from rlzoo.experiment.records import read_records, write_records
 
 REGISTRY = "registry.json"
 
@@ -60,20 +56,16 @@ def read_registry(root: Path) -> list[AgentEntry]:
     path = root / REGISTRY
     if not path.is_file():
         return []
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is no registry of agents: {error}") from None
-    if not isinstance(content, list):
-        raise UserError(f"{path} is no registry of agents: it holds no list")
-    return _in_order(_entry(path, item) for item in content)
+    entries = read_records(path, AgentEntry)
+    for entry in entries:
+        if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", entry.path):
+            raise UserError(f"{path}: {entry.path!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
+    return _in_order(entries)
 
 
 def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
     """Write the registry of a collection, whole or not at all."""
-    content = [dataclasses.asdict(entry) for entry in _in_order(entries)]
-    with atomic_write(root / REGISTRY) as file:
-        file.write((json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_records(root / REGISTRY, _in_order(entries))
 
 
 def shipped_root() -> Path:
@@ -108,18 +100,3 @@ def nearest_shipped(algo: str, env_id: str) -> str:
 
 def _in_order(entries: Iterable[AgentEntry]) -> list[AgentEntry]:
     return sorted(entries, key=lambda entry: (entry.algo, entry.env_id, entry.path))
-
-
-def _entry(path: Path, item: Any) -> AgentEntry:
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(AgentEntry)}
-    if not isinstance(item, dict):
-        raise UserError(f"{path}: {str(item)[:40]!r} is no record of an agent")
-    if missing := kinds.keys() - item.keys():
-        raise UserError(f"{path}: a record lacks {min(missing)}")
-    for key in item:
-        if key not in kinds:
-            raise unknown(f"entry in {path}", key, kinds)
-    values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
-    if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", values["path"]):
-        raise UserError(f"{path}: {values['path']!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
-    return AgentEntry(**values)

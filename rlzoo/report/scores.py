@@ -5,18 +5,15 @@ Many of them in one file are a JSON list, which is what tables are made from.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.config.run import model_file
-from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.records import read_records, write_record, write_records
 
 SCORE = "score.json"
 
@@ -54,12 +51,12 @@ class Score:
 
 def write_score(path: Path, score: Score) -> None:
     """Write one record, whole or not at all."""
-    _write_json(path, asdict(score))
+    write_record(path, score)
 
 
 def write_scores(path: Path, scores: Iterable[Score]) -> None:
     """Write records to one file, in an order that does not depend on that of playing."""
-    _write_json(path, [asdict(score) for score in sorted(scores, key=lambda s: (*s.key, s.seed))])
+    write_records(path, sorted(scores, key=lambda score: (*score.key, score.seed)))
 
 
 def read_scores(places: Iterable[Path]) -> list[Score]:
@@ -97,34 +94,9 @@ def read_score_file(path: Path) -> list[Score]:
 
     :raises UserError: it holds something else
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON file: {error}") from None
-    return [_record(path, item) for item in (content if isinstance(content, list) else [content])]
+    return read_records(path, Score)
 
 
 def digest(file: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     return sha256(file.read_bytes()).hexdigest()
-
-
-def _record(path: Path, item: Any) -> Score:
-    kinds = {field.name: str(field.type) for field in fields(Score)}
-    if not isinstance(item, dict):
-        raise UserError(f"{path} holds no scores: {str(item)[:40]!r} is no record")
-    if missing := kinds.keys() - item.keys():
-        raise UserError(f"{path} holds no scores: {min(missing)} is missing")
-    for key in item:
-        if key not in kinds:
-            raise unknown(f"entry in {path}", key, kinds)
-    values = {key: check_value(f"{path}: {key}", value, kinds[key]) for key, value in item.items()}
-    for key, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{path}: {key} must be a number, not {value}")
-    return Score(**values)
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1, sort_keys=False, allow_nan=False) + "\n").encode())

@@ -77,10 +77,9 @@ def test_a_path_that_is_no_run_of_the_collection_is_refused(tmp_path, path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "no registry"),
-        ("{}", "holds no list"),
+        ("{", "is no JSON file"),
         ("[1]", "no record"),
-        (json.dumps([{"algo": "ppo"}]), "lacks actor_only"),
+        (json.dumps([{"algo": "ppo"}]), "actor_only is missing"),
         (json.dumps([{**dataclasses.asdict(entry()), "means": 1}]), "did you mean 'mean'"),
         (json.dumps([{**dataclasses.asdict(entry()), "mean": "high"}]), "mean"),
     ],
