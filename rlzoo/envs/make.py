@@ -42,6 +42,7 @@ class EnvMaker:
     :param seed: seed of the action space
     :param monitor: arguments of a Monitor below the wrapper; None for no Monitor
     :param spec: how `env_id` is registered in this process
+    :param images: whether it can draw images, where it knows how to
     """
 
     env_id: EnvId
@@ -51,6 +52,7 @@ class EnvMaker:
     seed: int | None = None
     monitor: Mapping[str, Any] | None = None
     spec: EnvSpec | None = None
+    images: bool = True
 
     def numbered(self, index: int) -> EnvMaker:
         """The maker of environment `index`, with a seed and a monitor file of its own."""
@@ -77,7 +79,7 @@ class EnvMaker:
             gym.registry.setdefault(self.spec.id, self.spec)
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)
-        if "render_mode" not in env_kwargs and _draws_images(self.env_id):
+        if self.images and "render_mode" not in env_kwargs and _draws_images(self.env_id):
             env_kwargs["render_mode"] = "rgb_array"
         # The passive checker only warns; `check_env` says more, and once.
         return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
@@ -110,6 +112,7 @@ def make_vec_env(
     monitor_kwargs: Mapping[str, Any] | None = None,
     wrapper_kwargs: Mapping[str, Any] | None = None,
     backend: str | None = None,
+    images: bool = True,
 ) -> VecEnv:
     """A vector of environments with episode statistics in `infos[i]["episode"]`.
 
@@ -127,6 +130,8 @@ def make_vec_env(
     :param monitor_kwargs: arguments of `Monitor`
     :param wrapper_kwargs: further arguments of `wrapper_class`
     :param backend: auto (the fastest that gives the same environment), dummy, subproc, native or envpool
+    :param images: make environments that can draw images, where they know how to; some are slower for it,
+        drawn or not (each flame of a LunarLander becomes a body of its world)
     :raises UserError: unknown environment or backend, or a backend that cannot give what was asked for
     """
     backend = backend or "auto"
@@ -143,7 +148,7 @@ def make_vec_env(
     if monitor_dir is not None:
         Path(monitor_dir).mkdir(parents=True, exist_ok=True)
     monitor_kwargs = monitor_kwargs or {}
-    maker = EnvMaker(env_id, env_kwargs or {}, wrapper_class, wrapper_kwargs or {}, seed)
+    maker = EnvMaker(env_id, env_kwargs or {}, wrapper_class, wrapper_kwargs or {}, seed, images=images)
     if isinstance(env_id, str):
         maker.spec = _spec(env_id)
 

@@ -144,6 +144,8 @@ def _base(
         wrapper, wrapper_kwargs = blueprint.env_wrappers[0]
     elif blueprint.env_wrappers:
         wrapper = WrapperChain(blueprint.env_wrappers)
+    # Wrappers and callbacks may ask for images; nothing else does.
+    images = bool(blueprint.env_wrappers or blueprint.vec_env_wrappers or blueprint.callbacks)
     try:
         venv = make_vec_env(
             env_id,
@@ -156,6 +158,7 @@ def _base(
             env_kwargs=env_kwargs or None,
             monitor_kwargs=blueprint.monitor_kwargs or None,
             backend=backend,
+            images=images,
         )
     except (UserError, RunFailed):
         raise

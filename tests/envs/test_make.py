@@ -135,6 +135,9 @@ def test_an_environment_that_only_this_process_registered_reaches_the_workers() 
 def test_environments_can_draw_unless_told_otherwise() -> None:
     assert make_vec_env("Pendulum-v1").render_mode == "rgb_array"
     assert make_vec_env("Pendulum-v1", env_kwargs={"render_mode": None}).render_mode is None
+    assert make_vec_env("Pendulum-v1", images=False).render_mode is None
+    asked = {"render_mode": "rgb_array"}
+    assert make_vec_env("Pendulum-v1", images=False, env_kwargs=asked).render_mode == "rgb_array"
     venv = make_vec_env("Pendulum-v1")
     venv.reset()
     picture = venv.render()

@@ -221,6 +221,24 @@ def test_evaluation_seeds_are_apart_from_training_seeds(run):
         assert not any(np.array_equal(row, other[0]) for row in np.array(training))
 
 
+@pytest.mark.parametrize(
+    ("values", "mode"),
+    [
+        ({}, None),
+        ({"env_kwargs": {"render_mode": "rgb_array"}}, "rgb_array"),
+        ({"env_wrapper": "rlzoo.TimeFeatureWrapper"}, "rgb_array"),
+        ({"vec_env_wrapper": "rlzoo.VecCheckNan"}, "rgb_array"),
+        ({"callback": ["callbacks_of_a_user.Stop"]}, "rgb_array"),
+    ],
+)
+def test_images_can_be_drawn_only_where_somebody_may_ask_for_them(run, values, mode):
+    """Being able to draw is not free: each flame of a LunarLander becomes a body of its world."""
+    session = start(run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100))
+    with session.resources:
+        evaluation = session.callbacks[-1]
+        assert session.venv.render_mode == evaluation.eval_env.render_mode == mode
+
+
 def test_callbacks_of_the_hyperparameters_run(run):
     result = train(run(hyperparams={"callback": ["callbacks_of_a_user.Stop"]}))
     assert result.num_timesteps == 200
