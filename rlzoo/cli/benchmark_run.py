@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, make_folder
+from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, list_path, make_folder
 from rlzoo.cli.parser import Whole
 from rlzoo.config.benchmark import MAX_SEED
-from rlzoo.core.errors import RunFailed
+from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
     from rlzoo.report.benchmark_run import Job
@@ -64,20 +64,26 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
-    from rlzoo.report.benchmark_run import Training, jobs_of
+    from rlzoo.report.benchmark_run import jobs_of
 
-    rows = choose(read_list(args.list), args.rows)
+    listed = read_list(list_path(args.list))
+    rows = choose(listed, args.rows)
     if args.seeds:
         rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]
-    jobs = jobs_of(rows)
+    jobs = jobs_of(rows, listed)
     for job in jobs:
-        if isinstance(job, Training):
-            job.check_finished(args.folder)
+        try:
+            job.check(args.folder)
+        except NotInstalled:
+            pass  # the others can be trained
+        except UserError as error:
+            raise UserError(f"{job}: {error}") from error
     waiting = [job for job in jobs if not job.is_done(args.folder)]
     if len(waiting) < len(jobs):
         print(f"{len(jobs) - len(waiting)} of {len(jobs)} are done already")
     if args.dry_run:
-        print("\n".join(map(str, waiting)))
+        for job in waiting:
+            print(job)
     elif waiting:
         train(waiting, args)
     return 0

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs
+from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs, list_path
 from rlzoo.cli.parser import Whole
-from rlzoo.core.errors import RunFailed
+from rlzoo.core.errors import RunFailed, UserError
 
 HELP = "play the agents of a folder in environments training never saw"
 EPILOG = """\
@@ -54,12 +54,18 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import read_list
     from rlzoo.config.shipped import shipped_folder
+    from rlzoo.core.atomic import check_writable
     from rlzoo.report.scores import write_scores
     from rlzoo.report.scoring import find_agents, score_all
 
-    rows = read_list(args.list) if args.list else None
+    rows = read_list(list_path(args.list)) if args.list else None
     places = args.places or [shipped_folder("trained_agents")]
-    folders = [folder for place in places for folder in find_agents(place, rows)]
+    if args.output is not None:
+        check_writable(args.output)
+    found = {folder.resolve(): folder for place in places for folder in find_agents(place, rows)}
+    folders = list(found.values())
+    if args.output is not None:
+        check_distinct(folders)
     scores, n_cached, n_failed = [], 0, 0
     for ended in score_all(folders, rows or (), args.n_episodes, choose_jobs(args.n_jobs)):
         if ended.score is None:
@@ -85,3 +91,21 @@ def run(args: argparse.Namespace) -> int:
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(folders)} agents could not be played")
     return 0
+
+
+def check_distinct(folders: list[Path]) -> None:
+    """Ask that no two folders hold agents of the same algorithm, environment and seed.
+
+    :raises UserError: names two that do
+    """
+    from rlzoo.experiment.run_folder import read_run
+
+    known: dict[tuple[str, str, int], Path] = {}
+    for folder in folders:
+        try:
+            run = read_run(folder)
+        except UserError:
+            continue  # which will be said when it is its turn
+        other = known.setdefault((run.algo, run.env_id, run.seed), folder)
+        if other != folder:
+            raise UserError(f"{other} and {folder} are both {run.algo} on {run.env_id} with seed {run.seed}")

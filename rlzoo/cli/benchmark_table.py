@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_rows_flag
+from rlzoo.cli.benchmark_flags import add_rows_flag, list_path
 from rlzoo.cli.parser import OneOf
 from rlzoo.core.errors import UserError, unknown
 
@@ -48,7 +48,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="FORMAT",
         help="markdown, short (the medians of each environment), csv, json or latex (default: by the name of"
-        " FILE, else markdown)",
+        " FILE; markdown where it is printed)",
     )
     parser.add_argument(
         "-o",
@@ -61,7 +61,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.config.benchmark import choose, read_list
+    from rlzoo.config.benchmark import choose, experts_of, read_list
     from rlzoo.core.atomic import atomic_write
     from rlzoo.report.score_table import table
     from rlzoo.report.scores import read_scores
@@ -70,20 +70,22 @@ def run(args: argparse.Namespace) -> int:
     if not args.places:
         args.places, args.list = [SCORES], args.list or LIST
     format_name = args.format or _format_of(args.output)
-    wanted = choose(read_list(_path(args.list)), args.rows) if args.list else None
-    found = _choose(read_scores(map(_path, args.places)), args.rows, wanted)
-    rows = table(found, wanted)
+    listed = read_list(list_path(args.list)) if args.list else None
+    wanted = None if listed is None else choose(listed, args.rows)
+    found = _choose(read_scores(map(list_path, args.places)), args.rows, wanted)
+    rows = table(found, wanted, experts_of(listed or ()))
     if not rows:
-        places = " ".join(args.places)
+        places, of = " ".join(args.places), " ".join(map(":".join, args.rows)) or f"a row of {args.list}"
         raise UserError(
-            f"none of the scores in {places} is of a row of {args.list}"
-            if found
-            else f"there are no scores in {places}"
+            f"none of the scores in {places} is of {of}" if found else f"there are no scores in {places}"
         )
-    if format_name == "markdown" and args.list:
+    if wanted is not None:
+        others = (row.row.key for row in rows if not row.is_as_listed)
+        _say("not trained or not played as the list says", others)
+    if format_name == "markdown" and wanted is not None:
         from rlzoo.report.results_page import page
 
-        text = page(rows, args.list, args.places)
+        text = page(rows, wanted, args.list, args.places, args.rows)
     else:
         text = FORMATS[format_name](rows)
     if args.output is None:
@@ -94,20 +96,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _path(place: str) -> Path:
-    """A file by its name; the two that come with rlzoo are found from everywhere."""
-    from rlzoo.config.shipped import shipped_folder
-
-    path = Path(place)
-    if place in (SCORES, LIST) and not path.exists():
-        return shipped_folder(path.parent.name) / path.name
-    return path
-
-
 def _format_of(output: Path | None) -> str:
     from rlzoo.report.table_formats import SUFFIXES
 
-    return SUFFIXES.get(output.suffix, "markdown") if output else "markdown"
+    if output is None or output.suffix in SUFFIXES:
+        return SUFFIXES[output.suffix] if output else "markdown"
+    raise UserError(f"-o {output}: --format is needed, as its name ends in none of {', '.join(SUFFIXES)}")
 
 
 def _choose(scores: list[Score], keys: list[tuple[str, str]], rows: list[Row] | None) -> list[Score]:

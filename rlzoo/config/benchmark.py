@@ -25,9 +25,11 @@ from rlzoo.core.errors import UserError, unknown
 MEASURES = ("return", "success")
 SEEDS = (0, 1, 2)
 EPISODES = 100
-MAX_SEED = 2**32 - 1
 HELD_OUT = 1_000_000
 """Environments that measure are seeded from here on; training uses its seed and the numbers just above it."""
+MAX_SEED = 900_000
+"""Of a training, with room below HELD_OUT for its environments."""
+IMITATORS = ("bc", "gail")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class Row:
     expert: Expert | None = None
     measure: str = "return"
     required: float | None = None  # of the median over the seeds, at least
-    below: float | None = None  # likewise, at most: what another row is compared with
+    below: float | None = None  # likewise, less than this: what another row is compared with
 
     @property
     def key(self) -> tuple[str, str]:
@@ -132,7 +134,9 @@ def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:
             raise UserError(f"{path}: a row lacks {key}: {item}")
     if item.get("required") is not None and item.get("below") is not None:
         raise UserError(f"{path}: a row has `required` or `below`, not both: {item}")
-    values = {key: tuple(value) if key == "seeds" else value for key, value in item.items()}
+    values = item | {key: int(item[key]) for key in ("episodes", "n_timesteps") if key in item}
+    if "seeds" in item:
+        values["seeds"] = tuple(item["seeds"])
     if "expert" in item:
         values["expert"] = _expert(path, item["expert"])
     for algo in _as_list(item["algo"]):
@@ -146,7 +150,8 @@ def _expert(path: str, item: dict[str, Any]) -> Expert:
         raise UserError(
             f"{path}: an expert is written as {{algo: ppo, seed: 100, episodes: 25}}, not {item!r}"
         )
-    catalog.resolve(item["algo"])
+    if catalog.canonical(item["algo"]) in IMITATORS:
+        raise UserError(f"{path}: {item['algo']} learns from an expert, and can be none itself")
     for key in ("seed", "episodes"):
         fits, expected = (_is_seed, f"a whole number, at most {MAX_SEED}") if key == "seed" else _KINDS[key]
         if not fits(item[key]):
@@ -160,6 +165,11 @@ def _as_list(value: Any) -> list[Any]:
 
 def _is_whole(value: Any) -> bool:
     return type(value) is int and value >= 0
+
+
+def _is_count(value: Any) -> bool:
+    """Whether this is a whole number above 0; `1e6` is one."""
+    return type(value) in (int, float) and value > 0 and value % 1 == 0
 
 
 def _is_seed(value: Any) -> bool:
@@ -182,8 +192,8 @@ _KINDS = {
     "algo": (_are_names, "a name or a list of names"),
     "env": (_are_names, "a name or a list of names"),
     "seeds": (_are_seeds, f"a list of different whole numbers, at most {MAX_SEED}"),
-    "episodes": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
-    "n_timesteps": (lambda value: _is_whole(value) and value > 0, "a whole number, at least 1"),
+    "episodes": (_is_count, "a whole number, at least 1"),
+    "n_timesteps": (_is_count, "a whole number, at least 1"),
     "conf_file": (lambda value: isinstance(value, str) and value != "", "a path"),
     "expert": (lambda value: isinstance(value, dict), "{algo: ..., seed: ..., episodes: ...}"),
     "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),

@@ -6,14 +6,30 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from rlzoo.core.errors import RunFailed
+from rlzoo.core.errors import RunFailed, UserError
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def check_writable(path: Path) -> None:
+    """Ask that the file of an `-o` can be written, and make its folder: found out before the work, not after.
+
+    :raises UserError: it is a folder, or its own folder cannot be made or written in
+    """
+    if path.is_dir():
+        raise UserError(f"-o wants a file, and {path} is a folder")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UserError(f"-o: cannot write in {path.parent}: {error.strerror}") from error
 
 
 @contextmanager

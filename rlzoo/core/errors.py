@@ -19,6 +19,10 @@ class UnknownArgument(UserError, TypeError):
     """A keyword that the callee does not have."""
 
 
+class NotInstalled(UserError):
+    """A package is missing; the text says how to install it."""
+
+
 class CheckpointError(UserError):
     """A model file that is damaged, foreign, or holds something that will not be loaded."""
 

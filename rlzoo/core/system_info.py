@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import re
+import time
 from pathlib import Path
 
 import gymnasium
@@ -33,6 +34,11 @@ def get_system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
     if print_info:
         print(text)
     return info, text
+
+
+def utc_now() -> str:
+    """The time, UTC, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlzoo.core.errors import UserError, nearest, unknown
+from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
 from rlzoo.envs.velocity_mask import register_without_velocity
 
 
@@ -159,7 +159,7 @@ def _import(module: str, wanted_by: str, install: str | None = None) -> None:
         if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # something it needs
             raise UserError(f"{wanted_by} cannot be imported: {error}") from error
         hint = f"needs the package {module!r}: pip install '{install}'" if install else "is not installed"
-        raise UserError(f"{wanted_by} {hint}") from error
+        raise NotInstalled(f"{wanted_by} {hint}") from error
     except Exception as error:
         raise UserError(f"{wanted_by} cannot be imported: {type(error).__name__}: {error}") from error
     gym.register_envs(imported)

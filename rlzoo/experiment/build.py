@@ -23,9 +23,10 @@ from rlzoo.training.supervised import supervised
 __all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
 
 
-def make_blueprint(run: RunConfig) -> Blueprint:
+def make_blueprint(run: RunConfig, read_demonstrations: bool = True) -> Blueprint:
     """The checked hyperparameters of a run: those of its file, then the overrides of its command line.
 
+    :param read_demonstrations: False: they may not be there yet
     :raises UserError: before anything is made or claimed
     """
     values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
@@ -49,7 +50,7 @@ def make_blueprint(run: RunConfig) -> Blueprint:
             f"nothing would be learned: learning_starts ({learning_starts:,}) is not below"
             f" n_timesteps ({blueprint.n_timesteps:,})"
         )
-    return _with_demonstrations(blueprint)
+    return _with_demonstrations(blueprint) if read_demonstrations else blueprint
 
 
 def _expert_of(run: RunConfig) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import torch
 
 from rlzoo.config.hyperparams import is_atari, merge
 from rlzoo.config.run import PlayConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.atomic import check_writable
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import run_folder
@@ -35,7 +34,8 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
     ensure_registered(config.env_id)
     check_env_arguments(blueprint, config.env_id)
-    path = _writable(Path(f"{str(output).removesuffix('.npz')}.npz"))
+    path = Path(f"{str(output).removesuffix('.npz')}.npz")
+    check_writable(path)
     print(f"recording {agent.path}")
     with ExitStack() as resources:
         venv = build_evaluation_env(blueprint, config.env_id, config.n_envs, config.seed, "auto")
@@ -57,20 +57,4 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
         f"{len(returns):,} episodes, {len(data['actions']):,} steps, return {np.mean(returns):.2f}"
         f" +/- {np.std(returns):.2f}, in {path}"
     )
-    return path
-
-
-def _writable(path: Path) -> Path:
-    """The path, with the folder it is in; found out before the first episode, not after the last.
-
-    :raises UserError: it is a folder, or its own folder cannot be made or written in
-    """
-    if path.is_dir():
-        raise UserError(f"-o wants a file, and {path} is a folder")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise UserError(f"-o: cannot write in {path.parent}: {error.strerror}") from error
     return path

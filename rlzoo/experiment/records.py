@@ -27,7 +27,7 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is no JSON file: {error}") from None
-    return [_record(path, kind, item) for item in (content if isinstance(content, list) else [content])]
+    return [check_record(path, kind, item) for item in (content if isinstance(content, list) else [content])]
 
 
 def write_record(path: Path, record: Any) -> None:
@@ -40,7 +40,11 @@ def write_records(path: Path, records: Iterable[Any]) -> None:
     _write(path, [dataclasses.asdict(record) for record in records])
 
 
-def _record(path: Path, kind: type[Record], item: Any) -> Record:
+def check_record(path: Path, kind: type[Record], item: Any) -> Record:
+    """The record that `item` describes; `path` is where it stands, or will stand.
+
+    :raises UserError: see `read_records`
+    """
     annotations = {field.name: str(field.type) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if not isinstance(item, dict):
         raise UserError(f"{path}: {str(item)[:40]!r} is no record")
@@ -53,6 +57,8 @@ def _record(path: Path, kind: type[Record], item: Any) -> Record:
     for key, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{path}: {key} must be a number, not {value}")
+        if annotations[key].startswith("dict") and not isinstance(value, dict):
+            raise UserError(f"{path}: {key} must be a dictionary, not {value!r}")
     return kind(**values)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError, nearest
-from rlzoo.experiment.records import read_records, write_records
+from rlzoo.experiment.records import check_record, read_records, write_records
 
 REGISTRY = "registry.json"
 
@@ -56,16 +57,17 @@ def read_registry(root: Path) -> list[AgentEntry]:
     path = root / REGISTRY
     if not path.is_file():
         return []
-    entries = read_records(path, AgentEntry)
-    for entry in entries:
-        if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", entry.path):
-            raise UserError(f"{path}: {entry.path!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
-    return _in_order(entries)
+    return _in_order(_check_path(path, entry) for entry in read_records(path, AgentEntry))
 
 
 def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
-    """Write the registry of a collection, whole or not at all."""
-    write_records(root / REGISTRY, _in_order(entries))
+    """Write the registry of a collection, whole or not at all.
+
+    :raises UserError: `read_registry` would refuse it
+    """
+    path = root / REGISTRY
+    checked = [check_record(path, AgentEntry, dataclasses.asdict(entry)) for entry in entries]
+    write_records(path, _in_order(_check_path(path, entry) for entry in checked))
 
 
 def shipped_root() -> Path:
@@ -96,6 +98,12 @@ def nearest_shipped(algo: str, env_id: str) -> str:
         return f"shipped for {env_id}: {', '.join(algos)}"
     near = nearest(env_id, [entry.env_id for entry in agents if entry.algo == algo])
     return f"shipped of {algo}: {near}" if near else ""
+
+
+def _check_path(path: Path, entry: AgentEntry) -> AgentEntry:
+    if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", entry.path):
+        raise UserError(f"{path}: {entry.path!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
+    return entry
 
 
 def _in_order(entries: Iterable[AgentEntry]) -> list[AgentEntry]:

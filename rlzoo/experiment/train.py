@@ -77,13 +77,14 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
         return learn(session, stop)
 
 
-def check(run: RunConfig) -> Blueprint:
+def check(run: RunConfig, read_demonstrations: bool = True) -> Blueprint:
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
+    :param read_demonstrations: False: they may not be there yet
     :raises UserError: the configuration is wrong
     """
     import_packages(run.gym_packages)
-    blueprint = make_blueprint(run)
+    blueprint = make_blueprint(run, read_demonstrations)
     ensure_registered(run.env_id)
     check_env_arguments(blueprint, run.env_id)
     if run.track:

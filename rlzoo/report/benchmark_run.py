@@ -21,11 +21,14 @@ from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import Any, TypeAlias
 
 from rlzoo.config.benchmark import Row
+from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, find_runs, safe_name
+from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.run_folder import read_run
+from rlzoo.experiment.run_folder import config_path, model_path
 from rlzoo.experiment.train import check
-from rlzoo.report.finished import is_finished
+from rlzoo.report.finished import is_finished, learned_from
+from rlzoo.report.scores import digest
 
 FOLDER = "logs/benchmark"
 WORKER = (sys.executable, "-m", "rlzoo.report.benchmark_worker")
@@ -76,24 +79,28 @@ class Training:
 
     def is_done(self, folder: Path) -> bool:
         run = self.run_folder(folder)
-        return run is not None and is_finished(run)
+        return run is not None and is_finished(run) and model_path(run, self.row.env).is_file()
 
-    def check_finished(self, folder: Path) -> None:
-        """Ask that what is done is what the row asks for.
+    def check(self, folder: Path) -> None:
+        """Ask that it can be trained, and that what is done is what the row asks for.
 
-        :raises UserError: the list has changed since
+        :raises UserError: it is a mistake, or the list or the hyperparameters have changed since
         """
-        run = self.run_folder(folder)
-        if run is None or not is_finished(run):
+        blueprint = check(self.run_config(folder), read_demonstrations=self.row.expert is None)
+        if not self.is_done(folder):
             return
-        found, wanted = read_run(run), self.run_config(folder)
-        for name in ("n_timesteps", "conf_file"):
-            if (value := getattr(found, name)) != getattr(wanted, name):
-                shown = "the shipped" if value in (-1, None) else value
-                raise UserError(
-                    f"{run} was trained with {shown} {name}, the list now says otherwise: "
-                    "remove that folder, or take another with -f"
-                )
+        run = self.run_folder(folder)
+        assert run is not None
+        found, wanted = _comparable(read_yaml(config_path(run, self.row.env))), _comparable(blueprint.values)
+        changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        episodes = recording_of(self.row).file(folder) if self.row.expert else None
+        if episodes is not None and episodes.is_file() and learned_from(run) not in (None, digest(episodes)):
+            changed.append("episodes of its expert")
+        if changed:
+            raise UserError(
+                f"{run} was trained with other {changed[0]} than is asked for now: "
+                "remove that folder, or take another with -f"
+            )
 
     def task(self, folder: Path, num_threads: int) -> dict[str, Any]:
         """What the worker is told."""
@@ -118,8 +125,21 @@ class Recording:
         algo, env, seed = self.training.key
         return folder / "experts" / f"{safe_name(env)}_{algo}_seed{seed}_{self.episodes}.npz"
 
+    def agent(self, folder: Path) -> str | None:
+        """SHA-256 of the model file that is recorded; None before there is one."""
+        run = self.training.run_folder(folder)
+        if run is None or not self.training.is_done(folder):
+            return None
+        return digest(model_path(run, self.training.row.env))
+
     def is_done(self, folder: Path) -> bool:
-        return self.file(folder).is_file()
+        """Whether the episodes are there, and are of the agent that is there."""
+        file, agent = self.file(folder), self.agent(folder)
+        mark = recorded_mark(file)
+        return file.is_file() and mark.is_file() and agent is not None and mark.read_text().strip() == agent
+
+    def check(self, folder: Path) -> None:
+        """Nothing can be wrong with it before its expert is there."""
 
     def task(self, folder: Path, num_threads: int) -> dict[str, Any]:
         """What the worker is told."""
@@ -127,7 +147,7 @@ class Recording:
         agent = {"algo": algo, "env_id": env, "n_episodes": self.episodes}
         logs = str(folder / f"seed{seed}")
         play = {**agent, "folder": logs, "num_threads": num_threads}
-        return {"record": play, "output": str(self.file(folder))}
+        return {"record": play, "output": str(self.file(folder)), "agent": self.agent(folder)}
 
 
 Job: TypeAlias = "Training | Recording"
@@ -142,21 +162,28 @@ class Ended:
     problem: str = ""  # empty: it is done
 
 
+def recorded_mark(file: Path) -> Path:
+    """Where the SHA-256 of the agent stands whose episodes a file holds."""
+    return file.with_suffix(".sha256")
+
+
 def recording_of(row: Row) -> Recording:
     """The episodes that a row with an expert learns from."""
     assert row.expert is not None
     return Recording(Training(Row(algo=row.expert.algo, env=row.env), row.expert.seed), row.expert.episodes)
 
 
-def jobs_of(rows: Iterable[Row]) -> list[Job]:
+def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
     """The jobs of a list: experts and their episodes before what learns from them, then seed by seed.
 
     An expert that the list also has as a row is trained as that row says.
+
+    :param listed_rows: all of the list, where `rows` are only some
     """
     rows = list(rows)
     seeds = sorted({seed for row in rows for seed in row.seeds})
     trainings = [Training(row, seed) for seed in seeds for row in rows if seed in row.seeds]
-    listed = {training: training for training in trainings}
+    listed = {training: training for row in (*listed_rows, *rows) for training in _trainings(row)}
     experts: list[Job] = []
     for recording in (recording_of(row) for row in rows if row.expert):
         experts += [listed.get(recording.training, recording.training), recording]
@@ -172,11 +199,15 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, num_threads: int = 
     waiting = [job for job in jobs if not job.is_done(folder)]
     running: list[_Worker] = []
     failed: set[Job] = set()
-    for job in list(waiting):  # a mistake in the last must not wait until the others are trained
-        if problem := _problem(job, folder):
+    for job in list(
+        waiting
+    ):  # a package that the last needs must not be missed only when the others are done
+        try:
+            job.check(folder)
+        except UserError as error:
             waiting.remove(job)
             failed.add(job)
-            yield Ended(job, 0.0, problem)
+            yield Ended(job, 0.0, str(error))
     try:
         while waiting or running:
             for job in list(waiting):
@@ -187,7 +218,11 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, num_threads: int = 
                     yield Ended(job, 0.0, f"it needs {needs}, which failed")
                 elif len(running) < n_jobs and (needs is None or needs.is_done(folder)):
                     waiting.remove(job)
-                    running.append(_Worker(job, folder, num_threads))
+                    try:
+                        running.append(_Worker(job, folder, num_threads))
+                    except OSError as error:
+                        failed.add(job)
+                        yield Ended(job, 0.0, f"its process cannot be started: {error}")
             time.sleep(POLL)
             for worker in [worker for worker in running if worker.process.poll() is not None]:
                 running.remove(worker)
@@ -226,15 +261,16 @@ def _needs(job: Job) -> Job | None:
     return recording_of(job.row) if job.row.expert else None
 
 
-def _problem(job: Job, folder: Path) -> str:
-    """What is wrong with a training, if it can be told before it begins."""
-    if isinstance(job, Recording) or job.row.expert:  # whose demonstrations may not be there yet
-        return ""
-    try:
-        check(job.run_config(folder))
-    except UserError as error:
-        return str(error)
-    return ""
+def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
+    """Hyperparameters as two runs can be compared by, wherever their demonstrations are."""
+    values: dict[str, Any] = plain(hyperparams)
+    if "expert_dataset" in values:
+        values["expert_dataset"] = Path(str(values["expert_dataset"].get("expert_path"))).name
+    return values
+
+
+def _trainings(row: Row) -> list[Training]:
+    return [Training(row, seed) for seed in row.seeds]
 
 
 class _Worker:

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
@@ -21,8 +22,11 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.parent import end_with_parent
 from rlzoo.experiment.record_expert import record_expert
 from rlzoo.experiment.run_folder import locked
-from rlzoo.experiment.train import train
-from rlzoo.report.finished import is_finished, mark_finished
+from rlzoo.experiment.signals import StopSignals
+from rlzoo.experiment.train import learn, start
+from rlzoo.report.benchmark_run import recorded_mark
+from rlzoo.report.finished import is_unfinished, mark_begun, mark_finished
+from rlzoo.report.scores import digest
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if "train" in task:
             return train_agent(task["train"], task["command"])
-        record_expert(PlayConfig(**task["record"]), task["output"])
+        file = record_expert(PlayConfig(**task["record"]), task["output"])
+        recorded_mark(file).write_text(task["agent"] + "\n")
     except (UserError, RunFailed) as error:
         print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
         return 1
@@ -49,12 +54,17 @@ def train_agent(values: dict[str, Any], command: list[str]) -> int:
     remove_unfinished(run)
     began = time.monotonic()
     try:
-        result = train(run, shlex.join(command))
+        with StopSignals() as stop:
+            with stop.interruptible():
+                session = start(run, shlex.join(command))
+                mark_begun(session.folder)
+            result = learn(session, stop)
         if result.interrupted:
             return 1
         if not result.model_path.is_file():
             raise RunFailed("the agent's parameters are no longer numbers")
-        mark_finished(result.folder, time.monotonic() - began)
+        expert = digest(Path(run.expert)) if run.expert else None
+        mark_finished(result.folder, time.monotonic() - began, expert)
         return 0
     except RunFailed as error:
         if isinstance(error.__cause__, RunFailed):  # which does not go on about the agent that was saved
@@ -65,12 +75,12 @@ def train_agent(values: dict[str, Any], command: list[str]) -> int:
 
 
 def remove_unfinished(run: RunConfig) -> None:
-    """Remove what a benchmark was stopped in.
+    """Remove what a benchmark was stopped in; a run that a person began stays.
 
     :raises UserError: another process is still at it
     """
     for _, folder in find_runs(run.log_folder, run.algo, run.env_id):
-        if not is_finished(folder):
+        if is_unfinished(folder):
             with locked(folder):
                 shutil.rmtree(folder)
 

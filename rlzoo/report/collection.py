@@ -59,7 +59,6 @@ _OF_SCORE = (
 class Shipped:
     """An agent that was taken over."""
 
-    source: Path
     folder: Path
     actor_only: bool
     unchanged: bool  # it had been there before
@@ -102,9 +101,11 @@ def ship(
 def index(root: Path) -> list[AgentEntry]:
     """Write the registry of a collection.
 
-    :raises UserError: an agent has no score, or that of another file
+    :raises UserError: there is no agent, or one has no score, or that of another file
     """
     entries = [entry_of(root, folder) for folder in agent_folders(root)]
+    if not entries:
+        raise UserError(f"there is no agent in {root}")
     write_registry(root, entries)
     return entries
 
@@ -146,11 +147,11 @@ def _take_over(source: Path, texts: dict[Path, str], root: Path, episodes: int, 
     run = read_run(source)
     target = root / run.algo / run_name(run.env_id, 1)
     file, sha256 = model_path(source, run.env_id), digest(model_path(source, run.env_id))
-    there = model_path(target, run.env_id)
-    if there.is_file() and (target / SCORE).is_file():
-        known = read_checkpoint(there)
-        if sha256 in (digest(there), known.metadata.get("source_sha256")):
-            return Shipped(source, target, known.actor_only, unchanged=True)
+    if _is_there(target, run, sha256, score_of(source, run, sha256)):
+        actor_only = read_checkpoint(model_path(target, run.env_id)).actor_only
+        return Shipped(target, actor_only, unchanged=True)
+    for left in target.parent.glob(f".{target.name}-*"):  # by a process that was killed
+        shutil.rmtree(left)
     fresh = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
         for path, text in texts.items():
@@ -169,7 +170,26 @@ def _take_over(source: Path, texts: dict[Path, str], root: Path, episodes: int, 
         raise RunFailed(f"cannot write {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return Shipped(source, target, not whole, unchanged=False)
+    return Shipped(target, not whole, unchanged=False)
+
+
+def _is_there(target: Path, run: RunConfig, sha256: str, score: Score | None) -> bool:
+    """Whether a collection has the agent of a model file, with the score that is known of it.
+
+    :param score: of the model file; None: not known
+    """
+    there = model_path(target, run.env_id)
+    if not there.is_file():
+        return False
+    if sha256 not in (digest(there), read_checkpoint(there).metadata.get("source_sha256")):
+        return False
+    try:
+        known = score_of(target, run, digest(there))
+    except UserError:
+        return False
+    if known is None or score is None:
+        return known is not None
+    return known == score if known.sha256 == sha256 else known.episodes == score.episodes
 
 
 def _texts(source: Path, run: RunConfig) -> dict[Path, str]:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rlzoo.config.benchmark import Row
 from rlzoo.report.benchmark_run import FOLDER, record_command, training_command
 from rlzoo.report.score_table import TableRow
 from rlzoo.report.table_formats import markdown
@@ -19,32 +20,45 @@ seed stands in brackets, and ± after a single one is the standard deviation ove
 figures are over the seeds: the mean with its 95% bootstrap interval, which of three seeds or fewer is their
 range; the standard deviation; the interquartile mean (IQM) where there are four seeds or more; and the
 median, which is what something may be required of. Training: seconds from the start to the end of the
-process, median over the seeds, while other work went on: how long one waits at most, no measure of speed.
+process, median over the seeds whose time is known, while other work went on: how long one waits at most,
+no measure of speed.
 Reference: what others have published for this algorithm, ± the standard deviation over episodes, with their
 version of the environment where it is another one."""
 
 
-def page(rows: Sequence[TableRow], list_path: str, places: Sequence[str]) -> str:
+def page(
+    rows: Sequence[TableRow],
+    listed: Sequence[Row],
+    list_path: str,
+    places: Sequence[str],
+    chosen: Sequence[tuple[str, str]] = (),
+) -> str:
     """The page in Markdown, without a line break at its end.
 
     :param rows: at least one
+    :param listed: what there could be rows of
     :param list_path: the list of the benchmark, as the commands name it
     :param places: the files and folders that the scores are in, likewise
+    :param chosen: the only rows that were asked for; empty: all
     """
-    in_a_file = places[0].endswith(".json")
-    folders, output = ([FOLDER], ["-o", places[0]]) if in_a_file else (list(places), [])
+    files = [place for place in places if place.endswith(".json")]
+    folders = [place for place in places if place not in files] or [FOLDER]
     folder = Path(folders[0])
+    only = ["--rows", *map(":".join, chosen)] if chosen else []
     commands = [
-        ["benchmark", "run", list_path, *(["-f", folders[0]] if folders[0] != FOLDER else [])],
-        ["benchmark", "score", *folders, "--list", list_path, *output],
-        ["benchmark", "table", *places, "--list", list_path],
+        ["benchmark", "run", list_path, *only, *(["-f", folders[0]] if folders[0] != FOLDER else [])],
+        ["benchmark", "score", *folders, "--list", list_path, *(["-o", files[0]] if len(files) == 1 else [])],
+        ["benchmark", "table", *places, "--list", list_path, *only],
     ]
+    found = {row.row.key for row in rows}
+    without = ", ".join(f"{row.algo} {row.env}" for row in listed if row.key not in found)
     trainings = [training_command(row.row, "SEED", folder) for row in rows]
     recordings = [record_command(row.row, folder) for row in rows if row.row.expert]
     paragraphs = [
         f"# Results of {list_path}",
         textwrap.fill(f"{_playing(rows)} {EXPLANATION}", WIDTH, break_on_hyphens=False),
         markdown(rows),
+        *([textwrap.fill(f"In the list, without a score yet: {without}.", WIDTH)] if without else []),
         "Made by",
         _indented(commands),
         "which trains agents by",

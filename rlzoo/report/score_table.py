@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from rlzoo.config.benchmark import Row, experts_of
+from rlzoo.config.benchmark import Row
 from rlzoo.core.errors import UserError
 from rlzoo.report.aggregates import Aggregate, aggregate
 from rlzoo.report.references import Reference, reference
@@ -84,18 +84,33 @@ class TableRow:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median is what is required; None where nothing is, or seeds are missing."""
-        return None if self.n_missing else self.row.reached(self.aggregate.median)
+        """Whether the median is what is required; None where nothing is, or scores are missing or other
+        ones."""
+        incomplete = self.n_missing or not self.is_as_listed
+        return None if incomplete else self.row.reached(self.aggregate.median)
+
+    @property
+    def is_as_listed(self) -> bool:
+        """Whether agents were trained and played for as long as the row says; a training may end somewhat
+        after its last step."""
+        steps = self.row.n_timesteps
+        return all(score.episodes == self.row.episodes for score in self.scores) and (
+            steps is None or all(0.99 * steps <= score.n_timesteps <= 1.25 * steps for score in self.scores)
+        )
 
 
-def table(scores: Iterable[Score], rows: Iterable[Row] | None = None) -> list[TableRow]:
+def table(
+    scores: Iterable[Score],
+    rows: Iterable[Row] | None = None,
+    experts: Collection[tuple[str, str, int]] = (),
+) -> list[TableRow]:
     """Group scores by algorithm and environment.
 
-    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores, scores
-        without a row and experts are left out. Without a list, rows are sorted and nothing is required.
+    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
+        scores without a row are left out. Without a list, rows are sorted and nothing is required.
+    :param experts: algorithm, environment and seed of agents that are left out
     """
     wanted = None if rows is None else list(rows)
-    experts = experts_of(wanted or ())
     by_key: dict[tuple[str, str], list[Score]] = {}
     for score in sorted(scores, key=lambda score: score.seed):
         if (*score.key, score.seed) not in experts:

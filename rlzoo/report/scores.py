@@ -69,7 +69,7 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
     for place in places:
         if not place.exists():
             raise UserError(f"there is no {place}")
-        files = sorted(place.rglob(SCORE)) if place.is_dir() else [place]
+        files = _score_files(place) if place.is_dir() else [place]
         if not files:
             raise UserError(f"there is no {SCORE} in {place}; `rlzoo benchmark score {place}` makes them")
         for file in files:
@@ -82,11 +82,16 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
                 identity = (*score.key, score.seed)
                 if identity in scores and scores[identity][0] != score:
                     other = scores[identity][1]
-                    raise UserError(
-                        f"{file} and {other} disagree on {score.algo} {score.env_id} seed {score.seed}"
-                    )
+                    both = f"{file} has two scores of" if file == other else f"{other} and {file} disagree on"
+                    raise UserError(f"{both} {score.algo} {score.env_id} seed {score.seed}; one has to go")
                 scores[identity] = score, file
     return [score for score, _ in scores.values()]
+
+
+def _score_files(place: Path) -> list[Path]:
+    """All `score.json` below a folder, but not what a process that was killed left half written."""
+    found = (path for path in place.rglob(SCORE) if path.is_file())
+    return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(place).parts))
 
 
 def read_score_file(path: Path) -> list[Score]:

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import statistics
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -21,13 +20,13 @@ from rlzoo.config.hyperparams import is_atari, lookup
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.seeding import set_random_seed
-from rlzoo.core.system_info import versions
+from rlzoo.core.system_info import utc_now, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
-from rlzoo.report.finished import training_seconds
+from rlzoo.report.finished import is_unfinished, training_seconds
 from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
 from rlzoo.training.checkpoint import read_checkpoint
 from rlzoo.training.evaluate import play_episodes
@@ -51,7 +50,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
 
     :param folder: of a run, or of a shipped agent
     :raises UserError: there is no agent, or its environment is not installed
-    :raises RunFailed: the returns are no numbers
+    :raises RunFailed: the returns are no numbers, or the model file was written anew meanwhile
     """
     run = read_run(folder)
     import_packages(run.gym_packages)
@@ -59,6 +58,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
     blueprint = check_hyperparams(run.algo, hyperparams)
     file = model_path(folder, run.env_id)
+    sha256 = digest(file)
     deterministic = not is_atari(run.env_id)
     set_random_seed(HELD_OUT)
     env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), HELD_OUT, "auto")
@@ -70,6 +70,8 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     if not all(map(math.isfinite, played.returns)):
         raise RunFailed(f"{run.env_id} gives returns that are no finite numbers")
     origin, known = read_checkpoint(file).metadata, kept_score(folder, run)
+    if digest(file) != sha256:
+        raise RunFailed(f"{file} has changed while it was played")
     seconds = training_seconds(folder)
     return Score(
         algo=run.algo,
@@ -85,15 +87,17 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
         deterministic=deterministic,
         evaluation_seed=HELD_OUT,
         training_seconds=known.training_seconds if known is not None and seconds is None else seconds,
-        sha256=digest(file),
+        sha256=sha256,
         trained_with={key: origin.get(key) for key in ("versions", "git_commit", "date")},
         versions=dict(versions()),
-        date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        date=utc_now(),
     )
 
 
 def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     """The folders below a place, or the place itself, that hold the final agent of a run.
+
+    A training that a benchmark has not seen to its end is none; a damaged folder may hold one.
 
     :param rows: of the list of a benchmark: only its agents, and not those that only others learn from
     :raises UserError: there is none
@@ -106,9 +110,14 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     for folder in sorted({path.parents[1] for path in place.rglob("args.yml")}):
         if any(part.startswith(".") for part in folder.parts[len(place.parts) :]):
             continue  # of a collection, half written by a process that was killed
-        run = read_run(folder)
+        try:
+            run = read_run(folder)
+        except UserError:
+            found.append(folder)
+            continue
         listed = (run.algo, run.env_id) in keys and (run.algo, run.env_id, run.seed) not in experts
-        if (rows is None or listed) and model_path(folder, run.env_id).is_file():
+        is_there = model_path(folder, run.env_id).is_file() and not is_unfinished(folder)
+        if (rows is None or listed) and is_there:
             found.append(folder)
     if not found:
         raise UserError(f"there is no trained agent{' of the list' if rows is not None else ''} in {place}")
@@ -128,7 +137,11 @@ def score_all(
     by_key = {row.key: row.episodes for row in rows}
     waiting: dict[Path, int] = {}
     for folder in folders:
-        run = read_run(folder)
+        try:
+            run = read_run(folder)
+        except UserError as error:
+            yield Scored(folder, None, problem=str(error))
+            continue
         wanted = episodes or by_key.get((run.algo, run.env_id))
         if known := kept_score(folder, run, wanted):
             yield Scored(folder, known, cached=True)

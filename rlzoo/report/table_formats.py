@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,16 +41,31 @@ def markdown(rows: Sequence[TableRow]) -> str:
 
 
 def short(rows: Sequence[TableRow]) -> str:
-    """A Markdown table with a line for each environment: medians over the seeds, best first, and steps."""
+    """A Markdown table with a line for each environment: medians over the seeds, best first, and steps.
+
+    How many seeds stands where it is another number than that of most rows.
+    """
+    usual = statistics.mode(len(row.seeds) for row in rows)
     by_env: dict[str, list[TableRow]] = {}
     for row in rows:
         by_env.setdefault(_environment(row), []).append(row)
-    lines = ["| environment | algorithm, median over the seeds (steps of the training) |", "|---|---|"]
+    seeds = f"median of {usual} seeds unless said" if usual > 1 else "one seed unless said"
+    lines = [f"| environment | algorithm, {seeds} (steps of the training) |", "|---|---|"]
     for env, found in by_env.items():
         best_first = sorted(found, key=lambda row: -row.aggregate.median)
-        cells = [f"{row.row.algo} {_number(row, row.aggregate.median)} ({_steps(row)})" for row in best_first]
+        cells = [
+            f"{row.row.algo} {_number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
+            for row in best_first
+        ]
         lines.append(f"| {_escape_markdown(env)} | {', '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _remarks(row: TableRow, usual: int) -> list[str]:
+    """Steps, the number of seeds where it is not the usual one, and what was missed."""
+    n = len(row.seeds)
+    seeds = [] if n == usual else [f"{n} seed{'s' * (n != 1)}"]
+    return [_steps(row), *seeds, *([f"**{MISSED}** {_required(row)}"] if row.reached is False else [])]
 
 
 def latex(rows: Sequence[TableRow]) -> str:
@@ -88,7 +104,7 @@ def to_csv(rows: Sequence[TableRow]) -> str:
 
 
 FORMATS = {"markdown": markdown, "short": short, "csv": to_csv, "json": to_json, "latex": latex}
-SUFFIXES = {".md": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
+SUFFIXES = {".md": "markdown", ".txt": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
 
 
 def record(row: TableRow) -> dict[str, Any]:
@@ -196,6 +212,8 @@ def _verdict(row: TableRow) -> str:
         return ""
     if row.n_missing:
         return f"{len(row.row.seeds) - row.n_missing} of {len(row.row.seeds)} seeds"
+    if not row.is_as_listed:
+        return "other steps or episodes"
     return "reached" if row.reached else MISSED
 
 

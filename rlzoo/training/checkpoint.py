@@ -21,7 +21,6 @@ import json
 import os
 import platform
 import struct
-import time
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ from torch import nn
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
 from rlzoo.core.system_info import get_system_info as get_system_info
-from rlzoo.core.system_info import git_commit, versions
+from rlzoo.core.system_info import git_commit, utc_now, versions
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 64
@@ -106,7 +105,7 @@ def metadata(algorithm: str, env_id: str | None) -> Json:
         "versions": dict(versions()),
         "platform": platform.platform(),
         "git_commit": git_commit(),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "date": utc_now(),
     }
 
 

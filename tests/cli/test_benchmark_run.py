@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from rlzoo.cli.main import main
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.experiment.run_folder import locked
 from rlzoo.report import benchmark_run
 from rlzoo.report.benchmark_run import Ended
@@ -33,9 +37,9 @@ def finished(folder, n_timesteps):
     """A finished run of PPO with seed 1."""
     run = folder / "seed1" / "ppo" / "CartPole-v1_1"
     (run / "CartPole-v1").mkdir(parents=True)
-    (run / "CartPole-v1" / "args.yml").write_text(
-        f"{{algo: ppo, env_id: CartPole-v1, seed: 1, n_timesteps: {n_timesteps}}}"
-    )
+    values = {**lookup("ppo", "CartPole-v1").values, "n_timesteps": n_timesteps}
+    (run / "CartPole-v1" / "config.yml").write_text(dump_yaml(values))
+    (run / "CartPole-v1.zip").touch()
     mark_finished(run, 1.0)
 
 
@@ -70,7 +74,7 @@ def test_a_dry_run_says_what_is_left_and_makes_nothing(done, tmp_path, capsys):
 def test_what_is_done_has_to_be_what_the_list_says(done, tmp_path, capsys):
     finished(tmp_path / "runs", 60)
     assert main(["benchmark", "run", "my list.yml", "-f", "runs"]) == 2
-    assert "was trained with 60 n_timesteps, the list now says otherwise" in capsys.readouterr().err
+    assert "was trained with other n_timesteps than is asked for now" in capsys.readouterr().err
     assert not done
 
 
@@ -85,3 +89,42 @@ def test_a_folder_that_cannot_be_made_is_one_line(done, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["benchmark", "run", "my list.yml", "-f", "file/runs"]) == 1
     assert "cannot write to file/runs: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{algo: ppo, env: CartPol-v1}", "did you mean 'CartPole-v1'"),
+        ("{algo: ppo, env: CartPole-v1, conf_file: gone.yml}", "gone.yml"),
+        ("{algo: bc, env: CartPole-v1}", "learns from demonstrations"),
+        (
+            "{algo: bc, env: CartPole-v1, conf_file: gone.yml, expert: {algo: ppo, seed: 3, episodes: 1}}",
+            "gone",
+        ),
+        (
+            "{algo: ppo, env: CartPole-v1, expert: {algo: a2c, seed: 3, episodes: 1}}",
+            "--expert is for algorithms",
+        ),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_trained(done, tmp_path, capsys, row, message, dry):
+    (tmp_path / "l.yml").write_text(f"seeds: [0]\nrows:\n- {{algo: a2c, env: CartPole-v1}}\n- {row}")
+    assert main(["benchmark", "run", "l.yml", *dry]) == 2
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and not done and not out
+
+
+def test_a_package_that_is_missing_keeps_nothing_else_from_being_trained(done, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "panda_gym", None)
+    text = "seeds: [0]\nrows: [{algo: tqc, env: PandaReach-v3}, {algo: ppo, env: CartPole-v1}]"
+    (tmp_path / "l.yml").write_text(text)
+    assert main(["benchmark", "run", "l.yml"]) == 0
+    assert len(done) == 2  # the stand-in does not look; `run_jobs` says of each what it lacks
+
+
+def test_nothing_left_is_no_line(done, tmp_path, capsys):
+    (tmp_path / "l.yml").write_text("rows:\n- {algo: ppo, env: CartPole-v1, seeds: [1], n_timesteps: 50}")
+    finished(tmp_path / "runs", 50)
+    assert main(["benchmark", "run", "l.yml", "-f", "runs", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "1 of 1 are done already\n"

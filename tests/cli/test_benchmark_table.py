@@ -118,6 +118,8 @@ def test_the_name_of_the_file_says_the_format(here):
         ),
         (["scores.json", "--rows", "ppo"], "ALGORITHM:ENVIRONMENT"),
         (["scores.json", "--format", "latx"], "did you mean 'latex'?"),
+        (["scores.json", "-o", "t.html"], "--format is needed"),
+        (["scores.json", "--list", "list.yml", "--rows", "dqn:CartPole-v1"], "is of dqn:CartPole-v1"),
         (["scores.json", "--list", "other.yml"], "is of a row of other.yml"),
         (["scores.json", "--list", "gone.yml"], "gone.yml"),
     ],

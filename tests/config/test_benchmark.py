@@ -37,6 +37,11 @@ def test_a_row_has_the_last_word(tmp_path: Path) -> None:
     assert row.seeds == (1, 2) and row.expert == Expert(algo="ppo", seed=3, episodes=5)
 
 
+def test_steps_may_be_written_as_in_hyperparameters(tmp_path: Path) -> None:
+    (row,) = read_list(written(tmp_path, "rows:\n- {algo: ppo, env: A-v1, n_timesteps: 1e5}"))
+    assert row.n_timesteps == 100_000 and type(row.n_timesteps) is int
+
+
 def test_required_is_a_floor_and_below_a_ceiling() -> None:
     assert Row(algo="ppo", env="A", required=5).reached(5.0)
     assert not Row(algo="ppo", env="A", required=5).reached(4.9)
@@ -58,10 +63,10 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
         ("rows:\n- {algo: ppo, env: A, requird: 3}", "did you mean 'required'"),
         (
             "rows:\n- {algo: ppo, env: A, seeds: 3}",
-            "seeds must be .* whole numbers, at most 4294967295, not 3",
+            "seeds must be .* whole numbers, at most 900000, not 3",
         ),
         ("rows:\n- {algo: ppo, env: A, seeds: [0, 0]}", "seeds must be a list of different"),
-        ("rows:\n- {algo: ppo, env: A, seeds: [4294967296]}", "seeds must be a list of different"),
+        ("rows:\n- {algo: ppo, env: A, seeds: [900001]}", "seeds must be a list of different"),
         ("rows:\n- {algo: ppo, env: A, seeds: [[0]]}", "seeds must be a list of different"),
         ("seeds: []\nrows:\n- {algo: ppo, env: A}", "seeds must be a list of different"),
         ("rows:\n- {algo: ppo, env: A, episodes: 0}", "episodes must be a whole number, at least 1"),
@@ -74,6 +79,12 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
         ("rows:\n- {algo: ppo, env: A, required: 1, below: 2}", "`required` or `below`, not both"),
         ("rows:\n- {algo: bc, env: A, expert: ppo}", "expert must be {algo"),
         ("rows:\n- {algo: bc, env: A, expert: {algo: ppo}}", "an expert is written as"),
+        (
+            "rows:\n- {algo: bc, env: A, expert: {algo: bc, seed: 0, episodes: 1}}",
+            "bc learns from an expert, and can be none itself",
+        ),
+        ("rows:\n- {algo: ppo, env: A, n_timesteps: .inf}", "n_timesteps must be a whole number"),
+        ("rows:\n- {algo: ppo, env: A, n_timesteps: true}", "n_timesteps must be a whole number"),
         (
             "rows:\n- {algo: bc, env: A, expert: {algo: [ppo], seed: 1, episodes: 2}}",
             "an expert is written as",

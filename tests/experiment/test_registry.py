@@ -58,6 +58,12 @@ def test_the_register_comes_back_sorted(tmp_path):
     assert read_registry(tmp_path / "none") == []
 
 
+def test_what_cannot_be_read_is_not_written(tmp_path):
+    with pytest.raises(UserError, match="date must be"):
+        write_registry(tmp_path, [entry(date=5)])
+    assert not (tmp_path / registry.REGISTRY).exists()
+
+
 def test_what_is_shown_of_an_agent():
     assert entry().summary() == "9.5 ± 0.5" and entry().number == 1
     assert entry(success_rate=0.5).summary() == "9.5 ± 0.5, 50% success"
@@ -69,9 +75,10 @@ def test_what_is_shown_of_an_agent():
      "ppo/..", "ppo\\CartPole-v1_1", "ppo/CartPole-v1", "ppo", ""],
 )  # fmt: skip
 def test_a_path_that_is_no_run_of_the_collection_is_refused(tmp_path, path):
-    write_registry(tmp_path, [entry(path=path)])
-    with pytest.raises(UserError, match=r"registry\.json: .* is not written as ALGORITHM/"):
-        read_registry(tmp_path)
+    (tmp_path / registry.REGISTRY).write_text(json.dumps([dataclasses.asdict(entry(path=path))]))
+    for use in (read_registry, lambda root: write_registry(root, [entry(path=path)])):
+        with pytest.raises(UserError, match=r"registry\.json: .* is not written as ALGORITHM/"):
+            use(tmp_path)
 
 
 @pytest.mark.parametrize(

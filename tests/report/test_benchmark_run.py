@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,18 @@ import pytest
 
 from rlzoo.config.benchmark import Expert, Row
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.train import TrainResult
 from rlzoo.report import benchmark_run, benchmark_worker
-from rlzoo.report.benchmark_run import Ended, Recording, Training, jobs_of, run_jobs, training_command
-from rlzoo.report.finished import is_finished, mark_finished, training_seconds
+from rlzoo.report.benchmark_run import (
+    Ended,
+    Recording,
+    Training,
+    jobs_of,
+    recording_of,
+    run_jobs,
+    training_command,
+)
+from rlzoo.report.finished import is_finished, learned_from, mark_begun, mark_finished, training_seconds
+from rlzoo.report.scores import digest
 
 EXPERT = Expert(algo="ppo", seed=100, episodes=5)
 CARTPOLE = Row(algo="ppo", env="CartPole-v1", seeds=(0, 1))
@@ -30,17 +39,23 @@ CLONE = Row(algo="bc", env="CartPole-v1", seeds=(0,), expert=EXPERT)
 
 CRASHES, FAILS, SLEEPS = 7, 8, 9
 STAND_IN = f"""
-import json, os, signal, sys, time
+import json, os, signal, stat, sys, time
 from pathlib import Path
 task = json.loads(sys.argv[1])
 if "record" in task:
     Path(task["output"]).parent.mkdir(exist_ok=True)
     Path(task["output"]).write_text("episodes")
+    Path(task["output"]).with_suffix(".sha256").write_text(task["agent"])
     sys.exit(0)
 run = task["train"]
 folder = Path(run["log_folder"]) / run["algo"] / (run["env_id"] + "_1")
 folder.mkdir(parents=True)
-(folder / "times.txt").write_text(str(time.time()))
+told = {{
+    "stdin": "pipe" if stat.S_ISFIFO(os.fstat(0).st_mode) else "",
+    "session": os.getsid(0),
+    "threads": os.environ.get("OMP_NUM_THREADS"),
+}}
+(folder / "told.json").write_text(json.dumps(told))
 if run["seed"] == {CRASHES}:
     os.kill(os.getpid(), signal.SIGKILL)
 if run["seed"] == {SLEEPS}:
@@ -48,6 +63,7 @@ if run["seed"] == {SLEEPS}:
 if run["seed"] == {FAILS}:
     print("rlzoo: error: it is too hot")
     sys.exit(1)
+(folder / (run["env_id"] + ".zip")).write_text("agent")
 (folder / "finished.json").write_text('{{"seconds": 1.0}}')
 """
 
@@ -88,6 +104,12 @@ def test_an_expert_that_is_also_a_row_is_trained_once_and_as_the_row_says() -> N
         "bc CartPole-v1 seed 0",
     ]
     assert jobs[0].row == row
+
+
+def test_an_expert_is_trained_as_its_row_says_when_that_row_was_not_asked_for() -> None:
+    row = Row(algo="ppo", env="CartPole-v1", seeds=(100,), n_timesteps=50)
+    (expert, *_), (asked, *_) = jobs_of([CLONE], [row, CLONE]), jobs_of([CLONE])
+    assert expert.row == row and asked.row.n_timesteps is None
 
 
 def test_the_episodes_of_two_experts_are_two_files() -> None:
@@ -181,29 +203,56 @@ def test_the_command_says_what_the_run_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"n_timesteps": 65}, r"CartPole-v1_1 was trained with 64 n_timesteps, the list now says otherwise"),
-        ({"n_timesteps": None}, "was trained with 64 n_timesteps"),
-        ({"conf_file": None}, r"was trained with .*ppo\.yml conf_file"),
+        ({"n_timesteps": 65}, r"CartPole-v1_1 was trained with other n_timesteps than is asked for now"),
+        ({"conf_file": "other.yml"}, "was trained with other batch_size"),
     ],
 )
 def test_what_is_finished_has_to_be_what_the_list_says(
     tmp_path: Path, monkeypatch, changed: dict, message: str
 ) -> None:
     monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    monkeypatch.chdir(tmp_path)
     assert benchmark_worker.main([task(tmp_path)]) == 0
+    Path("other.yml").write_text(CONFIG.replace("batch_size: 16", "batch_size: 8"))
+    Path("same.yml").write_text(CONFIG + "\nAcrobot-v1: {policy: MlpPolicy}")
     row = Row(algo="ppo", env="CartPole-v1", n_timesteps=64, conf_file=str(tmp_path / "ppo.yml"))
-    Training(row, 0).check_finished(tmp_path)
-    Training(replace(row, **changed), 1).check_finished(tmp_path)  # another seed, which is not there
+    Training(row, 0).check(tmp_path)
+    Training(replace(row, conf_file="same.yml"), 0).check(tmp_path)  # where it stands does not matter
+    Training(replace(row, **changed), 1).check(tmp_path)  # another seed, which is not there
     with pytest.raises(UserError, match=message):
-        Training(replace(row, **changed), 0).check_finished(tmp_path)
+        Training(replace(row, **changed), 0).check(tmp_path)
+
+
+def test_what_is_finished_has_to_have_its_agent(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    assert benchmark_worker.main([task(tmp_path)]) == 0
+    training = Training(Row(algo="ppo", env="CartPole-v1"), 0)
+    assert training.is_done(tmp_path)
+    next(tmp_path.rglob("CartPole-v1.zip")).unlink()
+    assert not training.is_done(tmp_path)
+
+
+def test_another_expert_is_recorded_anew_and_its_clone_is_of_the_old_one(stand_in: Path) -> None:
+    """What the worker writes is checked in `test_the_real_thing`."""
+    done(stand_in, CLONE)
+    expert = stand_in / "seed100" / "ppo" / "CartPole-v1_1"
+    recording = Recording(Training(Row(algo="ppo", env="CartPole-v1"), 100), 5)
+    assert recording.is_done(stand_in)
+    (expert / "CartPole-v1.zip").write_text("another agent")
+    assert not recording.is_done(stand_in)
+    shutil.rmtree(expert)
+    assert not recording.is_done(stand_in)
 
 
 # -- the worker itself
 
 
+CONFIG = "CartPole-v1: {n_envs: 2, n_steps: 8, batch_size: 16, policy: MlpPolicy}"
+
+
 def task(folder: Path, seed: int = 0) -> str:
     row = Row(algo="ppo", env="CartPole-v1", n_timesteps=64, conf_file=str(folder / "ppo.yml"))
-    (folder / "ppo.yml").write_text("CartPole-v1: {n_envs: 2, n_steps: 8, batch_size: 16, policy: MlpPolicy}")
+    (folder / "ppo.yml").write_text(CONFIG)
     return json.dumps(Training(row, seed).task(folder, 1))
 
 
@@ -212,6 +261,7 @@ def test_a_worker_trains_and_marks_what_it_finished(tmp_path: Path, monkeypatch)
     unfinished = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
     unfinished.mkdir(parents=True)
     (unfinished / "half.txt").write_text("of an earlier benchmark, which was killed")
+    mark_begun(unfinished)
     assert benchmark_worker.main([task(tmp_path)]) == 0
     assert is_finished(unfinished) and not (unfinished / "half.txt").exists()
     assert (unfinished / "CartPole-v1.zip").is_file()
@@ -229,6 +279,16 @@ def test_a_worker_leaves_alone_what_is_finished(tmp_path: Path, monkeypatch) -> 
     assert is_finished(earlier.with_name("CartPole-v1_2"))
 
 
+def test_a_run_that_a_person_began_is_left_alone(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    own = tmp_path / "seed0" / "ppo" / "CartPole-v1_1"
+    own.mkdir(parents=True)
+    (own / "CartPole-v1.zip").write_text("trained for days")
+    assert benchmark_worker.main([task(tmp_path)]) == 0
+    assert (own / "CartPole-v1.zip").read_text() == "trained for days" and not is_finished(own)
+    assert is_finished(own.with_name("CartPole-v1_2"))
+
+
 def test_a_worker_says_on_one_line_what_is_wrong(tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
     text = task(tmp_path).replace("CartPole-v1", "CartPol-v1")
@@ -243,19 +303,18 @@ def test_a_training_that_does_not_end_well_leaves_no_agent(
 ) -> None:
     """`train` has saved what there was by then, which a score would take for a trained agent."""
 
-    def cut_short(run, command):
-        folder = Path(run.log_folder) / "ppo" / "CartPole-v1_1"
-        folder.mkdir(parents=True)
+    def cut_short(session, stop):
+        session.resources.close()
         if ending != "not numbers":
-            (folder / "CartPole-v1.zip").touch()
+            (session.folder / "CartPole-v1.zip").touch()
         if ending == "failed":
             raise RunFailed("it diverged; the agent is saved in some file") from RunFailed("it diverged")
         if ending == "defect":
             raise ZeroDivisionError
-        return TrainResult(folder, folder / "CartPole-v1.zip", 10, ending == "interrupted")
+        return session.result(ending == "interrupted")
 
     monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
-    monkeypatch.setattr(benchmark_worker, "train", cut_short)
+    monkeypatch.setattr(benchmark_worker, "learn", cut_short)
     with pytest.raises(ZeroDivisionError) if ending == "defect" else nullcontext():
         assert benchmark_worker.main([task(tmp_path)]) == 1
     assert list((tmp_path / "seed0" / "ppo").iterdir()) == []
@@ -277,8 +336,37 @@ def test_a_worker_ends_with_its_parent_and_leaves_no_agent(tmp_path: Path) -> No
     assert not run.exists()
 
 
-def test_the_stand_in_is_run_as_the_worker_would_be(stand_in: Path) -> None:
-    done(stand_in, with_seeds(0))
-    folder = stand_in / "seed0" / "ppo" / "CartPole-v1_1"
-    assert float((folder / "times.txt").read_text()) <= time.time()
+def test_how_a_worker_is_started(stand_in: Path) -> None:
+    list(run_jobs(jobs_of([with_seeds(0)]), stand_in, 1, num_threads=3))
+    told = json.loads((stand_in / "seed0" / "ppo" / "CartPole-v1_1" / "told.json").read_text())
+    assert told["stdin"] == "pipe"  # its end tells of the end of this process
+    assert told["session"] not in (os.getsid(0), None)  # Ctrl-C is for this process to decide on
+    assert told["threads"] == "3"
     assert os.listdir(stand_in / "workers") == []
+
+
+def test_a_worker_that_cannot_be_started_ends_no_other(stand_in: Path) -> None:
+    stand_in.mkdir()
+    (stand_in / "workers").write_text("a file")
+    (ended,) = done(stand_in, with_seeds(0))
+    assert "its process cannot be started: " in ended.problem and "workers" in ended.problem
+
+
+def test_the_real_thing(tmp_path: Path, monkeypatch) -> None:
+    """Processes of their own train an expert, record it and clone it."""
+    monkeypatch.chdir(tmp_path)
+    expert = Row(algo="ppo", env="CartPole-v1", seeds=(100,), n_timesteps=64, conf_file="c.yml")
+    Path("c.yml").write_text(CONFIG)
+    Path("b.yml").write_text("CartPole-v1: {n_timesteps: 1000, policy: MlpPolicy}")
+    rows = [expert, replace(CLONE, conf_file="b.yml")]
+    ended = list(run_jobs(jobs_of(rows), Path("runs"), 2))
+    assert [end.problem for end in ended] == ["", "", ""]
+    for job in jobs_of(rows):
+        assert job.is_done(Path("runs"))
+        job.check(Path("runs"))
+    clone = Training(rows[1], 0)
+    recording = recording_of(CLONE).file(Path("runs"))
+    assert learned_from(clone.run_folder(Path("runs"))) == digest(recording)
+    recording.write_bytes(b"other episodes")
+    with pytest.raises(UserError, match="was trained with other episodes of its expert"):
+        clone.check(Path("runs"))

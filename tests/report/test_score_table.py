@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.benchmark import Expert, Row
+from rlzoo.config.benchmark import Expert, Row, experts_of
 from rlzoo.core.errors import UserError
 from rlzoo.report.score_table import table
 
@@ -78,5 +78,22 @@ def test_the_agents_that_others_learn_from_are_no_seeds_of_a_row(score):
     expert = Expert(algo="ppo", seed=100, episodes=5)
     rows = [Row(algo="ppo", env="CartPole-v1"), Row(algo="bc", env="CartPole-v1", expert=expert)]
     scores = [score(seed=seed) for seed in (0, 1, 100)]
-    assert [row.seeds for row in table(scores, rows)] == [[0, 1]]
-    assert [row.seeds for row in table(scores, rows[:1])] == [[0, 1, 100]]
+    for shown in (rows, rows[:1]):  # those that were asked for
+        assert [row.seeds for row in table(scores, shown, experts_of(rows))] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, True),
+        ({"n_timesteps": 100_000}, True),
+        ({"n_timesteps": 99_000}, True),  # it ends after its last step
+        ({"n_timesteps": 5_000_000}, None),
+        ({"n_timesteps": 50_000}, None),
+        ({"episodes": 50}, None),
+    ],
+)
+def test_scores_of_other_trainings_than_the_row_says_reach_nothing(score, row, expected):
+    rows = [Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=-1e9, **row)]
+    (found,) = table([score(n_timesteps=100_000, episodes=100)], rows)
+    assert found.reached is expected and found.is_as_listed is (expected is True)

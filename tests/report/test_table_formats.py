@@ -119,17 +119,26 @@ def test_a_page_says_how_it_was_made(score):
         Row(algo="bc", env="CartPole-v1", expert=Expert(algo="ppo", seed=100, episodes=25)),
     ]
     rows = table([score(), score("bc")], wanted)
-    text = page(rows, "list.yml", ["scores.json"])
+    text = page(rows, [*wanted, Row(algo="sac", env="Pendulum-v1")], "list.yml", ["scores.json"])
     assert text.startswith("# Results of list.yml\n\nFinal models, playing deterministically in environments")
     assert "seeded from 1,000,000 on" in text and markdown(rows) in text and "\n## " not in text
     assert "\n    rlzoo benchmark score logs/benchmark --list list.yml -o scores.json\n" in text
     assert "\n    rlzoo benchmark table scores.json --list list.yml\n" in text
     assert "\n    rlzoo train --algo ppo --env CartPole-v1 --seed SEED --eval-freq -1 -n 500\n" in text
     assert "    rlzoo record-expert --algo ppo --env CartPole-v1 -f logs/benchmark/seed100 -n 25 " in text
+    assert "\n\nIn the list, without a score yet: sac Pendulum-v1.\n\n" in text
+
+
+def test_a_page_of_some_rows_says_which(score):
+    text = page(table([score()]), [], "l.yml", ["logs", "s.json"], [("ppo", "CartPole-v1")])
+    assert "\n    rlzoo benchmark run l.yml --rows ppo:CartPole-v1 -f logs\n" in text
+    assert "\n    rlzoo benchmark score logs --list l.yml -o s.json\n" in text
+    assert "\n    rlzoo benchmark table logs s.json --list l.yml --rows ppo:CartPole-v1\n" in text
+    assert "without a score" not in text
 
 
 def test_commands_with_spaces_can_be_copied(score):
-    text = page(table([score()]), "my list.yml", ["my runs", "b"])
+    text = page(table([score()]), [], "my list.yml", ["my runs", "b"])
     assert "\n    rlzoo benchmark run 'my list.yml' -f 'my runs'\n" in text
     assert "\n    rlzoo benchmark score 'my runs' b --list 'my list.yml'\n" in text
     assert "\n    rlzoo benchmark table 'my runs' b --list 'my list.yml'\n" in text
@@ -137,18 +146,34 @@ def test_commands_with_spaces_can_be_copied(score):
 
 def test_a_page_says_where_actions_are_drawn(score):
     rows = table([score("a2c"), score("a2c", "PongNoFrameskip-v4", deterministic=False)])
-    assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(rows, "l.yml", ["logs"])
-    assert "record-expert" not in page(rows, "l.yml", ["logs"])
-    assert "    rlzoo benchmark score logs --list l.yml\n" in page(rows, "l.yml", ["logs"])
+    assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(
+        rows, [], "l.yml", ["logs"]
+    )
+    assert "record-expert" not in page(rows, [], "l.yml", ["logs"])
+    assert "    rlzoo benchmark score logs --list l.yml\n" in page(rows, [], "l.yml", ["logs"])
 
 
 def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first(score):
     scores = [score("a2c", seed=seed, mean=mean) for seed, mean in enumerate([1.0, 300.0, 400.0])]
     scores += [score("ppo", mean=450.0), score("dqn", "A-v0", mean=-1.0, n_timesteps=1_500_000)]
-    assert short(table(scores)).splitlines()[2:] == [
-        "| CartPole-v1 | ppo 450.0 (100k), a2c 300.0 (100k) |",
+    rows = [
+        Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=450),
+        Row(algo="a2c", env="CartPole-v1", required=301),
+        Row(algo="dqn", env="A-v0", seeds=(0,)),
+    ]
+    assert short(table(scores, rows)).splitlines() == [
+        "| environment | algorithm, one seed unless said (steps of the training) |",
+        "|---|---|",
+        "| CartPole-v1 | ppo 450.0 (100k), a2c 300.0 (100k, 3 seeds, **missed** 301) |",
         "| A-v0 | dqn -1.00 (1.5M) |",
     ]
+
+
+def test_the_short_form_says_where_fewer_seeds_than_usual_stand_behind_a_median(score):
+    scores = [score(algo, seed=seed) for algo in ("a2c", "dqn") for seed in (0, 1, 2)] + [score("ppo")]
+    head, _, line = short(table(scores)).splitlines()
+    assert "median of 3 seeds unless said" in head
+    assert line.count("(100k)") == 2 and line.count("(100k, 1 seed)") == 1
 
 
 @pytest.mark.parametrize(
