@@ -49,8 +49,9 @@ def training_seconds(folder: Path) -> float | None:
     """
     if not is_finished(folder):
         return None
+    content = _content(folder)
     try:
-        seconds = float(_content(folder)["seconds"])
+        seconds = float(content["seconds"])
     except (LookupError, TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:

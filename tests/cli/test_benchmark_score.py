@@ -69,3 +69,41 @@ def test_a_score_that_cannot_be_kept_counts_all_the_same(results, tmp_path, caps
     assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]) == 0
     assert "rlzoo: a: cannot write a/score.json" in capsys.readouterr().err
     assert read_scores([tmp_path / "all.json"]) == [SCORE]
+
+
+def agents(place: Path, *seeds: int) -> None:
+    for number, seed in enumerate(seeds, start=1):
+        folder = place / "ppo" / f"CartPole-v1_{number}" / "CartPole-v1"
+        folder.mkdir(parents=True)
+        (folder / "args.yml").write_text(f"{{algo: ppo, env_id: CartPole-v1, seed: {seed}}}")
+        (folder.parent / "CartPole-v1.zip").touch()
+
+
+def test_two_agents_of_one_training_are_a_mistake_before_they_play(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scoring, "score_all", lambda *_: pytest.fail("they played"))
+    agents(Path("logs"), 0, 1, 0)
+    assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]) == 2
+    assert "CartPole-v1_1 and logs/ppo/CartPole-v1_3 are both ppo on CartPole-v1" in capsys.readouterr().err
+
+
+def test_an_agent_in_two_places_plays_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    played: list[Path] = []
+    agents(Path("logs"), 0)
+    monkeypatch.setattr(scoring, "score_all", lambda folders, *_: played.extend(folders) or iter(()))
+    assert main(["benchmark", "score", "logs", "logs/ppo", str(tmp_path / "logs"), "--n-jobs", "1"]) == 0
+    assert len(played) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "message"), [("folder", "folder is a folder"), ("file/x.json", "cannot write")]
+)
+def test_a_place_for_the_scores_that_is_none_is_told_first(tmp_path, monkeypatch, capsys, output, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scoring, "score_all", lambda *_: pytest.fail("they played"))
+    agents(Path("logs"), 0)
+    Path("folder").mkdir()
+    Path("file").touch()
+    assert main(["benchmark", "score", "logs", "-o", output]) == 2
+    assert message in capsys.readouterr().err

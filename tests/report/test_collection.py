@@ -235,3 +235,31 @@ def test_an_actor_alone_is_no_start_of_a_training(logs, tmp_path):
     assert not (tmp_path / "new").exists()
     with pytest.raises(UserError, match=r"Pendulum-v1\.zip holds the actor only"):
         resume(root / SAC)
+
+
+def test_a_new_score_is_taken_over_and_a_damaged_one_mended(logs, tmp_path):
+    root = tmp_path / "collection"
+    shipped(logs, root)
+    assert shipped(logs, root)[str(PPO)].unchanged
+    source = logs / "seed0" / PPO
+    write_score(source / "score.json", score_run(source, 5))
+    assert not shipped(logs, root)[str(PPO)].unchanged
+    (score,) = read_score_file(root / PPO / "score.json")
+    assert score.episodes == 5
+    (root / PPO / "score.json").write_text("{")
+    assert not shipped(logs, root)[str(PPO)].unchanged
+    assert read_score_file(root / PPO / "score.json") == [score]
+
+
+def test_what_a_killed_process_left_is_removed(logs, tmp_path):
+    root = tmp_path / "collection"
+    left = root / PPO.with_name(".CartPole-v1_1-0f0f0f0f-old")
+    left.mkdir(parents=True)
+    shipped(logs, root)
+    assert not left.exists()
+
+
+def test_a_collection_without_agents_has_no_registry(tmp_path):
+    with pytest.raises(UserError, match="there is no agent in"):
+        index(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -69,6 +69,7 @@ def test_two_records_of_one_training_that_differ_are_a_mistake(tmp_path: Path) -
         ("{}", "algo is missing"),
         (json.dumps({**asdict(SAMPLE), "meen": 1}), "did you mean 'mean'"),
         (json.dumps({**asdict(SAMPLE), "seed": "x"}), "seed must be"),
+        (json.dumps({**asdict(SAMPLE), "trained_with": None}), "trained_with must be a dictionary, not None"),
         (json.dumps({**asdict(SAMPLE), "mean": float("nan")}), "mean must be a number, not nan"),
         (json.dumps({**asdict(SAMPLE), "mean": float("inf")}), "mean must be a number, not inf"),
         (json.dumps(asdict(SAMPLE)).replace("490.0", "-1e999"), "median must be a number, not -inf"),
@@ -80,6 +81,18 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, 
     with pytest.raises(UserError, match=message) as caught:
         read_scores([tmp_path / "scores.json"])
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_killed_process_left_half_written_is_no_score(tmp_path: Path) -> None:
+    write_score(tmp_path / "a" / SCORE, SAMPLE)
+    write_score(tmp_path / ".a-0f" / SCORE, replace(SAMPLE, mean=1.0))
+    assert read_scores([tmp_path]) == [SAMPLE]
+
+
+def test_two_records_of_one_training_in_one_file_are_a_mistake(tmp_path: Path) -> None:
+    write_scores(tmp_path / "a.json", [SAMPLE, replace(SAMPLE, mean=1.0)])
+    with pytest.raises(UserError, match=r"a\.json has two scores of ppo CartPole-v1 seed 0"):
+        read_scores([tmp_path / "a.json"])
 
 
 def test_a_record_beside_another_agent_is_refused(tmp_path: Path) -> None:

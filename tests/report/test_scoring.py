@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,10 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import train
 from rlzoo.report import scoring
-from rlzoo.report.finished import mark_finished
+from rlzoo.report.finished import mark_begun, mark_finished
 from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
 from rlzoo.report.scoring import find_agents, kept_score, score_all, score_run
-from rlzoo.training.evaluate import Episodes
+from rlzoo.training.evaluate import Episodes, play_episodes
 
 PARENT = """
 import multiprocessing, time
@@ -84,6 +84,57 @@ def test_agents_are_found_at_any_depth_and_unfinished_runs_are_not(agent: Path, 
         find_agents(tmp_path / "nowhere")
 
 
+def test_what_a_benchmark_was_killed_in_is_no_agent(agent: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
+    mark_begun(other)
+    assert find_agents(tmp_path) == [agent]
+    mark_finished(other, 1.0)
+    assert find_agents(tmp_path) == [agent, other]
+
+
+def test_a_damaged_folder_is_no_end_of_the_others(agent: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
+    (other / "CartPole-v1" / "args.yml").write_text("{")
+    scored = {result.folder: result for result in score_all(find_agents(tmp_path), episodes=1)}
+    assert scored[agent].score is not None
+    assert scored[other].score is None and "args.yml" in scored[other].problem
+
+
+def test_agents_play_in_as_many_processes_as_are_asked_for(
+    agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Pool(ProcessPoolExecutor):
+        def __init__(self, n_jobs: int, context, initializer) -> None:
+            asked.append(n_jobs)
+            super().__init__(n_jobs, context, initializer=initializer)
+
+    other = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
+    monkeypatch.setattr(scoring, "ProcessPoolExecutor", Pool)
+    results = list(score_all([agent, other], episodes=1, n_jobs=2))
+    assert asked == [2] and all(result.score is not None for result in results)
+
+
+def test_a_process_that_plays_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(scoring.torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(scoring, "_end_with_parent", lambda: None)
+    scoring._begin()
+    assert threads == [1]
+
+
+def test_a_file_that_changes_while_it_is_played_gets_no_score(agent: Path, monkeypatch) -> None:
+    def meanwhile(*arguments):
+        with (agent / "CartPole-v1.zip").open("ab") as file:
+            file.write(b"more")
+        return play_episodes(*arguments)
+
+    monkeypatch.setattr(scoring, "play_episodes", meanwhile)
+    with pytest.raises(RunFailed, match=r"CartPole-v1\.zip has changed while it was played"):
+        score_run(agent, episodes=1)
+
+
 def test_with_a_list_only_its_agents_are_found_and_no_experts(agent: Path, tmp_path: Path) -> None:
     clone = Row(algo="bc", env="CartPole-v1", expert=Expert(algo="ppo", seed=5, episodes=1))
     own = Row(algo="ppo", env="CartPole-v1", seeds=(0,))
@@ -119,9 +170,14 @@ def test_how_long_the_training_took_is_not_forgotten(agent: Path) -> None:
     """A collection has no finished.json, but may be played again with more episodes."""
     write_score(agent / SCORE, dataclasses.replace(score_run(agent, episodes=2), training_seconds=12.5))
     assert score_run(agent, episodes=3).training_seconds == 12.5
-    (agent / "finished.json").write_text("{}")
-    with pytest.raises(UserError, match=r"finished\.json does not say how long"):
-        score_run(agent, episodes=2)
+    for text in ("{}", '{"seconds": NaN}', '{"seconds": -1}', '{"seconds": "long"}'):
+        (agent / "finished.json").write_text(text)
+        with pytest.raises(UserError, match=r"finished\.json does not say how long"):
+            score_run(agent, episodes=2)
+    for text in ("[", "3"):
+        (agent / "finished.json").write_text(text)
+        with pytest.raises(UserError, match=r"finished\.json is damaged"):
+            score_run(agent, episodes=2)
 
 
 def test_what_a_killed_process_left_half_written_is_no_agent(agent: Path, tmp_path: Path) -> None:
