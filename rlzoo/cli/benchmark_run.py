@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, list_path, make_folder
 from rlzoo.cli.parser import Whole
-from rlzoo.config.benchmark import MAX_SEED
+from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--folder",
         type=Path,
-        default=Path("logs/benchmark"),
+        default=Path(FOLDER),
         metavar="DIR",
-        help="where the runs go (default: logs/benchmark)",
+        help=f"where the runs go (default: {FOLDER})",
     )
     add_rows_flag(parser)
     parser.add_argument(

@@ -22,6 +22,7 @@ from rlzoo.config import catalog
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
 
+FOLDER = "logs/benchmark"  # where the runs go
 MEASURES = ("return", "success")
 SEEDS = (0, 1, 2)
 EPISODES = 100

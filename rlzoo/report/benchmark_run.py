@@ -20,7 +20,7 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import Any, TypeAlias
 
-from rlzoo.config.benchmark import Row
+from rlzoo.config.benchmark import FOLDER, Row
 from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, find_runs, safe_name
 from rlzoo.config.yaml_text import read_yaml
@@ -30,7 +30,6 @@ from rlzoo.experiment.train import check
 from rlzoo.report.finished import is_finished, learned_from
 from rlzoo.report.scores import digest
 
-FOLDER = "logs/benchmark"
 WORKER = (sys.executable, "-m", "rlzoo.report.benchmark_worker")
 POLL = 0.2  # seconds between two looks at the processes
 END = 30.0  # seconds that a process has to end, before it is killed

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rlzoo.config.benchmark import Row
-from rlzoo.report.benchmark_run import FOLDER, record_command, training_command
+from rlzoo.config.benchmark import FOLDER, Row
+from rlzoo.report.benchmark_run import record_command, training_command
 from rlzoo.report.score_table import TableRow
 from rlzoo.report.table_formats import markdown
 
