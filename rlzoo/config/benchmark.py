@@ -56,6 +56,7 @@ class Row:
     measure: str = "return"
     required: float | None = None  # of the median over the seeds, at least
     below: float | None = None  # likewise, less than this: what another row is compared with
+    note: str | None = None  # what was found out about it, for readers of its results
 
     @property
     def key(self) -> tuple[str, str]:
@@ -200,4 +201,5 @@ _KINDS = {
     "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),
     "required": (_is_number, "a number"),
     "below": (_is_number, "a number"),
+    "note": (lambda value: isinstance(value, str) and value.strip() != "", "a sentence"),
 }

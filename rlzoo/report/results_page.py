@@ -54,11 +54,15 @@ def page(
     without = ", ".join(f"{row.algo} {row.env}" for row in listed if row.key not in found)
     trainings = [training_command(row.row, "SEED", folder) for row in rows]
     recordings = [record_command(row.row, folder) for row in rows if row.row.expert]
+    notes = "\n".join(
+        _filled(f"- {row.row.algo} on {row.row.env}: {row.row.note}", "  ") for row in rows if row.row.note
+    )
     paragraphs = [
         f"# Results of {list_path}",
-        textwrap.fill(f"{_playing(rows)} {EXPLANATION}", WIDTH, break_on_hyphens=False),
+        _filled(f"{_playing(rows)} {EXPLANATION}"),
         markdown(rows),
-        *([textwrap.fill(f"In the list, without a score yet: {without}.", WIDTH)] if without else []),
+        *([notes] if notes else []),
+        *([_filled(f"In the list, without a score yet: {without}.")] if without else []),
         "Made by",
         _indented(commands),
         "which trains agents by",
@@ -67,6 +71,13 @@ def page(
     if recordings:
         paragraphs += ["and records demonstrations for those that imitate by", _indented(recordings)]
     return "\n\n".join(paragraphs)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Text in lines of a page's width, all but the first of them indented."""
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _playing(rows: Iterable[TableRow]) -> str:

@@ -74,6 +74,7 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
         ("rows:\n- {algo: ppo, env: A, measure: reward}", "measure must be return or success, not 'reward'"),
         ("rows:\n- {algo: ppo, env: A, required: high}", "required must be a number, not 'high'"),
         ("rows:\n- {algo: ppo, env: A, required: .nan}", "required must be a number, not nan"),
+        ("rows:\n- {algo: ppo, env: A, note: ' '}", "note must be a sentence"),
         ("rows:\n- {algo: ppo, env: A, below: .inf}", "below must be a number, not inf"),
         ("rows:\n- {algo: ppo, env: A, conf_file: ''}", "conf_file must be a path"),
         ("rows:\n- {algo: ppo, env: A, required: 1, below: 2}", "`required` or `below`, not both"),

@@ -129,6 +129,16 @@ def test_a_page_says_how_it_was_made(score):
     assert "\n\nIn the list, without a score yet: sac Pendulum-v1.\n\n" in text
 
 
+def test_a_page_has_the_notes_of_its_rows(score):
+    rows = [Row(algo="ppo", env="CartPole-v1", note="as another " + "library " * 12 + "has it.")]
+    text = page(table([score()], rows), rows, "l.yml", ["logs"])
+    (note,) = [part for part in text.split("\n\n") if part.startswith("- ")]
+    lines = note.splitlines()
+    assert lines[0].startswith("- ppo on CartPole-v1: as another library") and len(lines) == 2
+    assert lines[1].startswith("  library") and lines[1].endswith("has it.")
+    assert "\n- " not in page(table([score()]), [], "l.yml", ["logs"])
+
+
 def test_a_page_of_some_rows_says_which(score):
     text = page(table([score()]), [], "l.yml", ["logs", "s.json"], [("ppo", "CartPole-v1")])
     assert "\n    rlzoo benchmark run l.yml --rows ppo:CartPole-v1 -f logs\n" in text
