@@ -62,6 +62,7 @@ class Cold:
 CASES: dict[str, Training | Cold] = {
     "ppo-cartpole": Training("ppo", "CartPole-v1", steps=100_000, n_envs=8),
     "a2c-cartpole": Training("a2c", "CartPole-v1", steps=100_000, n_envs=8),
+    "ppo-lunarlander": Training("ppo", "LunarLander-v3", steps=100_000, n_envs=16),
     "ppo-halfcheetah": Training("ppo", "HalfCheetah-v5", steps=20_480, shipped=False),
     "ppo-pong": Training("ppo", "PongNoFrameskip-v4", steps=8_192, n_envs=8, threads=2),
     "dqn-cartpole": Training("dqn", "CartPole-v1", steps=25_000),

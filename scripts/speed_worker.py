@@ -82,7 +82,9 @@ def our_model(spec: dict[str, Any]) -> Any:
     import rlzoo
 
     wrapper = rlzoo.AtariWrapper if spec["atari"] else None
-    env = rlzoo.make_vec_env(spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper)
+    env = rlzoo.make_vec_env(
+        spec["env"], spec["n_envs"], seed=SEED, wrapper_class=wrapper, images=spec["atari"]
+    )  # each side as its own `train` makes them
     if spec["atari"]:
         env = rlzoo.VecFrameStack(env, n_stack=4)
     if spec["normalize"]:
