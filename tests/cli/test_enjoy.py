@@ -61,7 +61,7 @@ def test_other_choices(looks, flags):
         (["--deterministic", "--stochastic"], "not allowed with"),
         (["--algo", "poo"], "ppo"),
         (["--exp-di", "3"], "--exp-id"),
-        (["--env", "Pendulum-v1"], "rlzoo train --algo ppo --env Pendulum-v1"),
+        (["--env", "FrozenLake-v1"], "rlzoo train --algo ppo --env FrozenLake-v1"),
         (["--env", "Pendulm-v1"], "did you mean 'Pendulum-v1'"),
         (["--seed", "-1"], "--seed: expected a whole number, from 0"),
         (["-n", "0"], "at least 1"),

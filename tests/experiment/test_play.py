@@ -135,8 +135,8 @@ def test_rewards_are_not_logged_into_a_file(run, look, tmp_path):
 
 
 def test_an_agent_that_is_not_there_is_said_so(look):
-    with pytest.raises(UserError, match="rlzoo train --algo ppo --env CartPole-v1"):
-        play(dataclasses.replace(look(), folder="nowhere"))
+    with pytest.raises(UserError, match="rlzoo train --algo ppo --env FrozenLake-v1"):
+        play(dataclasses.replace(look(), env_id="FrozenLake-v1", folder="nowhere"))
 
 
 class Counter:
