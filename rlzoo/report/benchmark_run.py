@@ -263,8 +263,8 @@ def _needs(job: Job) -> Job | None:
 def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
     """Hyperparameters as two runs can be compared by, wherever their demonstrations are."""
     values: dict[str, Any] = plain(hyperparams)
-    if "expert_dataset" in values:
-        values["expert_dataset"] = Path(str(values["expert_dataset"].get("expert_path"))).name
+    if isinstance(source := values.get("expert_dataset"), dict) and "expert_path" in source:
+        values["expert_dataset"] = {**source, "expert_path": Path(str(source["expert_path"])).name}
     return values
 
 

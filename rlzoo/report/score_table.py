@@ -84,10 +84,14 @@ class TableRow:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median is what is required; None where nothing is, or scores are missing or other
-        ones."""
-        incomplete = self.n_missing or not self.is_as_listed
-        return None if incomplete else self.row.reached(self.aggregate.median)
+        """Whether the median over the row's own seeds is what is required; None where nothing is, or scores
+        are missing or other ones.
+
+        More seeds, which may have been added because these missed it, do not count.
+        """
+        own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
+        incomplete = not own or self.n_missing or not self.is_as_listed
+        return None if incomplete else self.row.reached(statistics.median(own))
 
     @property
     def is_as_listed(self) -> bool:

@@ -232,7 +232,7 @@ def test_what_is_finished_has_to_have_its_agent(tmp_path: Path, monkeypatch) -> 
     assert not training.is_done(tmp_path)
 
 
-def test_another_expert_is_recorded_anew_and_its_clone_is_of_the_old_one(stand_in: Path) -> None:
+def test_another_expert_is_recorded_anew(stand_in: Path) -> None:
     """What the worker writes is checked in `test_the_real_thing`."""
     done(stand_in, CLONE)
     expert = stand_in / "seed100" / "ppo" / "CartPole-v1_1"

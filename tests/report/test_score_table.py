@@ -74,6 +74,14 @@ def test_what_differs_between_seeds(score):
     assert table(scores[:1])[0].training_seconds is None
 
 
+def test_seeds_that_were_added_do_not_reach_what_those_of_the_list_miss(score):
+    scores = [score(seed=seed, mean=mean) for seed, mean in enumerate([1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0])]
+    (row,) = table(scores, [Row(algo="ppo", env="CartPole-v1", required=5)])
+    assert row.aggregate.median == 9.0 and row.reached is False
+    (row,) = table(scores, [Row(algo="ppo", env="CartPole-v1", required=2)])
+    assert row.reached is True
+
+
 def test_the_agents_that_others_learn_from_are_no_seeds_of_a_row(score):
     expert = Expert(algo="ppo", seed=100, episodes=5)
     rows = [Row(algo="ppo", env="CartPole-v1"), Row(algo="bc", env="CartPole-v1", expert=expert)]
