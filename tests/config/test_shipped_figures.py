@@ -21,7 +21,8 @@ from rlzoo.config.shipped import shipped_folder
 SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "source_figures.json").read_text()
 )
-ADDED_ENTRIES = {"her": {"default"}}  # which the source lacks
+WITH_VELOCITIES = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
+ADDED_ENTRIES = {"her": {"default"}, "ppo_lstm": set(WITH_VELOCITIES)}  # which the source lacks
 NAMES = {
     "gelu": Name("torch.nn.GELU"),
     "relu": Name("torch.nn.ReLU"),
@@ -98,3 +99,9 @@ def test_no_entry_without_a_source(algo: str) -> None:
     ours = set(shipped(algo)) - ADDED_ENTRIES.get(algo, set())
     assert ours == {todays_id(env_id) for env_id in SOURCE[algo]}
     assert len(ours) == len(SOURCE[algo])
+
+
+@pytest.mark.parametrize("env_id", WITH_VELOCITIES)
+def test_recurrent_ppo_learns_with_velocities_as_without(env_id: str) -> None:
+    entries = shipped("ppo_lstm")
+    assert entries[env_id] == entries[env_id.replace("-v", "NoVel-v")]
