@@ -92,13 +92,13 @@ def test_what_a_folder_holds(agent: registry.AgentEntry) -> None:
 def test_an_agent_plays(agent: registry.AgentEntry, tmp_path: Path) -> None:
     found = run_folder.find_agent(PlayConfig(algo=agent.algo, env_id=agent.env_id, folder=str(tmp_path)))
     assert found.path == ROOT / agent.path / model_file(agent.env_id)
-    blueprint = check_hyperparams(agent.algo, found.hyperparams)
     try:
         ensure_registered(agent.env_id)
     except UserError as error:
         if "needs the package" not in str(error):
             raise
         pytest.skip(str(error))
+    blueprint = check_hyperparams(agent.algo, found.hyperparams)
     env = build_evaluation_env(blueprint, agent.env_id, 1, 1_000_000, "auto")
     try:
         model = load_model(blueprint, found.path, env, "cpu")
