@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,15 @@ def env_of(n_envs: int = 1, normalized: bool = False, **kwargs: Any) -> Any:
 
 
 class Deadly:
-    """Kills its process at the third episode, so many times in all; a file counts them."""
+    """Kills its process at the third episode, so many times in all; one process makes the file of each."""
 
-    def __init__(self, path: Path, deaths: int) -> None:
-        self.path, self.deaths = str(path), deaths
+    def __init__(self, folder: Path, deaths: int) -> None:
+        self.folder, self.deaths = folder, deaths
 
     def __call__(self, episodes: int) -> None:
-        died = len(Path(self.path).read_text()) if Path(self.path).exists() else 0
-        if episodes >= 3 and died < self.deaths:
-            with Path(self.path).open("a") as file:
-                file.write("x")
-            os.kill(os.getpid(), signal.SIGKILL)
+        if episodes < 3:
+            return
+        for death in range(self.deaths):
+            with suppress(FileExistsError):
+                (self.folder / f"death_{death}").open("x").close()
+                os.kill(os.getpid(), signal.SIGKILL)

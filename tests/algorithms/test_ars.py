@@ -179,10 +179,10 @@ def test_a_killed_worker_is_replaced_and_its_candidate_played_again(
 ) -> None:
     plain = agent().learn(100)
     model = agent()
-    makers = [partial(env_of, kill=Deadly(tmp_path / "deaths", 1))] * 2
+    makers = [partial(env_of, kill=Deadly(tmp_path, 1))] * 2
     with AsyncEval(makers, model.policy) as workers:
         model.learn(100, async_eval=workers)
-    assert (tmp_path / "deaths").read_text() == "x"
+    assert [file.name for file in tmp_path.iterdir()] == ["death_0"]
     np.testing.assert_array_equal(weights(model), weights(plain))
     assert model.num_timesteps == plain.num_timesteps
     assert "killed by signal 9" in capfd.readouterr().err
@@ -190,7 +190,7 @@ def test_a_killed_worker_is_replaced_and_its_candidate_played_again(
 
 def test_an_environment_that_always_kills_its_worker_is_named(tmp_path: Path) -> None:
     model = agent()
-    make = partial(env_of, kill=Deadly(tmp_path / "deaths", 1000))
+    make = partial(env_of, kill=Deadly(tmp_path, 1000))
     workers = AsyncEval([make], model.policy, n_eval_episodes=5)
     with pytest.raises(EnvironmentFailed, match="3 worker processes died over candidate 0"):
         model.learn(100, async_eval=workers)
