@@ -65,7 +65,7 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
     mode.add_argument(
         "--deterministic",
         action="store_true",
-        help="the most likely action (the default, except in Atari games)",
+        help="the most likely action (the default, except in Atari games and MiniGrid)",
     )
     mode.add_argument("--stochastic", action="store_true", help="sampled actions")
     how.add_argument(

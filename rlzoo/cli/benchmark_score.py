@@ -17,8 +17,8 @@ examples:
   rlzoo benchmark score logs/benchmark --list benchmarks/learning.yml -o scores.json
   rlzoo benchmark score logs -n 20 --n-jobs 8
 
-Each agent's final model plays, deterministically except in Atari games. Its score is kept beside it, in
-score.json, and holds until the model file or the number of episodes changes.
+Each agent's final model plays, deterministically except in Atari games and MiniGrid. Its score is kept
+beside it, in score.json, and holds until the model file or the number of episodes changes.
 """
 
 

@@ -46,6 +46,14 @@ def is_atari(env_id: str) -> bool:
     )
 
 
+def plays_stochastically(env_id: str) -> bool:
+    """Whether agents draw their actions here unless told otherwise: in Atari games and in grid worlds.
+
+    The same screen comes again and again there, and the most likely action can lead round in circles.
+    """
+    return is_atari(env_id) or bare_id(env_id).startswith(("MiniGrid-", "BabyAI-"))
+
+
 def env_family(env_id: str) -> str | None:
     """The entry of a hyperparameter file that serves a whole family of environments, or None."""
     return ATARI if is_atari(env_id) else None

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version
+from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
 from rlzoo.config.literals import interpret, merge
 from rlzoo.config.old_names import (
     as_the_older_zoo_played_atari,
@@ -40,6 +40,7 @@ __all__ = [
     "load_file",
     "lookup",
     "merge",
+    "plays_stochastically",
     "shipped_envs",
     "shipped_files",
 ]

@@ -108,13 +108,24 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
             if re.match(family.ids, env_id):
                 today = TODAY.get(_split(env_id)[0], env_id)
                 newer = "" if today == env_id else f" (today's version is {today!r})"
-                _import(family.module, f"environment {env_id!r}{newer}", family.extra)
+                _import(family.module, f"environment {env_id!r}{newer}")
     if env_id not in gym.registry and not _register_atari(env_id):
         raise _unknown_env(env_id)
     if _is_retired(env_id):
         newest = today_id(env_id)
         hint = f"today's version is {newest!r}" if newest else "nothing took its place"
         raise UserError(f"environment {env_id!r} is retired; {hint}")
+
+
+def not_installed(wanted_by: str, module: str) -> NotInstalled:
+    """The error for a package that is missing; says how to install it where environments of it are known.
+
+    :param module: the package
+    """
+    extras = (family.extra for family in FAMILIES if family.module == module)
+    extra = next(extras, None)
+    hint = f"needs the package {module!r}: pip install '{extra}'" if extra else "is not installed"
+    return NotInstalled(f"{wanted_by} {hint}")
 
 
 def known_env_ids() -> list[str]:
@@ -152,14 +163,13 @@ def _is_retired(env_id: str) -> bool:
     return any(name in target for name in MOVED)
 
 
-def _import(module: str, wanted_by: str, install: str | None = None) -> None:
+def _import(module: str, wanted_by: str) -> None:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # something it needs
             raise UserError(f"{wanted_by} cannot be imported: {error}") from error
-        hint = f"needs the package {module!r}: pip install '{install}'" if install else "is not installed"
-        raise NotInstalled(f"{wanted_by} {hint}") from error
+        raise not_installed(wanted_by, module) from error
     except Exception as error:
         raise UserError(f"{wanted_by} cannot be imported: {type(error).__name__}: {error}") from error
     gym.register_envs(imported)

@@ -24,6 +24,7 @@ from rlzoo.config.literals import Name, parse_value
 from rlzoo.config.old_names import todays_algorithm, todays_entry
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
+from rlzoo.envs.registration import FAMILIES, not_installed
 from rlzoo.experiment.noise import NoisePlan, plan_noise
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
@@ -130,6 +131,7 @@ def load_class(path: str, what: str, trusted: bool = True) -> Any:
 
     :param what: the key it was given for, for the error
     :raises UserError: no such module or attribute, or a foreign name in values that are not trusted
+    :raises NotInstalled: it is of a package of environments that is missing
     """
     full = alias(path)
     if "." not in full:
@@ -147,6 +149,8 @@ def load_class(path: str, what: str, trusted: bool = True) -> Any:
     try:
         found = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
+        if error.name in {family.module for family in FAMILIES}:
+            raise not_installed(f"{what} {path!r}", error.name) from None
         raise UserError(f"{what} {path!r}: {error}") from None
     except AttributeError:
         raise unknown(f"{what} in {module}", name, dir(sys.modules[module])) from None

@@ -10,7 +10,7 @@ from typing import Any
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.buffers.demonstrations import ExpertDataset, as_dataset, is_given
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import is_atari, lookup, merge
+from rlzoo.config.hyperparams import lookup, merge, plays_stochastically
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.space_json import space_from_json
@@ -204,7 +204,7 @@ def build_callbacks(
                 eval_freq=max(run.eval_freq // timesteps_per_call, 1),
                 best_model_save_path=str(folder),
                 log_path=str(folder),
-                deterministic=not is_atari(run.env_id),
+                deterministic=not plays_stochastically(run.env_id),
                 verbose=run.verbose,
             )
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
-from rlzoo.config.hyperparams import is_atari, lookup
+from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.seeding import set_random_seed
@@ -46,7 +46,7 @@ class Scored:
 
 
 def score_run(folder: Path, episodes: int = EPISODES) -> Score:
-    """Play the final agent of a run, deterministically except in Atari games.
+    """Play the final agent of a run, deterministically except in Atari games and MiniGrid.
 
     :param folder: of a run, or of a shipped agent
     :raises UserError: there is no agent, or its environment is not installed
@@ -59,7 +59,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     blueprint = check_hyperparams(run.algo, hyperparams)
     file = model_path(folder, run.env_id)
     sha256 = digest(file)
-    deterministic = not is_atari(run.env_id)
+    deterministic = not plays_stochastically(run.env_id)
     set_random_seed(HELD_OUT)
     env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), HELD_OUT, "auto")
     try:

@@ -14,7 +14,7 @@ import numpy as np
 import optuna
 import torch
 
-from rlzoo.config.hyperparams import is_atari, lookup
+from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.literals import interpret, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
@@ -230,7 +230,7 @@ def _train(
             eval_env,
             progress,
             n_eval_episodes=run.eval_episodes,
-            deterministic=not is_atari(run.env_id),
+            deterministic=not plays_stochastically(run.env_id),
             best_model_save_path=log_path,
             log_path=log_path,
             n_evaluations=progress.settings.n_evaluations,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.env_ids import env_family, is_atari, other_version
+from rlzoo.config.env_ids import env_family, is_atari, other_version, plays_stochastically
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,20 @@ def test_atari_games(env_id):
 )
 def test_no_atari_games(env_id):
     assert not is_atari(env_id) and env_family(env_id) is None
+
+
+@pytest.mark.parametrize(
+    ("env_id", "stochastic"),
+    [
+        ("ALE/Pong-v5", True),
+        ("MiniGrid-DoorKey-5x5-v0", True),
+        ("minigrid:BabyAI-GoToRedBall-v0", True),
+        ("MiniGridlock-v0", False),
+        ("CartPole-v1", False),
+    ],
+)
+def test_where_agents_draw_their_actions(env_id, stochastic):
+    assert plays_stochastically(env_id) is stochastic
 
 
 def test_every_registered_game_is_known():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import gymnasium as gym
 import pytest
 import torch
@@ -7,7 +9,7 @@ from torch import nn
 
 import rlzoo
 from rlzoo.config.literals import interpret
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import NotInstalled, UserError
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages, load_class
 
 PPO = {"policy": "MlpPolicy", "n_timesteps": 1e5}
@@ -123,6 +125,12 @@ def test_gym_packages_are_imported_and_a_missing_one_is_named():
 def test_a_class_by_its_public_name():
     assert load_class("TimeFeatureWrapper", "env_wrapper") is rlzoo.TimeFeatureWrapper
     assert load_class("torch.optim.Adam", "name", trusted=False) is torch.optim.Adam
+
+
+@pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")
+def test_a_wrapper_of_a_known_package_that_is_missing_says_how_to_install_it():
+    with pytest.raises(NotInstalled, match=r"Wrapper' needs .*'minigrid': pip install 'rlzoo\[robotics\]'"):
+        check_hyperparams("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
 
 
 def test_a_package_that_fails_is_named(tmp_path, monkeypatch):

@@ -247,16 +247,16 @@ def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
     assert yaml.safe_load(attrs_of(trial)["hyperparams"]) == json.loads(config)
 
 
-@pytest.mark.parametrize("atari", [True, False])
-def test_evaluation_is_deterministic_unless_the_game_is(
-    atari: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stochastic", [True, False])
+def test_evaluation_is_deterministic_except_where_agents_draw_their_actions(
+    stochastic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr(objective, "is_atari", lambda env_id: atari)
+    monkeypatch.setattr(objective, "plays_stochastically", lambda env_id: stochastic)
     monkeypatch.setattr(TrialEvalCallback, "_init_callback", lambda self: seen.append(self.deterministic))
     settings = settings_for(n_evaluations=1)
     run_trial(new_trial(settings), settings, tmp_path)
-    assert seen == [not atari]
+    assert seen == [not stochastic]
 
 
 def test_best_agent_and_evaluations_are_kept_where_asked(tmp_path: Path) -> None:
