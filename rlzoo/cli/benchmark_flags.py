@@ -60,10 +60,13 @@ def list_path(place: str) -> Path:
 def make_folder(folder: Path) -> None:
     """Make a folder, unless it is there.
 
+    :raises UserError: a file is in its place, or in that of a folder above
     :raises RunFailed: that is not possible
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UserError(f"{folder} cannot be a folder: {error.strerror}") from error
     except OSError as error:
         raise RunFailed(f"cannot write to {folder}: {error.strerror}") from error
 

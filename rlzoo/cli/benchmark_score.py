@@ -18,7 +18,7 @@ examples:
   rlzoo benchmark score logs -n 20 --n-jobs 8
 
 Each agent's final model plays, deterministically except in Atari games and MiniGrid. Its score is kept
-beside it, in score.json, and holds until the model file or the number of episodes changes.
+beside it, in score.json, and holds until the model file changes or more episodes are asked for.
 """
 
 
@@ -37,7 +37,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Whole(1),
         default=None,
         metavar="N",
-        help="episodes of each agent (default: what the list says, else what its score has, else 100)",
+        help="episodes of each agent, at least (default: as the list says, else as its score has, else 100)",
     )
     parser.add_argument(
         "--list",

@@ -158,7 +158,7 @@ def _expert(path: str, item: dict[str, Any]) -> Expert:
         fits, expected = (_is_seed, f"a whole number, at most {MAX_SEED}") if key == "seed" else _KINDS[key]
         if not fits(item[key]):
             raise UserError(f"{path}: {key} of an expert must be {expected}, not {item[key]!r}")
-    return Expert(**item)
+    return Expert(algo=item["algo"], seed=item["seed"], episodes=int(item["episodes"]))
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -21,7 +21,7 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
 
     :param kind: the dataclass; the annotations of its fields are what values are checked against
     :raises UserError: the file is no JSON, or a record lacks a field, has an unknown one, or one of another
-        type or that is not finite
+        type or that is not finite, or is refused by its class
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -59,7 +59,10 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
             raise UserError(f"{path}: {key} must be a number, not {value}")
         if annotations[key].startswith("dict") and not isinstance(value, dict):
             raise UserError(f"{path}: {key} must be a dictionary, not {value!r}")
-    return kind(**values)
+    try:
+        return kind(**values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def _write(path: Path, content: Any) -> None:

@@ -10,8 +10,10 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+from rlzoo.config.run import model_file, run_name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError, nearest
 from rlzoo.experiment.records import check_record, read_records, write_records
@@ -55,9 +57,7 @@ def read_registry(root: Path) -> list[AgentEntry]:
     :raises UserError: the registry is damaged, or names a folder outside the collection
     """
     path = root / REGISTRY
-    if not path.is_file():
-        return []
-    return _in_order(_check_path(path, entry) for entry in read_records(path, AgentEntry))
+    return _checked(path, read_records(path, AgentEntry)) if path.exists() else []
 
 
 def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
@@ -67,7 +67,7 @@ def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
     """
     path = root / REGISTRY
     checked = [check_record(path, AgentEntry, dataclasses.asdict(entry)) for entry in entries]
-    write_records(path, _in_order(_check_path(path, entry) for entry in checked))
+    write_records(path, _checked(path, checked))
 
 
 def shipped_root() -> Path:
@@ -84,10 +84,14 @@ def find_shipped(algo: str, env_id: str, number: int = 0) -> tuple[AgentEntry, P
     """The shipped agent of an algorithm for an environment, and its folder; None where there is none.
 
     :param number: of its run; 0: any
+    :raises UserError: it is in the registry, and is not there
     """
     for entry in shipped_agents():
         if (entry.algo, entry.env_id) == (algo, env_id) and number in (0, entry.number):
-            return entry, shipped_root() / entry.path
+            folder = shipped_root() / entry.path
+            if not (folder / model_file(env_id)).is_file():
+                raise UserError(f"there is no {folder / model_file(env_id)}, which {REGISTRY} lists")
+            return entry, folder
     return None
 
 
@@ -100,11 +104,17 @@ def nearest_shipped(algo: str, env_id: str) -> str:
     return f"shipped of {algo}: {near}" if near else ""
 
 
-def _check_path(path: Path, entry: AgentEntry) -> AgentEntry:
-    if not re.fullmatch(r"[a-z0-9_]+/[^/\\]+_\d+", entry.path):
-        raise UserError(f"{path}: {entry.path!r} is not written as ALGORITHM/ENVIRONMENT_NUMBER")
-    return entry
+def _checked(path: Path, entries: Iterable[AgentEntry]) -> list[AgentEntry]:
+    """The entries in their order.
 
-
-def _in_order(entries: Iterable[AgentEntry]) -> list[AgentEntry]:
-    return sorted(entries, key=lambda entry: (entry.algo, entry.env_id, entry.path))
+    :raises UserError: one names another folder than that of its agent, or two name the same one
+    """
+    in_order = sorted(entries, key=lambda entry: (entry.algo, entry.env_id, entry.path))
+    for entry in in_order:
+        name = run_name(entry.env_id, 1).removesuffix("1")
+        if not re.fullmatch(re.escape(f"{entry.algo}/{name}") + r"\d+", entry.path):
+            raise UserError(f"{path}: {entry.path!r} is not written as {entry.algo}/{name}NUMBER")
+    for one, next_one in pairwise(in_order):
+        if one.path == next_one.path:
+            raise UserError(f"{path} has {one.path} twice")
+    return in_order

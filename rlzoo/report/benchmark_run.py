@@ -135,7 +135,12 @@ class Recording:
         """Whether the episodes are there, and are of the agent that is there."""
         file, agent = self.file(folder), self.agent(folder)
         mark = recorded_mark(file)
-        return file.is_file() and mark.is_file() and agent is not None and mark.read_text().strip() == agent
+        return (
+            file.is_file()
+            and mark.is_file()
+            and agent is not None
+            and mark.read_text(errors="replace").strip() == agent
+        )
 
     def check(self, folder: Path) -> None:
         """Nothing can be wrong with it before its expert is there."""
@@ -198,9 +203,7 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, num_threads: int = 
     waiting = [job for job in jobs if not job.is_done(folder)]
     running: list[_Worker] = []
     failed: set[Job] = set()
-    for job in list(
-        waiting
-    ):  # a package that the last needs must not be missed only when the others are done
+    for job in list(waiting):  # a package that the last one needs is missed before the others are trained
         try:
             job.check(folder)
         except UserError as error:
@@ -211,11 +214,13 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, num_threads: int = 
         while waiting or running:
             for job in list(waiting):
                 needs = _needs(job)
-                if needs in failed:
+                is_ready = needs is None or needs.is_done(folder)
+                if not is_ready and needs not in [*waiting, *(worker.job for worker in running)]:
                     waiting.remove(job)
                     failed.add(job)
-                    yield Ended(job, 0.0, f"it needs {needs}, which failed")
-                elif len(running) < n_jobs and (needs is None or needs.is_done(folder)):
+                    why = "failed" if needs in failed else "has gone"
+                    yield Ended(job, 0.0, f"it needs {needs}, which {why}")
+                elif is_ready and len(running) < n_jobs:
                     waiting.remove(job)
                     try:
                         running.append(_Worker(job, folder, num_threads))
@@ -243,6 +248,12 @@ def training_command(row: Row, seed: int | str, folder: Path = Path(FOLDER)) -> 
     if row.expert:
         command += ["--expert", str(recording_of(row).file(folder))]
     return command
+
+
+def expert_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
+    """The arguments of `rlzoo` that train the agent which a row learns from."""
+    training = recording_of(row).training
+    return [*training_command(training.row, training.seed), "-f", str(folder / f"seed{training.seed}")]
 
 
 def record_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:

@@ -93,7 +93,9 @@ def ship(
         chosen[run.algo, run.env_id] = source
     if not chosen:
         raise UserError(f"there is no trained agent with seed {seed}")
-    texts = {source: _texts(source, read_run(source)) for source in chosen.values()}  # or none of them
+    for (_, env_id), source in chosen.items():
+        digest(model_path(source, env_id))  # which can be read, or none of them is taken over
+    texts = {source: _texts(source, read_run(source)) for source in chosen.values()}
     for source in chosen.values():
         yield _take_over(source, texts[source], root, episodes, max_bytes)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rlzoo.config.benchmark import FOLDER, Row
-from rlzoo.report.benchmark_run import record_command, training_command
+from rlzoo.report.benchmark_run import expert_command, record_command, training_command
 from rlzoo.report.score_table import TableRow
 from rlzoo.report.table_formats import markdown
 
@@ -19,8 +19,8 @@ Each seed: the mean return (or share of successes) of trainings with seed 0, 1, 
 seed stands in brackets, and ± after a single one is the standard deviation over its episodes. All other
 figures are over the seeds: the mean with its 95% bootstrap interval, which of three seeds or fewer is their
 range; the standard deviation; the interquartile mean (IQM) where there are four seeds or more; and the
-median. What is required is asked of the median of the seeds in the list; seeds that were added later do not
-count. Training: seconds from the start to the end of the process, median over the seeds whose time is
+median. What is required is asked of the median of the seeds in the list, which is named where others were
+added. Training: seconds from the start to the end of the process, median over the seeds whose time is
 known, while other work went on: how long one waits at most, no measure of speed. Reference: what others
 have published for this algorithm, ± the standard deviation over episodes, with their version of the
 environment where it is another one."""
@@ -41,19 +41,24 @@ def page(
     :param places: the files and folders that the scores are in, likewise
     :param chosen: the only rows that were asked for; empty: all
     """
-    files = [place for place in places if place.endswith(".json")]
-    folders = [place for place in places if place not in files] or [FOLDER]
+    folders = [place for place in places if Path(place).is_dir() or not place.endswith(".json")] or [FOLDER]
+    files = [place for place in places if place not in folders]
     folder = Path(folders[0])
+    there = ["-f", folders[0]] if folders[0] != FOLDER else []
     only = ["--rows", *map(":".join, chosen)] if chosen else []
     commands = [
-        ["benchmark", "run", list_path, *only, *(["-f", folders[0]] if folders[0] != FOLDER else [])],
+        ["benchmark", "run", list_path, *only, *there],
+        *(["benchmark", "run", list_path, *more, *there] for more in _added_seeds(rows)),
         ["benchmark", "score", *folders, "--list", list_path, *(["-o", files[0]] if len(files) == 1 else [])],
         ["benchmark", "table", *places, "--list", list_path, *only],
     ]
     found = {row.row.key for row in rows}
     without = ", ".join(f"{row.algo} {row.env}" for row in listed if row.key not in found)
     trainings = [training_command(row.row, "SEED", folder) for row in rows]
-    recordings = [record_command(row.row, folder) for row in rows if row.row.expert]
+    experts = [row.row for row in rows if row.row.expert]
+    recordings = [
+        command for row in experts for command in (expert_command(row, folder), record_command(row, folder))
+    ]
     notes = "\n".join(
         _filled(f"- {row.row.algo} on {row.row.env}: {row.row.note}", "  ") for row in rows if row.row.note
     )
@@ -69,8 +74,20 @@ def page(
         _indented(trainings),
     ]
     if recordings:
-        paragraphs += ["and records demonstrations for those that imitate by", _indented(recordings)]
+        paragraphs += [
+            "and experts, with their demonstrations for those that imitate, by",
+            _indented(recordings),
+        ]
     return "\n\n".join(paragraphs)
+
+
+def _added_seeds(rows: Iterable[TableRow]) -> list[list[str]]:
+    """The flags of `rlzoo benchmark run` for the seeds that the list lacks."""
+    added: dict[tuple[int, ...], list[str]] = {}
+    for row in rows:
+        if seeds := tuple(seed for seed in row.seeds if seed not in row.row.seeds):
+            added.setdefault(seeds, []).append(":".join(row.row.key))
+    return [["--rows", *names, "--seeds", *map(str, seeds)] for seeds, names in added.items()]
 
 
 def _filled(text: str, indent: str = "") -> str:

@@ -6,8 +6,10 @@ import statistics
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from rlzoo.config.benchmark import Row
+from rlzoo.config.hyperparams import lookup
 from rlzoo.core.errors import UserError
 from rlzoo.report.aggregates import Aggregate, aggregate
 from rlzoo.report.references import Reference, reference
@@ -89,18 +91,32 @@ class TableRow:
 
         More seeds, which may have been added because these missed it, do not count.
         """
-        own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
-        incomplete = not own or self.n_missing or not self.is_as_listed
-        return None if incomplete else self.row.reached(statistics.median(own))
+        judged = self.median_of_listed_seeds
+        incomplete = judged is None or self.n_missing or not self.is_as_listed
+        return None if incomplete or judged is None else self.row.reached(judged)
 
     @property
+    def median_of_listed_seeds(self) -> float | None:
+        """What is judged; None where no score is of a seed in the list."""
+        own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
+        return statistics.median(own) if own else None
+
+    @cached_property
     def is_as_listed(self) -> bool:
         """Whether agents were trained and played for as long as the row says; a training may end somewhat
         after its last step."""
-        steps = self.row.n_timesteps
-        return all(score.episodes == self.row.episodes for score in self.scores) and (
+        steps = _budget(self.row)
+        return all(score.is_of(self.row.episodes) for score in self.scores) and (
             steps is None or all(0.99 * steps <= score.n_timesteps <= 1.25 * steps for score in self.scores)
         )
+
+
+def _budget(row: Row) -> int | None:
+    """Steps of a training; None where nobody says, or the file that would say is not here."""
+    if row.n_timesteps or (row.conf_file and not Path(row.conf_file).is_file()):
+        return row.n_timesteps
+    steps = lookup(row.algo, row.env, row.conf_file).values.get("n_timesteps")
+    return None if steps is None else int(float(steps))
 
 
 def table(

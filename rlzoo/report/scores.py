@@ -5,17 +5,22 @@ Many of them in one file are a JSON list, which is what tables are made from.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rlzoo.config.benchmark import HELD_OUT
+from rlzoo.config.hyperparams import plays_stochastically
 from rlzoo.config.run import model_file
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.records import read_records, write_record, write_records
 
 SCORE = "score.json"
+LARGEST = 1e100  # magnitude of a return; squares of larger ones are too large for their sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +48,35 @@ class Score:
     versions: dict[str, str]  # of what it was played with
     date: str  # of playing, UTC, ISO 8601
 
+    def __post_init__(self) -> None:
+        """:raises UserError: no agent can have such a score"""
+        for name, fits in {
+            "algo": self.algo.isidentifier(),
+            "env_id": self.env_id.isprintable() and self.env_id != "",
+            "n_timesteps": self.n_timesteps >= 0,
+            "episodes": self.episodes >= 1,
+            "mean": abs(self.mean) <= LARGEST,
+            "std": 0 <= self.std <= LARGEST,
+            "median": abs(self.median) <= LARGEST,
+            "mean_length": self.mean_length >= 0,
+            "success_rate": self.success_rate is None or 0 <= self.success_rate <= 1,
+            "sha256": re.fullmatch("[0-9a-f]{64}", self.sha256),
+        }.items():
+            if not fits:
+                raise UserError(f"{name} of a score cannot be {getattr(self, name)!r}")
+
     @property
     def key(self) -> tuple[str, str]:
         """Algorithm and environment: what a row of a table is about."""
         return self.algo, self.env_id
+
+    def is_of(self, episodes: int) -> bool:
+        """Whether at least so many episodes were played, in the environments and the way that scores need."""
+        return (
+            self.episodes >= episodes
+            and self.evaluation_seed == HELD_OUT
+            and self.deterministic is not plays_stochastically(self.env_id)
+        )
 
 
 def write_score(path: Path, score: Score) -> None:
@@ -69,7 +99,7 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
     for place in places:
         if not place.exists():
             raise UserError(f"there is no {place}")
-        files = _score_files(place) if place.is_dir() else [place]
+        files = files_named(SCORE, place) if place.is_dir() else [place]
         if not files:
             raise UserError(f"there is no {SCORE} in {place}; `rlzoo benchmark score {place}` makes them")
         for file in files:
@@ -88,10 +118,21 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
     return [score for score, _ in scores.values()]
 
 
-def _score_files(place: Path) -> list[Path]:
-    """All `score.json` below a folder, but not what a process that was killed left half written."""
-    found = (path for path in place.rglob(SCORE) if path.is_file())
-    return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(place).parts))
+def files_named(name: str, place: Path) -> list[Path]:
+    """All files of that name below a folder, but not in hidden ones, which processes that were killed leave.
+
+    :raises UserError: a folder cannot be read
+    """
+    found = []
+    for folder, below, files in os.walk(place, onerror=_refuse):
+        below[:] = [inner for inner in below if not inner.startswith(".")]
+        if name in files:
+            found.append(Path(folder, name))
+    return sorted(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise UserError(f"cannot read {error.filename}: {error.strerror}")
 
 
 def read_score_file(path: Path) -> list[Score]:
@@ -103,5 +144,11 @@ def read_score_file(path: Path) -> list[Score]:
 
 
 def digest(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    return sha256(file.read_bytes()).hexdigest()
+    """The SHA-256 of a file, in hexadecimal digits.
+
+    :raises UserError: it cannot be read
+    """
+    try:
+        return sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None

@@ -27,7 +27,7 @@ from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
 from rlzoo.report.finished import is_unfinished, training_seconds
-from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
+from rlzoo.report.scores import SCORE, Score, digest, files_named, read_score_file, write_score
 from rlzoo.training.checkpoint import read_checkpoint
 from rlzoo.training.evaluate import play_episodes
 
@@ -57,7 +57,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     ensure_registered(run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
     blueprint = check_hyperparams(run.algo, hyperparams)
-    file = model_path(folder, run.env_id)
+    file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)
     set_random_seed(HELD_OUT)
@@ -72,7 +72,6 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     origin, known = read_checkpoint(file).metadata, kept_score(folder, run)
     if digest(file) != sha256:
         raise RunFailed(f"{file} has changed while it was played")
-    seconds = training_seconds(folder)
     return Score(
         algo=run.algo,
         env_id=run.env_id,
@@ -100,16 +99,14 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     A training that a benchmark has not seen to its end is none; a damaged folder may hold one.
 
     :param rows: of the list of a benchmark: only its agents, and not those that only others learn from
-    :raises UserError: there is none
+    :raises UserError: there is none, or a folder cannot be read
     """
     if not place.is_dir():
         raise UserError(f"there is no folder {place}")
     rows = None if rows is None else list(rows)
     keys, experts = {row.key for row in rows or ()}, experts_of(rows or ())
     found = []
-    for folder in sorted({path.parents[1] for path in place.rglob("args.yml")}):
-        if any(part.startswith(".") for part in folder.parts[len(place.parts) :]):
-            continue  # of a collection, half written by a process that was killed
+    for folder in dict.fromkeys(path.parents[1] for path in files_named("args.yml", place)):
         try:
             run = read_run(folder)
         except UserError:
@@ -129,7 +126,8 @@ def score_all(
 ) -> Iterator[Scored]:
     """Score agents in `n_jobs` processes, each as soon as it has played; an agent that fails is no end.
 
-    The score is kept beside the agent, and holds as long as the file and the number of episodes are the same.
+    The score is kept beside the agent, and holds as long as the file is the same and no more episodes are
+    asked for.
 
     :param rows: say how many episodes an agent plays
     :param episodes: instead of that; where nobody says, a kept score holds with any number
@@ -143,7 +141,7 @@ def score_all(
             yield Scored(folder, None, problem=str(error))
             continue
         wanted = episodes or by_key.get((run.algo, run.env_id))
-        if known := kept_score(folder, run, wanted):
+        if known := kept_score(folder, run, wanted or 1):
             yield Scored(folder, known, cached=True)
         else:
             waiting[folder] = wanted or EPISODES
@@ -158,18 +156,17 @@ def score_all(
             yield _outcome(folder, future)
 
 
-def kept_score(folder: Path, run: RunConfig, episodes: int | None = None) -> Score | None:
-    """The score beside an agent, if it is that of this training, of this very file and of as many episodes.
+def kept_score(folder: Path, run: RunConfig, episodes: int = 1) -> Score | None:
+    """The score beside an agent, if it is that of this training and of this very file, and a new one would be
+    no better.
 
-    :param episodes: None: any number
+    :param episodes: how many there are at least
     """
     try:
         score = score_of(folder, run, digest(model_path(folder, run.env_id)))
     except UserError:
         return None  # it cannot be read: the agent plays again
-    if score is None or score.evaluation_seed != HELD_OUT:
-        return None
-    return score if episodes in (None, score.episodes) else None
+    return score if score is not None and score.is_of(episodes) else None
 
 
 def score_of(folder: Path, run: RunConfig, sha256: str) -> Score | None:

@@ -65,7 +65,8 @@ def _remarks(row: TableRow, usual: int) -> list[str]:
     """Steps, the number of seeds where it is not the usual one, and what was missed."""
     n = len(row.seeds)
     seeds = [] if n == usual else [f"{n} seed{'s' * (n != 1)}"]
-    return [_steps(row), *seeds, *([f"**{MISSED}** {_required(row)}"] if row.reached is False else [])]
+    verdict = [f"**{MISSED}** {_required(row)}{_judged(row)}"] if row.reached is False else []
+    return [_steps(row), *seeds, *verdict]
 
 
 def latex(rows: Sequence[TableRow]) -> str:
@@ -137,6 +138,7 @@ def record(row: TableRow) -> dict[str, Any]:
         "reference_source": known and known.source,
         "required": row.row.required,
         "below": row.row.below,
+        "median_of_listed_seeds": row.median_of_listed_seeds,
         "reached": row.reached,
     }
 
@@ -213,8 +215,16 @@ def _verdict(row: TableRow) -> str:
     if row.n_missing:
         return f"{len(row.row.seeds) - row.n_missing} of {len(row.row.seeds)} seeds"
     if not row.is_as_listed:
-        return "other steps or episodes"
-    return "reached" if row.reached else MISSED
+        return "otherwise trained or played"
+    return ("reached" if row.reached else MISSED) + _judged(row)
+
+
+def _judged(row: TableRow) -> str:
+    """Which median is compared with what is required, where that of all seeds is not."""
+    judged, seeds = row.median_of_listed_seeds, row.row.seeds
+    if judged is None or set(row.seeds) <= set(seeds):
+        return ""
+    return f" with {_number(row, judged)} on seeds {', '.join(map(str, seeds))}"
 
 
 def _steps(row: TableRow) -> str:
@@ -257,12 +267,13 @@ _SPECIAL = {
 
 
 def _escape_markdown(text: str) -> str:
-    return f"**{text}**" if text == MISSED else text.replace("|", r"\|")
+    return text.replace("|", r"\|").replace(MISSED, f"**{MISSED}**")
 
 
 def _escape_latex(text: str) -> str:
     """A cell in LaTeX; the minus of a number is one, not a hyphen."""
-    if text in (NOTHING, MISSED):
-        return "--" if text == NOTHING else rf"\textbf{{{text}}}"
+    if text == NOTHING:
+        return "--"
     text = re.sub(r"[&%$#_{}\\~^±]", lambda match: _SPECIAL[match[0]], text)
+    text = text.replace(MISSED, rf"\textbf{{{MISSED}}}")
     return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)

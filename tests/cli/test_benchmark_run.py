@@ -87,8 +87,8 @@ def test_one_benchmark_at_a_time_in_a_folder(done, tmp_path, capsys):
 
 def test_a_folder_that_cannot_be_made_is_one_line(done, tmp_path, capsys):
     (tmp_path / "file").touch()
-    assert main(["benchmark", "run", "my list.yml", "-f", "file/runs"]) == 1
-    assert "cannot write to file/runs: Not a directory" in capsys.readouterr().err
+    assert main(["benchmark", "run", "my list.yml", "-f", "file/runs"]) == 2
+    assert "file/runs cannot be a folder: Not a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])

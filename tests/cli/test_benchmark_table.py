@@ -44,9 +44,9 @@ def here(tmp_path, monkeypatch):
     write_scores(Path("scores.json"), [*scores, make_score("a2c", "Acrobot-v1", 0, -80.0)])
     Path("list.yml").write_text(
         "rows:\n"
-        "  - {algo: ppo, env: CartPole-v1, required: 475}\n"
+        "  - {algo: ppo, env: CartPole-v1, required: 475, n_timesteps: 1000}\n"
         "  - {algo: dqn, env: CartPole-v1}\n"
-        "  - {algo: a2c, env: Acrobot-v1, seeds: [0], required: -70}\n"
+        "  - {algo: a2c, env: Acrobot-v1, seeds: [0], required: -70, n_timesteps: 1000}\n"
     )
     return tmp_path
 
@@ -92,7 +92,7 @@ def test_rows_are_chosen(here, capsys):
 
 
 def test_scores_that_the_list_does_not_name_are_left_out_and_said(here, capsys):
-    Path("list.yml").write_text("rows: [{algo: ppo, env: CartPole-v1}]")
+    Path("list.yml").write_text("rows: [{algo: ppo, env: CartPole-v1, n_timesteps: 1000}]")
     assert main(["benchmark", "table", "scores.json", "--list", "list.yml"]) == 0
     told = capsys.readouterr()
     assert keys(told.out) == ["ppo"]

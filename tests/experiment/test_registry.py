@@ -72,12 +72,12 @@ def test_what_is_shown_of_an_agent():
 @pytest.mark.parametrize(
     "path",
     ["../ppo/CartPole-v1_1", "/ppo/CartPole-v1_1", "/CartPole-v1_1", "../CartPole-v1_1", "ppo/a/../b_1",
-     "ppo/..", "ppo\\CartPole-v1_1", "ppo/CartPole-v1", "ppo", ""],
+     "ppo/..", "ppo\\CartPole-v1_1", "ppo/CartPole-v1", "ppo", "", "a2c/CartPole-v1_1", "ppo/Acrobot-v1_1"],
 )  # fmt: skip
 def test_a_path_that_is_no_run_of_the_collection_is_refused(tmp_path, path):
     (tmp_path / registry.REGISTRY).write_text(json.dumps([dataclasses.asdict(entry(path=path))]))
     for use in (read_registry, lambda root: write_registry(root, [entry(path=path)])):
-        with pytest.raises(UserError, match=r"registry\.json: .* is not written as ALGORITHM/"):
+        with pytest.raises(UserError, match=r"registry\.json: .* is not written as ppo/CartPole-v1_NUMBER"):
             use(tmp_path)
 
 
@@ -98,11 +98,24 @@ def test_a_damaged_register_is_one_line(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_the_same_folder_twice_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"registry\.json has ppo/CartPole-v1_1 twice"):
+        write_registry(tmp_path, [entry(), entry(mean=1.0)])
+
+
+def test_a_folder_in_the_place_of_a_register_is_one_line(tmp_path):
+    (tmp_path / registry.REGISTRY).mkdir()
+    with pytest.raises(UserError, match=r"registry\.json is no JSON file"):
+        read_registry(tmp_path)
+
+
 def test_finding_a_shipped_agent(shipped):
-    found = find_shipped("sac", "Pendulum-v1")
-    assert found == (AGENTS[1], shipped / "sac" / "Pendulum-v1_1")
-    assert find_shipped("sac", "Pendulum-v1", 1) == found
-    assert find_shipped("sac", "Pendulum-v1", 2) is None and find_shipped("td3", "Pendulum-v1") is None
+    found = find_shipped("ppo", "CartPole-v1")
+    assert found == (AGENTS[0], shipped / "ppo" / "CartPole-v1_1")
+    assert find_shipped("ppo", "CartPole-v1", 1) == found
+    assert find_shipped("ppo", "CartPole-v1", 2) is None and find_shipped("td3", "Pendulum-v1") is None
+    with pytest.raises(UserError, match=r"there is no .*Pendulum-v1\.zip, which registry\.json lists"):
+        find_shipped("sac", "Pendulum-v1")
 
 
 def test_an_agent_of_the_user_comes_before_a_shipped_one(shipped, tmp_path):

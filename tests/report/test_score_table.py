@@ -98,10 +98,19 @@ def test_the_agents_that_others_learn_from_are_no_seeds_of_a_row(score):
         ({"n_timesteps": 99_000}, True),  # it ends after its last step
         ({"n_timesteps": 5_000_000}, None),
         ({"n_timesteps": 50_000}, None),
-        ({"episodes": 50}, None),
+        ({"episodes": 50}, True),  # twice as many
+        ({"episodes": 101}, None),
+        ({"env": "Acrobot-v1"}, None),  # its hyperparameters say a million
+        ({"conf_file": "gone.yml"}, True),  # nobody knows what it said
     ],
 )
 def test_scores_of_other_trainings_than_the_row_says_reach_nothing(score, row, expected):
-    rows = [Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=-1e9, **row)]
-    (found,) = table([score(n_timesteps=100_000, episodes=100)], rows)
+    rows = [Row(**{"algo": "ppo", "env": "CartPole-v1", **row}, seeds=(0,), required=-1e9)]
+    (found,) = table([score(env_id=rows[0].env, n_timesteps=100_000, episodes=100)], rows)
     assert found.reached is expected and found.is_as_listed is (expected is True)
+
+
+@pytest.mark.parametrize("changes", [{"evaluation_seed": 0}, {"deterministic": False}])
+def test_scores_that_were_played_otherwise_reach_nothing(score, changes):
+    (row,) = table([score(**changes)], [Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=0)])
+    assert row.reached is None and not row.is_as_listed

@@ -21,7 +21,7 @@ def rows(score):
     scores.append(score("her", "A_b-v0", mean=-1.0, success_rate=0.9, training_seconds=None))
     wanted = [
         Row(algo="ppo", env="CartPole-v1", seeds=(0, 1, 2, 3), required=475),
-        Row(algo="trpo", env="Hopper-v5", seeds=(0,), required=2500),
+        Row(algo="trpo", env="Hopper-v5", seeds=(0,), required=2500, n_timesteps=100_000),
         Row(algo="her", env="A_b-v0", measure="success", below=0.2),
     ]
     return table(scores, wanted)
@@ -95,6 +95,7 @@ def test_json_has_all_digits(rows):
         None,
         None,
     )
+    assert (first["median_of_listed_seeds"], third["median_of_listed_seeds"]) == (494.02, 0.9)
     assert third["reference_mean"] is third["training_seconds"] is None
 
 
@@ -125,8 +126,35 @@ def test_a_page_says_how_it_was_made(score):
     assert "\n    rlzoo benchmark score logs/benchmark --list list.yml -o scores.json\n" in text
     assert "\n    rlzoo benchmark table scores.json --list list.yml\n" in text
     assert "\n    rlzoo train --algo ppo --env CartPole-v1 --seed SEED --eval-freq -1 -n 500\n" in text
-    assert "    rlzoo record-expert --algo ppo --env CartPole-v1 -f logs/benchmark/seed100 -n 25 " in text
+    expert = "--algo ppo --env CartPole-v1 --seed 100 --eval-freq -1 -f logs/benchmark/seed100"
+    assert (
+        f"\n    rlzoo train {expert}\n"
+        "    rlzoo record-expert --algo ppo --env CartPole-v1 -f logs/benchmark/seed100 -n 25 "
+    ) in text
     assert "\n\nIn the list, without a score yet: sac Pendulum-v1.\n\n" in text
+
+
+def test_a_page_has_the_commands_of_seeds_that_were_added(score):
+    scores = [score(algo, seed=seed) for algo in ("ppo", "a2c") for seed in (0, 1, 2, 3, 7)]
+    scores += [score("dqn", seed=seed) for seed in (0, 5)]
+    rows = [Row(algo=algo, env="CartPole-v1") for algo in ("ppo", "a2c", "dqn")]
+    text = page(table(scores, rows), rows, "l.yml", ["logs"])
+    assert (
+        "\n    rlzoo benchmark run l.yml -f logs"
+        "\n    rlzoo benchmark run l.yml --rows ppo:CartPole-v1 a2c:CartPole-v1 --seeds 3 7 -f logs"
+        "\n    rlzoo benchmark run l.yml --rows dqn:CartPole-v1 --seeds 5 -f logs\n"
+    ) in text
+
+
+def test_what_is_judged_is_shown_where_seeds_were_added(score):
+    means = [492.61, 400.0, 493.0, 500.0, 500.0, 500.0]
+    scores = [score(seed=seed, mean=mean) for seed, mean in enumerate(means)]
+    rows = table(scores, [Row(algo="ppo", env="CartPole-v1", required=500)])
+    assert "| 496.5 | 500 | **missed** with 492.6 on seeds 0, 1, 2 |" in markdown(rows)
+    assert r"500 & \textbf{missed} with 492.6 on seeds 0, 1, 2 & " in latex(rows)
+    assert "ppo 496.5 (100k, **missed** 500 with 492.6 on seeds 0, 1, 2)" in short(rows)
+    rows = table(scores, [Row(algo="ppo", env="CartPole-v1", required=490)])
+    assert "| reached with 492.6 on seeds 0, 1, 2 |" in markdown(rows)
 
 
 def test_a_page_has_the_notes_of_its_rows(score):
@@ -168,7 +196,7 @@ def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first
     scores += [score("ppo", mean=450.0), score("dqn", "A-v0", mean=-1.0, n_timesteps=1_500_000)]
     rows = [
         Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=450),
-        Row(algo="a2c", env="CartPole-v1", required=301),
+        Row(algo="a2c", env="CartPole-v1", required=301, n_timesteps=100_000),
         Row(algo="dqn", env="A-v0", seeds=(0,)),
     ]
     assert short(table(scores, rows)).splitlines() == [
