@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlzoo.config.benchmark import read_list
+from rlzoo.config.env_ids import plays_stochastically
 from rlzoo.config.run import PlayConfig, model_file, run_name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
@@ -103,7 +104,7 @@ def test_an_agent_plays(agent: registry.AgentEntry, tmp_path: Path) -> None:
     try:
         model = load_model(blueprint, found.path, env, "cpu")
         assert (model.actor_only, model.num_timesteps) == (agent.actor_only, agent.n_timesteps)
-        rewards, episode = _play(model, env)
+        rewards, episode = _play(model, env, not plays_stochastically(agent.env_id))
     finally:
         env.close()
     assert np.isfinite(rewards).all()
@@ -111,12 +112,14 @@ def test_an_agent_plays(agent: registry.AgentEntry, tmp_path: Path) -> None:
         assert episode >= agent.mean - 5 * agent.std - 0.1 * abs(agent.mean)
 
 
-def _play(model, env) -> tuple[list[float], float | None]:
+def _play(model, env, deterministic: bool) -> tuple[list[float], float | None]:
     """Rewards of some steps, and the return of the episode if it ended in them."""
     obs, state, starts, masks = env.reset(), None, np.ones(1, bool), mask_keywords(model, env, None)
     rewards: list[float] = []
     while len(rewards) < STEPS:
-        actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=True, **masks())
+        actions, state = model.predict(
+            obs, state=state, episode_start=starts, deterministic=deterministic, **masks()
+        )
         obs, reward, starts, infos = env.step(actions)
         rewards.append(float(reward[0]))
         if "episode" in infos[0]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlzoo.config.env_ids import plays_stochastically
+
 BEST_MODEL = "best_model.zip"
 CHECKPOINT_PREFIX = "rl_model"
 
@@ -79,6 +81,11 @@ class PlayConfig:
     num_threads: int = -1
     verbose: int = 1
     progress: bool = False
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the agent takes its most likely actions: as asked for, else as is usual in its environment."""
+        return self.deterministic or not (self.stochastic or plays_stochastically(self.env_id))
 
 
 def safe_name(env_id: str) -> str:

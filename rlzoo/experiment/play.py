@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlzoo.config.hyperparams import merge, plays_stochastically
+from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
@@ -81,8 +81,7 @@ def play(config: PlayConfig) -> Scores:
                 scores,
                 n_steps=n_steps,
                 n_episodes=config.n_episodes,
-                deterministic=config.deterministic
-                or not (config.stochastic or plays_stochastically(config.env_id)),
+                deterministic=config.is_deterministic,
                 wrapped_rewards=config.norm_reward,
                 on_step=on_step,
                 on_episode=_print_episode if config.verbose > 0 and not config.progress else None,

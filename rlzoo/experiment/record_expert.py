@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rlzoo.config.hyperparams import merge, plays_stochastically
+from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.atomic import check_writable
 from rlzoo.core.seeding import set_random_seed
@@ -50,8 +50,7 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
             path,
             n_episodes=config.n_episodes or 0,
             image_folder=image_folder,
-            deterministic=config.deterministic
-            or not (config.stochastic or plays_stochastically(config.env_id)),
+            deterministic=config.is_deterministic,
         )
     returns = data["episode_returns"]
     print(

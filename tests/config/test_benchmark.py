@@ -40,6 +40,9 @@ def test_a_row_has_the_last_word(tmp_path: Path) -> None:
 def test_steps_may_be_written_as_in_hyperparameters(tmp_path: Path) -> None:
     (row,) = read_list(written(tmp_path, "rows:\n- {algo: ppo, env: A-v1, n_timesteps: 1e5}"))
     assert row.n_timesteps == 100_000 and type(row.n_timesteps) is int
+    expert = "{algo: ppo, seed: 3, episodes: 5e0}"
+    (row,) = read_list(written(tmp_path, f"rows:\n- {{algo: bc, env: A-v1, expert: {expert}}}"))
+    assert row.expert is not None and type(row.expert.episodes) is int
 
 
 def test_required_is_a_floor_and_below_a_ceiling() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from rlzoo import PPO, VecNormalize
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.play import Scores, play, play_episodes
+from rlzoo.experiment.record_expert import record_expert
 from rlzoo.experiment.train import train
 
 
@@ -44,6 +46,32 @@ def test_steps_are_counted_without_n_episodes(run, look):
     train(run())
     assert play(look()).n_steps == 1000
     assert play(look(n_timesteps=150, n_envs=2)).n_steps == 300
+
+
+@pytest.mark.parametrize(
+    ("env_id", "asked", "deterministic"),
+    [
+        ("CartPole-v1", {}, True),
+        ("CartPole-v1", {"stochastic": True}, False),
+        ("MiniGrid-DoorKey-5x5-v0", {}, False),
+        ("MiniGrid-DoorKey-5x5-v0", {"deterministic": True}, True),
+    ],
+)
+def test_how_an_agent_acts_depends_on_its_environment_unless_it_is_said(env_id, asked, deterministic):
+    assert PlayConfig(algo="ppo", env_id=env_id, **asked).is_deterministic is deterministic
+
+
+@pytest.mark.parametrize("asked", ["deterministic", "stochastic"])
+def test_an_agent_acts_as_it_is_asked_to(run, look, monkeypatch, asked):
+    train(run())
+    seen = []
+    predict = PPO.predict
+    monkeypatch.setattr(
+        PPO, "predict", lambda *given, **how: seen.append(how["deterministic"]) or predict(*given, **how)
+    )
+    play(look(n_timesteps=2, **{asked: True}))
+    record_expert(look(n_episodes=1, **{asked: True}), Path(look().folder) / "expert")
+    assert len(seen) > 2 and set(seen) == {asked == "deterministic"}
 
 
 def test_the_same_seed_plays_the_same_games(run, look):

@@ -18,7 +18,7 @@ from rlzoo import PPO, BaseCallback, EvalCallback, VecNormalize
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
-from rlzoo.experiment import run_folder
+from rlzoo.experiment import build, run_folder
 from rlzoo.experiment.train import reopen, resume, start, train
 
 
@@ -211,6 +211,15 @@ def test_the_evaluation_environment_is_made_as_the_training_one(run):
         assert isinstance(normalize, VecNormalize)
         assert not normalize.training
         assert not normalize.norm_reward
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_evaluations_play_as_the_environment_is_played(run, monkeypatch, stochastic):
+    monkeypatch.setattr(build, "plays_stochastically", lambda env_id: stochastic)
+    session = start(run(eval_freq=100))
+    with session.resources:
+        (evaluation,) = session.callbacks
+        assert evaluation.deterministic is not stochastic
 
 
 def test_evaluation_seeds_are_apart_from_training_seeds(run):

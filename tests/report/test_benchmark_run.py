@@ -172,6 +172,23 @@ def test_what_needs_a_failed_job_fails_too_and_is_not_tried(stand_in: Path) -> N
     assert not (stand_in / "seed0" / "bc").exists()
 
 
+def test_what_needs_something_that_has_gone_does_not_wait_for_it(stand_in: Path) -> None:
+    done(stand_in, CLONE)
+    (learns,) = [job for job in jobs_of([CLONE]) if str(job) == "bc CartPole-v1 seed 0"]
+    shutil.rmtree(stand_in / "seed0")
+    recording_of(CLONE).file(stand_in).unlink()
+    (ended,) = run_jobs([learns], stand_in, 1)
+    assert ended.problem == "it needs 5 episodes of ppo CartPole-v1 seed 100, which has gone"
+
+
+def test_a_mark_that_cannot_be_read_is_none(stand_in: Path) -> None:
+    done(stand_in, CLONE)
+    recording = recording_of(CLONE)
+    assert recording.is_done(stand_in)
+    recording.file(stand_in).with_suffix(".sha256").write_bytes(b"\xff")
+    assert not recording.is_done(stand_in)
+
+
 def test_a_mistake_in_a_row_is_told_before_anything_is_trained(stand_in: Path) -> None:
     ended = done(stand_in, with_seeds(0), Row(algo="ppo", env="CartPol-v1", seeds=(0,)))
     assert "did you mean 'CartPole-v1'" in ended[0].problem

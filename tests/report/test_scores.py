@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -52,6 +53,33 @@ def test_the_same_record_twice_counts_once(tmp_path: Path) -> None:
     write_score(tmp_path / SCORE, SAMPLE)
     write_scores(tmp_path / "all.json", [SAMPLE])
     assert read_scores([tmp_path, tmp_path / "all.json"]) == [SAMPLE]
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [{"algo": ""}, {"env_id": "a\nb"}, {"n_timesteps": -5}, {"episodes": 0}, {"mean": 1e308}, {"std": -3.0},
+     {"median": -1e200}, {"mean_length": -1.0}, {"success_rate": 7.0}, {"sha256": "zz"}],
+)  # fmt: skip
+def test_what_no_agent_can_have_is_refused(tmp_path: Path, impossible: dict) -> None:
+    (name,) = impossible
+    (tmp_path / "s.json").write_text(json.dumps(asdict(SAMPLE) | impossible))
+    with pytest.raises(UserError, match=rf"s\.json: {name} of a score cannot be "):
+        read_scores([tmp_path / "s.json"])
+
+
+def test_a_folder_that_cannot_be_searched_is_a_mistake(tmp_path: Path, monkeypatch) -> None:
+    write_score(tmp_path / "seed0" / SCORE, SAMPLE)
+    (tmp_path / "seed1").mkdir()
+    scandir = os.scandir
+
+    def closed(path: str):
+        if str(path).endswith("seed1"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(UserError, match=r"cannot read .*seed1: Permission denied"):
+        read_scores([tmp_path])
 
 
 def test_two_records_of_one_training_that_differ_are_a_mistake(tmp_path: Path) -> None:

@@ -72,6 +72,28 @@ def test_a_score_is_the_same_every_time(agent: Path) -> None:
     assert (first.mean, first.std, first.median) == (second.mean, second.std, second.median)
 
 
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, stochastic: bool) -> None:
+    seeds, ways = [], []
+    build = scoring.build_evaluation_env
+
+    def remember(blueprint, env_id, n_envs, seed, *others):
+        seeds.append(seed)
+        return build(blueprint, env_id, n_envs, seed, *others)
+
+    def lopsided(model, env, episodes, deterministic):
+        ways.append(deterministic)
+        return Episodes([1.0, 2.0, 9.0], [3, 4, 5], [None] * 3)
+
+    monkeypatch.setattr(scoring, "plays_stochastically", lambda env_id: stochastic)
+    monkeypatch.setattr(scoring, "build_evaluation_env", remember)
+    monkeypatch.setattr(scoring, "play_episodes", lopsided)
+    score = score_run(agent, episodes=3)
+    assert (seeds, ways, score.deterministic) == ([1_000_000], [not stochastic], not stochastic)
+    assert (score.mean, score.median, score.mean_length) == (4.0, 2.0, 4.0)
+    assert score.std == pytest.approx((38 / 3) ** 0.5)
+
+
 def test_agents_are_found_at_any_depth_and_unfinished_runs_are_not(agent: Path, tmp_path: Path) -> None:
     unfinished = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
     assert find_agents(tmp_path) == [agent, unfinished]
@@ -145,11 +167,13 @@ def test_with_a_list_only_its_agents_are_found_and_no_experts(agent: Path, tmp_p
     assert find_agents(tmp_path, [Row(algo="ppo", env="CartPole-v1", seeds=(5,)), clone]) == [agent]
 
 
-def test_a_kept_score_holds_for_this_file_and_as_many_episodes(agent: Path) -> None:
+def test_a_kept_score_holds_for_this_file_and_no_more_episodes(agent: Path) -> None:
     write_score(agent / SCORE, score_run(agent, episodes=2))
     run, kept = read_run(agent), (agent / SCORE).read_text()
     assert kept_score(agent, run, 2) is not None and kept_score(agent, run) is not None
-    assert kept_score(agent, run, 3) is None
+    assert kept_score(agent, run, 3) is None and kept_score(agent, run, 1) is not None
+    (agent / SCORE).write_text(kept.replace('"deterministic": true', '"deterministic": false'))
+    assert kept_score(agent, run) is None
     assert kept_score(agent, dataclasses.replace(run, seed=6)) is None
     (agent / SCORE).write_text(kept.replace(str(HELD_OUT), "7"))
     assert kept_score(agent, run) is None
@@ -164,6 +188,21 @@ def test_where_nobody_says_how_many_episodes_a_kept_score_holds(agent: Path) -> 
     write_score(agent / SCORE, score_run(agent, episodes=2))
     (result,) = score_all([agent])
     assert result.cached and result.score is not None and result.score.episodes == 2
+
+
+def test_fewer_episodes_do_not_replace_a_score(agent: Path) -> None:
+    write_score(agent / SCORE, score_run(agent, episodes=4))
+    (result,) = score_all([agent], episodes=3)
+    assert result.cached and read_score_file(agent / SCORE)[0].episodes == 4
+
+
+def test_a_model_file_that_cannot_be_read_is_no_end_of_the_others(agent: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
+    (other / "CartPole-v1.zip").unlink()
+    (other / "CartPole-v1.zip").mkdir()
+    scored = {result.folder: result for result in score_all([agent, other], episodes=1)}
+    assert scored[agent].score is not None
+    assert f"cannot read {other / 'CartPole-v1.zip'}: Is a directory" in scored[other].problem
 
 
 def test_how_long_the_training_took_is_not_forgotten(agent: Path) -> None:
