@@ -84,7 +84,7 @@ class PlayConfig:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether the agent takes its most likely actions: as asked for, else as is usual in its environment."""
+        """Whether it takes the most likely actions: as asked for, else as is usual in its environment."""
         return self.deterministic or not (self.stochastic or plays_stochastically(self.env_id))
 
 
