@@ -79,7 +79,7 @@ CASES: dict[str, Training | Cold] = {
         "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"
     ),
     "her-bitflipping-wide": Training(
-        "her", "BitFlipping-v0", steps=4_000, conf="scripts/bit_flipping_her.yml"
+        "her", "BitFlipping-v0", steps=4_000, conf="benchmarks/bit_flipping_her.yml"
     ),
     # A memory that is filled once over, so that what it takes can be measured.
     "dqn-pong": Training(
@@ -98,7 +98,7 @@ CASES: dict[str, Training | Cold] = {
         "InvalidActionDiscrete-v0",
         steps=20_000,
         leader=CONTRIB,
-        conf="scripts/invalid_actions.yml",
+        conf="benchmarks/invalid_actions.yml",
     ),
     "ars-cartpole": Training("ars", "CartPole-v1", steps=100_000, workers=2, leader=CONTRIB),
     "help": Cold(("rlzoo", "--help"), ("rl_zoo3.train", "--help")),

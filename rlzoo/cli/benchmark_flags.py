@@ -10,8 +10,6 @@ from rlzoo.cli.parser import Whole
 from rlzoo.config.benchmark import parse_key
 from rlzoo.core.errors import RunFailed, UserError
 
-BENCHMARKS = "benchmarks"
-
 
 def add_rows_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--rows`, which leaves the others out."""
@@ -46,15 +44,6 @@ def choose_jobs(n_jobs: int | None, num_threads: int = 1) -> int:
             file=sys.stderr,
         )
     return n_jobs
-
-
-def list_path(place: str) -> Path:
-    """A file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere."""
-    from rlzoo.config.shipped import shipped_folder
-
-    path = Path(place)
-    shipped = shipped_folder(BENCHMARKS) / path.name
-    return shipped if path.parent.name == BENCHMARKS and not path.exists() and shipped.exists() else path
 
 
 def make_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, list_path, make_folder
+from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, make_folder
 from rlzoo.cli.parser import Whole
 from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
@@ -64,9 +64,10 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
+    from rlzoo.config.shipped import benchmark_file
     from rlzoo.report.benchmark_run import jobs_of
 
-    listed = read_list(list_path(args.list))
+    listed = read_list(benchmark_file(args.list))
     rows = choose(listed, args.rows)
     if args.seeds:
         rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs, list_path
+from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs
 from rlzoo.cli.parser import Whole
 from rlzoo.core.errors import RunFailed, UserError
 
@@ -53,12 +53,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import shipped_folder
+    from rlzoo.config.shipped import benchmark_file, shipped_folder
     from rlzoo.core.atomic import check_writable
     from rlzoo.report.scores import write_scores
     from rlzoo.report.scoring import find_agents, score_all
 
-    rows = read_list(list_path(args.list)) if args.list else None
+    rows = read_list(benchmark_file(args.list)) if args.list else None
     places = args.places or [shipped_folder("trained_agents")]
     if args.output is not None:
         check_writable(args.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.benchmark_flags import list_path, make_folder
+from rlzoo.cli.benchmark_flags import make_folder
 from rlzoo.cli.parser import Whole
 
 HELP = "copy trained agents into a collection and write its registry"
@@ -49,10 +49,11 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import read_list
+    from rlzoo.config.shipped import benchmark_file
     from rlzoo.core.errors import UserError
     from rlzoo.report.collection import index, ship
 
-    rows = [row for row in read_list(list_path(args.list)) if row.below is None] if args.list else None
+    rows = [row for row in read_list(benchmark_file(args.list)) if row.below is None] if args.list else None
     if args.places:
         make_folder(args.output)
         for agent in ship(args.places, args.seed, args.output, rows=rows):

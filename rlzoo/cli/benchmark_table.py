@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_rows_flag, list_path
+from rlzoo.cli.benchmark_flags import add_rows_flag
 from rlzoo.cli.parser import OneOf
 from rlzoo.core.errors import UserError, unknown
 
@@ -62,6 +62,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, experts_of, read_list
+    from rlzoo.config.shipped import benchmark_file
     from rlzoo.core.atomic import atomic_write
     from rlzoo.report.score_table import table
     from rlzoo.report.scores import read_scores
@@ -70,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.places:
         args.places, args.list = [SCORES], args.list or LIST
     format_name = args.format or _format_of(args.output)
-    listed = read_list(list_path(args.list)) if args.list else None
+    listed = read_list(benchmark_file(args.list)) if args.list else None
     wanted = None if listed is None else choose(listed, args.rows)
-    found = _choose(read_scores(map(list_path, args.places)), args.rows, wanted)
+    found = _choose(read_scores(map(benchmark_file, args.places)), args.rows, wanted)
     rows = table(found, wanted, experts_of(listed or ()))
     if not rows:
         places, of = " ".join(args.places), " ".join(map(":".join, args.rows)) or f"a row of {args.list}"

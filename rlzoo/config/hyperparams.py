@@ -27,7 +27,7 @@ from rlzoo.config.old_names import (
     todays_entry,
     without_replaced,
 )
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.shipped import benchmark_file, shipped_folder
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, nearest
 
@@ -170,7 +170,7 @@ def load_file(path: str | Path) -> HyperparamsFile:
     elif not text.endswith((".yml", ".yaml")) and not Path(path).exists() and _is_dotted(text):
         content = _dictionary(text, _import_module(text))
     else:
-        content = read_yaml(Path(path))
+        content = read_yaml(benchmark_file(path))
     return HyperparamsFile(text, _entries(text, content))
 
 

@@ -10,3 +10,14 @@ def shipped_folder(name: str) -> Path:
     package = Path(__file__).parents[1]
     installed = package / "_data" / name
     return installed if installed.is_dir() else package.parent / name
+
+
+def benchmark_file(place: str | Path) -> Path:
+    """A file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere.
+
+    >>> benchmark_file("benchmarks/catch.yml").is_file()
+    True
+    """
+    path = Path(place)
+    shipped = shipped_folder("benchmarks") / path.name
+    return shipped if path.parent.name == "benchmarks" and not path.exists() and shipped.exists() else path

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from rlzoo.config.benchmark import Row
 from rlzoo.config.hyperparams import lookup
+from rlzoo.config.shipped import benchmark_file
 from rlzoo.core.errors import UserError
 from rlzoo.report.aggregates import Aggregate, aggregate
 from rlzoo.report.references import Reference, reference
@@ -113,7 +113,7 @@ class TableRow:
 
 def _budget(row: Row) -> int | None:
     """Steps of a training; None where nobody says, or the file that would say is not here."""
-    if row.n_timesteps or (row.conf_file and not Path(row.conf_file).is_file()):
+    if row.n_timesteps or (row.conf_file and not benchmark_file(row.conf_file).is_file()):
         return row.n_timesteps
     steps = lookup(row.algo, row.env, row.conf_file).values.get("n_timesteps")
     return None if steps is None else int(float(steps))

@@ -85,6 +85,13 @@ def test_one_benchmark_at_a_time_in_a_folder(done, tmp_path, capsys):
     assert "runs is being trained by process" in capsys.readouterr().err and not done
 
 
+def test_the_shipped_list_and_its_files_are_found_from_everywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    row = ["--rows", "ppo:Catch-v0", "--seeds", "0"]
+    assert main(["benchmark", "run", "benchmarks/learning.yml", *row, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "ppo Catch-v0 seed 0\n"
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(done, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["benchmark", "run", "my list.yml", "-f", "file/runs"]) == 2
