@@ -110,12 +110,16 @@ class Payload:
 
 
 @pytest.fixture(autouse=True)
-def nothing_executed_or_written(tmp_path: Path) -> Iterator[None]:
-    here = Path.cwd()
-    before = set(here.iterdir()), set(here.parent.iterdir())
+def nothing_executed_or_written(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The working directory is one of the test's own: other tests may write to that of the suite."""
+    here = tmp_path_factory.mktemp("elsewhere") / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     yield
     assert EXECUTED == []
-    assert (set(here.iterdir()) - before[0], set(here.parent.iterdir()) - before[1]) == (set(), set())
+    assert [*here.iterdir()] == [] and [*here.parent.iterdir()] == [here]
 
 
 # What is written comes back
