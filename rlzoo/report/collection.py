@@ -78,8 +78,8 @@ def ship(
 
     :param rows: of the list of a benchmark: only its agents
     :param episodes: that an agent without a score plays
-    :raises UserError: no run, two of the same algorithm and environment, an agent that does not fit into
-        `max_bytes`, or a path that would name a folder of this machine
+    :raises UserError: no run, two of the same algorithm and environment, a training that was stopped, an
+        agent that does not fit into `max_bytes`, or a path that would name a folder of this machine
     :raises RunFailed: the collection cannot be written
     """
     chosen: dict[tuple[str, str], Path] = {}
@@ -94,7 +94,7 @@ def ship(
     if not chosen:
         raise UserError(f"there is no trained agent with seed {seed}")
     for (_, env_id), source in chosen.items():
-        digest(model_path(source, env_id))  # which can be read, or none of them is taken over
+        _check_whole(source, model_path(source, env_id))  # all of them before the first is taken over
     texts = {source: _texts(source, read_run(source)) for source in chosen.values()}
     for source in chosen.values():
         yield _take_over(source, texts[source], root, episodes, max_bytes)
@@ -143,6 +143,19 @@ def entry_of(root: Path, folder: Path) -> AgentEntry:
         actor_only=read_checkpoint(file).actor_only,
         date=score.trained_with.get("date"),
     )
+
+
+def _check_whole(source: Path, file: Path) -> None:
+    """Ask that the training of an agent went to its end.
+
+    :raises UserError: it was stopped before, or the file cannot be read
+    """
+    clock = read_checkpoint(file).state.get("state", {}).get("clock", {})
+    learned, planned = clock.get("num_timesteps", 0), clock.get("total_timesteps", 0)
+    if learned < planned:
+        raise UserError(
+            f"{source} stopped at step {learned:,} of {planned:,}; `rlzoo train --resume {source}` goes on"
+        )
 
 
 def _take_over(source: Path, texts: dict[Path, str], root: Path, episodes: int, max_bytes: int) -> Shipped:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import rlzoo
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
@@ -263,3 +264,17 @@ def test_a_collection_without_agents_has_no_registry(tmp_path):
     with pytest.raises(UserError, match="there is no agent in"):
         index(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_training_that_was_stopped_and_a_file_that_cannot_be_read_are_not_shipped(logs, tmp_path):
+    whole, stopped = logs / "seed0" / SAC, logs / "seed0" / PPO
+    model = rlzoo.PPO.load(stopped / "CartPole-v1.zip")
+    model.clock.total_timesteps = 50
+    model.save(stopped / "CartPole-v1.zip")
+    with pytest.raises(UserError, match=r"ppo/CartPole-v1_1 stopped at step 40 of 50; `rlzoo train --resume"):
+        list(ship([logs], 0, tmp_path / "agents"))
+    shutil.rmtree(stopped)
+    (whole / "Pendulum-v1.zip").write_bytes(b"PK")
+    with pytest.raises(UserError, match="no intact model file"):
+        list(ship([logs], 0, tmp_path / "agents"))
+    assert not (tmp_path / "agents").exists()
