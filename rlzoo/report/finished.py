@@ -23,7 +23,7 @@ def mark_begun(folder: Path) -> None:
 def mark_finished(folder: Path, seconds: float, expert: str | None = None) -> None:
     """Say in the folder of a run that it is done.
 
-    :param seconds: that its process took
+    :param seconds: that it took
     :param expert: SHA-256 of the file that it learned from, if from any
     """
     content = {"seconds": round(seconds, 3), "date": utc_now(), "expert": expert}

@@ -20,10 +20,10 @@ seed stands in brackets, and ± after a single one is the standard deviation ove
 figures are over the seeds: the mean with its 95% bootstrap interval, which of three seeds or fewer is their
 range; the standard deviation; the interquartile mean (IQM) where there are four seeds or more; and the
 median. What is required is asked of the median of the seeds in the list, which is named where others were
-added. Training: seconds from the start to the end of the process, median over the seeds whose time is
-known, while other work went on: how long one waits at most, no measure of speed. Reference: what others
-have published for this algorithm, ± the standard deviation over episodes, with their version of the
-environment where it is another one."""
+added. Training: seconds that it took, the imports of its process counted or not, median over the seeds
+whose time is known, while other work went on: no measure of speed. Reference: what others have published
+for this algorithm, ± the standard deviation over episodes, with their version of the environment where it
+is another one."""
 
 
 def page(
