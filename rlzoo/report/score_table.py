@@ -92,8 +92,9 @@ class TableRow:
         More seeds, which may have been added because these missed it, do not count.
         """
         judged = self.median_of_listed_seeds
-        incomplete = judged is None or self.n_missing or not self.is_as_listed
-        return None if incomplete or judged is None else self.row.reached(judged)
+        if judged is None or self.n_missing or not self.is_as_listed:
+            return None
+        return self.row.reached(judged)
 
     @property
     def median_of_listed_seeds(self) -> float | None:
