@@ -16,12 +16,11 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from rlzoo.cli.parser import Parser
-from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.errors import RunFailed, UserError, in_one_line, unknown
 
 COMMANDS = (
     "train",
@@ -48,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show(warnings.showwarning)
+            warnings.showwarning = in_one_line(warnings.showwarning)
             return dispatch(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
         return _report(error, 2)
@@ -141,18 +140,6 @@ def version() -> str:
         return metadata.version("rlzoo")
     except metadata.PackageNotFoundError:
         return "(run from a checkout that is not installed)"
-
-
-def _show(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """A `warnings.showwarning` for persons: what is meant for them without the line of code it comes from."""
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
-        if category is UserWarning:
-            print("rlzoo:", " ".join(str(message).split()), file=sys.stderr)
-        else:
-            otherwise(message, category, *where, **kwargs)
-
-    return show
 
 
 def _report(error: Exception, code: int) -> int:

@@ -8,7 +8,9 @@ Anything else is a defect of rlzoo and keeps its traceback.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class UserError(ValueError):
@@ -66,3 +68,18 @@ def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] =
         return error(f"unknown {kind} {name!r}; did you mean {match!r}?")
     listed = ", ".join(sorted(known)[:12]) + (", ..." if len(known) > 12 else "")
     return error(f"unknown {kind} {name!r}" + (f"; known: {listed}" if listed else ""))
+
+
+def in_one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """A `warnings.showwarning` for persons: what is meant for them without the line of code it comes from.
+
+    :param otherwise: shows warnings of other kinds
+    """
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
+        if category is UserWarning:
+            print("rlzoo:", " ".join(str(message).split()), file=sys.stderr)
+        else:
+            otherwise(message, category, *where, **kwargs)
+
+    return show

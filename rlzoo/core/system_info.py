@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import platform
 import re
 import time
+from importlib import metadata
 from pathlib import Path
 
 import gymnasium
@@ -13,6 +15,21 @@ import numpy as np
 import torch
 
 import rlzoo
+
+SIMULATORS = (
+    "mujoco",
+    "box2d",
+    "box2d-py",
+    "ale-py",
+    "pybullet",
+    "pybullet_envs_gymnasium",
+    "gymnasium-robotics",
+    "panda-gym",
+    "highway-env",
+    "minigrid",
+    "envpool",
+)
+"""Packages that environments are made of."""
 
 
 def get_system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
@@ -43,14 +60,18 @@ def utc_now() -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Versions of rlzoo and of what its results depend on."""
-    return {
+    """Versions of rlzoo and of what its results depend on, with the simulators that are installed."""
+    found = {
         "rlzoo": rlzoo.__version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "gymnasium": gymnasium.__version__,
         "numpy": np.__version__,
     }
+    for name in SIMULATORS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 @functools.cache

@@ -27,6 +27,8 @@ class EnsembleLinear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.weight.shape[2] == 1:  # values: as a batched product they take several times as long
+            return (x * self.weight.mT).sum(2, keepdim=True) + self.bias
         if x.dim() == 2:
             x = x.expand(len(self.weight), *x.shape)
         return torch.baddbmm(self.bias, x, self.weight)

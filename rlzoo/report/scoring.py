@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import statistics
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +19,7 @@ import torch
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
-from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.errors import RunFailed, UserError, in_one_line
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.system_info import utc_now, versions
 from rlzoo.envs.registration import ensure_registered
@@ -208,8 +209,9 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
 
 
 def _begin() -> None:
-    """What a process does before it plays: it uses one thread, and ends when its parent does."""
+    """What a process does before it plays: it uses one thread, warns in one line, ends with its parent."""
     torch.set_num_threads(1)
+    warnings.showwarning = in_one_line(warnings.showwarning)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def test_system_info_is_a_dict_and_the_same_as_text(capsys: pytest.CaptureFixtur
     get_system_info(print_info=False)
     assert capsys.readouterr().out == ""
     assert versions()["rlzoo"] == rlzoo.__version__
+
+
+def test_versions_name_the_simulators_that_are_there() -> None:
+    import mujoco
+
+    assert versions()["mujoco"] == mujoco.__version__
+    assert all(re.match(r"\d+\.\d", version) for version in versions().values())
 
 
 def git_folder(folder: Path, head: str, **files: str) -> None:

@@ -17,6 +17,8 @@ KINDS = {
     "batch_norm": {"batch_norm": BatchRenorm},
     "tanh": {"activation_fn": nn.Tanh},
     "linear": {"net_arch": []},
+    "values": {"output_dim": 1},
+    "linear values": {"net_arch": [], "output_dim": 1},
 }
 
 CASES = [
@@ -33,7 +35,7 @@ def ensemble(kind="plain", **kwargs):
 
 def separate(kind):
     """The same networks, each an nn.Sequential with values of its own."""
-    options = {"net_arch": WIDTHS, "activation_fn": nn.ReLU, **KINDS[kind]}
+    options = {"net_arch": WIDTHS, "activation_fn": nn.ReLU, "output_dim": OUT, **KINDS[kind]}
     networks = []
     for _ in range(N):
         layers = [BatchRenorm(None, IN)] if "batch_norm" in options else []
@@ -48,7 +50,7 @@ def separate(kind):
             if "batch_norm" in options:
                 layers.append(BatchRenorm(None, next_width))
             width = next_width
-        network = nn.Sequential(*layers, nn.Linear(width, OUT))
+        network = nn.Sequential(*layers, nn.Linear(width, options["output_dim"]))
         for parameter in network.parameters():
             nn.init.normal_(parameter, std=0.5)
         for module in network:
@@ -68,6 +70,11 @@ def joint_state(networks):
     }
 
 
+def last_gradients(network):
+    """Of the last layer, shaped as an ensemble has them."""
+    return network[-1].weight.grad.t(), network[-1].bias.grad.unsqueeze(0)
+
+
 @pytest.mark.parametrize(("kind", "training"), CASES)
 def test_it_is_as_many_networks_with_the_same_state_dict(kind, training):
     together, networks = ensemble(kind), separate(kind)
@@ -76,11 +83,15 @@ def test_it_is_as_many_networks_with_the_same_state_dict(kind, training):
     x = torch.randn(7, IN, requires_grad=True)
     expected = torch.stack([network.train(training)(x) for network in networks])
     found = together(x)
-    assert found.shape == (N, 7, OUT) and torch.allclose(found, expected, atol=1e-5)
+    assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
     if kind != "batch_norm":
         assert torch.allclose(together.first(x), expected[0], atol=1e-5)
-    gradients = [torch.autograd.grad(y.square().sum(), x)[0] for y in (found, expected)]
+    gradients = [torch.autograd.grad(y.square().sum(), x, retain_graph=True)[0] for y in (found, expected)]
     assert torch.allclose(*gradients, atol=1e-4)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    for mine, *theirs in zip(together.layers[-1].parameters(), *map(last_gradients, networks), strict=True):
+        assert torch.allclose(mine.grad, torch.stack(theirs), atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

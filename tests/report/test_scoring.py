@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
@@ -138,12 +139,15 @@ def test_agents_play_in_as_many_processes_as_are_asked_for(
     assert asked == [2] and all(result.score is not None for result in results)
 
 
-def test_a_process_that_plays_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_plays_uses_one_thread_and_warns_in_one_line(monkeypatch, capsys) -> None:
     threads: list[int] = []
     monkeypatch.setattr(scoring.torch, "set_num_threads", threads.append)
     monkeypatch.setattr(scoring, "_end_with_parent", lambda: None)
-    scoring._begin()
-    assert threads == [1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        scoring._begin()
+        warnings.warn("an old\nname", UserWarning, stacklevel=1)
+    assert threads == [1] and capsys.readouterr().err == "rlzoo: an old name\n"
 
 
 def test_a_file_that_changes_while_it_is_played_gets_no_score(agent: Path, monkeypatch) -> None:
