@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs
 from rlzoo.cli.parser import Whole
 from rlzoo.core.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from rlzoo.config.benchmark import Row
+    from rlzoo.report.scores import Score
 
 HELP = "play the agents of a folder in environments training never saw"
 EPILOG = """\
@@ -46,7 +52,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="the YAML file of a benchmark: only its agents play, as many episodes as it says",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=None, metavar="FILE", help="also write all scores here"
+        "-o",
+        "--output",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="also write all scores here, beside those that it has of other agents (of the list)",
     )
     add_jobs_flag(parser, "agents")
 
@@ -64,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.output)
     found = {folder.resolve(): folder for place in places for folder in find_agents(place, rows)}
     folders = list(found.values())
-    if args.output is not None:
-        check_distinct(folders)
+    kept = [] if args.output is None else others(args.output, check_distinct(folders), rows)
     scores, n_cached, n_failed = [], 0, 0
     for ended in score_all(folders, rows or (), args.n_episodes, choose_jobs(args.n_jobs)):
         if ended.score is None:
@@ -86,15 +96,17 @@ def run(args: argparse.Namespace) -> int:
     if n_cached:
         print(f"{n_cached} of {len(folders)} had been scored before")
     if args.output and scores:
-        write_scores(args.output, scores)
-        print(f"{len(scores)} scores are in {args.output}")
+        write_scores(args.output, [*scores, *kept])
+        beside = f", beside {len(kept)} of other agents" if kept else ""
+        counted = "1 score is" if len(scores) == 1 else f"{len(scores)} scores are"
+        print(f"{counted} in {args.output}{beside}")
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(folders)} agents could not be played")
     return 0
 
 
-def check_distinct(folders: list[Path]) -> None:
-    """Ask that no two folders hold agents of the same algorithm, environment and seed.
+def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
+    """Ask that no two folders hold agents of the same algorithm, environment and seed; returns all of these.
 
     :raises UserError: names two that do
     """
@@ -109,3 +121,20 @@ def check_distinct(folders: list[Path]) -> None:
         other = known.setdefault((run.algo, run.env_id, run.seed), folder)
         if other != folder:
             raise UserError(f"{other} and {folder} are both {run.algo} on {run.env_id} with seed {run.seed}")
+    return known.keys()
+
+
+def others(file: Path, found: Collection[tuple[str, str, int]], rows: Iterable[Row] | None) -> list[Score]:
+    """The scores that a file, if it is there, has of other agents than those that were found.
+
+    :param rows: of the list of a benchmark: only of its agents
+    :raises UserError: it is a file of another kind, which stays as it is
+    """
+    from rlzoo.report.scores import read_scores
+
+    listed = None if rows is None else {row.key for row in rows}
+    return [
+        score
+        for score in (read_scores([file]) if file.exists() else ())
+        if (*score.key, score.seed) not in found and (listed is None or score.key in listed)
+    ]

@@ -9,7 +9,7 @@ import pytest
 
 from rlzoo.cli.main import main
 from rlzoo.report import scoring
-from rlzoo.report.scores import Score, read_scores
+from rlzoo.report.scores import Score, read_scores, write_scores
 from rlzoo.report.scoring import Scored
 
 SCORE = Score(
@@ -77,6 +77,44 @@ def agents(place: Path, *seeds: int) -> None:
         folder.mkdir(parents=True)
         (folder / "args.yml").write_text(f"{{algo: ppo, env_id: CartPole-v1, seed: {seed}}}")
         (folder.parent / "CartPole-v1.zip").touch()
+
+
+def test_a_file_keeps_the_scores_of_agents_that_are_elsewhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    old = dataclasses.replace(SCORE, algo="ppo", env_id="CartPole-v1")
+    elsewhere, unlisted = dataclasses.replace(old, seed=7), dataclasses.replace(old, env_id="Acrobot-v1")
+    write_scores(Path("all.json"), [old, elsewhere, unlisted])
+    agents(Path("logs"), 0, 1)
+    new = dataclasses.replace(old, mean=1.0)
+    played = [Scored(Path("a"), new), Scored(Path("b"), None, problem="it died")]
+    monkeypatch.setattr(scoring, "score_all", lambda *_: iter(played))
+    command = ["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]
+    assert main(command) == 1
+    assert "1 score is in all.json, beside 2 of other agents\n" in capsys.readouterr().out
+    assert read_scores([Path("all.json")]) == [unlisted, new, elsewhere]
+    Path("list.yml").write_text("rows: [{algo: ppo, env: CartPole-v1}]")
+    assert main([*command, "--list", "list.yml"]) == 1
+    assert read_scores([Path("all.json")]) == [new, elsewhere]
+
+
+def test_a_failed_agent_keeps_no_score_of_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    old = [dataclasses.replace(SCORE, algo="ppo", env_id="CartPole-v1", seed=seed) for seed in (0, 1)]
+    write_scores(Path("all.json"), old)
+    agents(Path("logs"), 0, 1)
+    played = [Scored(Path("a"), old[0]), Scored(Path("b"), None, problem="it died")]
+    monkeypatch.setattr(scoring, "score_all", lambda *_: iter(played))
+    assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]) == 1
+    assert read_scores([Path("all.json")]) == old[:1]
+
+
+def test_a_file_of_another_kind_is_not_written_over(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scoring, "score_all", lambda *_: pytest.fail("they played"))
+    agents(Path("logs"), 0)
+    Path("notes.md").write_text("mine")
+    assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "notes.md"]) == 2
+    assert "notes.md" in capsys.readouterr().err and Path("notes.md").read_text() == "mine"
 
 
 def test_two_agents_of_one_training_are_a_mistake_before_they_play(tmp_path, monkeypatch, capsys):
