@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from rlzoo.envs.dummy import DummyVecEnv, check_spaces
 from rlzoo.envs.obs_arrays import Obs, ObsBuffer, leaf_spaces, obs_row, stack_obs
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
-CLOSE_TIMEOUT = 5.0  # seconds that a worker has to end by itself
+CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
 
 
 class SubprocVecEnv(VecEnv):
@@ -216,13 +217,13 @@ class SubprocVecEnv(VecEnv):
     def close(self) -> None:
         if self._closed:
             return
-        with suppress(RunFailed):
-            self._drain()
+        deadline = time.monotonic() + CLOSE_TIMEOUT
         for connection in self._connections:
             with suppress(OSError):
                 connection.send(("close", None))
-        for process in self._processes:
-            process.join(CLOSE_TIMEOUT)
+        for connection, process in zip(self._connections, self._processes, strict=True):
+            _discard(connection, deadline)
+            process.join(max(0.0, deadline - time.monotonic()))
         self._kill_workers()
 
     def _kill_workers(self) -> None:
@@ -264,6 +265,16 @@ class SubprocVecEnv(VecEnv):
 
     def has_attr(self, attr_name: str) -> bool:
         return all(self._on_each("have_attr", None, attr_name))  # a value need not be fit to be sent
+
+
+def _discard(connection: Connection, deadline: float) -> None:
+    """Read what a worker still sends, until it ends or time is up.
+
+    Which answers are due is not known here: Ctrl-C may have come between two of them.
+    """
+    with suppress(EOFError, OSError):
+        while connection.poll(max(0.0, deadline - time.monotonic())):
+            connection.recv_bytes()
 
 
 class SharedArrays:

@@ -16,6 +16,7 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.envs import subproc
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.subproc import SubprocVecEnv, _serve
 
@@ -209,6 +210,39 @@ def test_nothing_is_left_in_shared_memory(make_venv: Any) -> None:
     venv = make_venv([make_env()] * 2, start_method="fork")
     venv.reset()
     assert files() <= before
+
+
+@pytest.mark.parametrize(("method", "call"), [("_receive", 1), ("_receive", 2), ("_send", 2)])
+def test_it_closes_when_ctrl_c_came_between_two_workers(make_venv: Any, monkeypatch, method, call) -> None:
+    """Whose answers are still due is not known then; waiting for one that has been read would never end."""
+    venv = make_venv([make_env(0), make_env(1)], n_workers=2)
+    venv.reset()
+    whole, calls = getattr(venv, method), iter(range(1, 100))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    monkeypatch.setattr(venv, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        venv.step(np.zeros((2, 2), np.float32))
+    monkeypatch.undo()
+    processes, began = venv._processes, time.monotonic()
+    venv.close()
+    assert time.monotonic() - began < 4
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_a_worker_that_does_not_end_by_itself_is_killed(make_venv: Any, monkeypatch) -> None:
+    monkeypatch.setattr(subproc, "CLOSE_TIMEOUT", 0.3)
+    venv = make_venv([make_env(0), make_env(1)], n_workers=2)
+    venv.reset()
+    os.kill(venv._processes[0].pid, signal.SIGSTOP)
+    processes, began = venv._processes, time.monotonic()
+    venv.close()
+    assert time.monotonic() - began < 3
+    assert processes[0].exitcode == -signal.SIGKILL
 
 
 def test_workers_ignore_ctrl_c_and_die_with_their_parent(tmp_path: Any) -> None:
