@@ -7,7 +7,8 @@
     normalize.safetensors    statistics of VecNormalize
     state.json               counters and random generators
 
-A file whose metadata say `actor_only` holds what acting needs, compressed: it cannot be trained on.
+A file whose metadata say `actor_only` holds what acting needs, compressed and without members that would
+be empty: it cannot be trained on.
 
 Reading trusts nothing: sizes are checked before anything is unpacked, contents against their checksums,
 nothing is written to the disk and nothing is unpickled. Whatever is wrong with a file is one
@@ -50,6 +51,8 @@ PathOrFile: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _JSON = {"metadata": "metadata.json", "config": "config.json", "state": "state.json"}
 _TENSORS = {name: f"{name}.safetensors" for name in ("weights", "optimizers", "normalize")}
 _MEMBERS = {*_JSON.values(), *_TENSORS.values()}
+_EMPTY_FOR_ACTING = {_TENSORS["optimizers"], _TENSORS["normalize"]}
+"""Members that a file for acting only may lack: it has no optimisers, and not always statistics."""
 
 
 @dataclass
@@ -154,7 +157,8 @@ def _to_zip(checkpoint: Checkpoint) -> memoryview:
             text = json.dumps(getattr(checkpoint, name), allow_nan=False, separators=(",", ":"))
             archive.writestr(member, text, zipfile.ZIP_DEFLATED, 1)
         for name, member in _TENSORS.items():
-            archive.writestr(member, _to_bytes(getattr(checkpoint, name)), packing)
+            if (tensors := getattr(checkpoint, name)) or not checkpoint.actor_only:
+                archive.writestr(member, _to_bytes(tensors), packing)
     return buffer.getbuffer()
 
 
@@ -237,13 +241,17 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
             _check_version(info)
             if type(info.get("actor_only", False)) is not bool:
                 raise CheckpointError("metadata.json does not say whether it holds the actor only")
-            if wrong := _MEMBERS ^ members.keys():
+            dispensable = _EMPTY_FOR_ACTING if info.get("actor_only") else set()
+            if wrong := (_MEMBERS ^ members.keys()) - dispensable:
                 first = min(wrong)
                 raise CheckpointError(
                     f"{first} is missing" if first in _MEMBERS else f"{first[:80]!r} does not belong in it"
                 )
             config, state = (_read_json(archive, members, _JSON[part]) for part in ("config", "state"))
-            tensors = {part: _read_tensors(archive, members, member) for part, member in _TENSORS.items()}
+            tensors = {
+                part: _read_tensors(archive, members, member) if member in members else {}
+                for part, member in _TENSORS.items()
+            }
     except ForeignCheckpoint as error:
         raise ForeignCheckpoint(f"{name} is {error}", error.kind) from None
     except _DAMAGE as error:

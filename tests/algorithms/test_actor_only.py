@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -90,14 +90,17 @@ def saved(model: Algorithm, actor_only: bool = True) -> io.BytesIO:
     return buffer
 
 
-def changed(buffer: io.BytesIO, change: Callable[[Checkpoint], None]) -> io.BytesIO:
-    """The file with other metadata or weights."""
+def changed(
+    buffer: io.BytesIO, change: Callable[[Checkpoint], None], empty: Sequence[str] = ()
+) -> io.BytesIO:
+    """The file with other metadata or weights, and members without tensors."""
     checkpoint = read_checkpoint(buffer)
     change(checkpoint)
     with zipfile.ZipFile(buffer) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     members["metadata.json"] = json.dumps(checkpoint.metadata).encode()
     members["weights.safetensors"] = safetensors.torch.save(dict(checkpoint.weights))
+    members |= {f"{name}.safetensors": safetensors.torch.save({}) for name in empty}
     result = io.BytesIO()
     with zipfile.ZipFile(result, "w") as archive:
         for name, content in members.items():
@@ -171,6 +174,32 @@ def test_critics_copies_and_optimizers_are_left_out() -> None:
     assert len(small.getvalue()) < len(whole.getvalue()) / 4
     with zipfile.ZipFile(small) as archive:
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+        assert set(archive.namelist()) == {
+            "metadata.json",
+            "config.json",
+            "state.json",
+            "weights.safetensors",
+        }
+
+
+@pytest.mark.parametrize(
+    ("member", "actor_only", "message"),
+    [
+        ("normalize.safetensors", True, r"VecNormalize.* is missing"),
+        ("weights.safetensors", True, "weights.safetensors is missing"),
+        ("normalize.safetensors", False, "normalize.safetensors is missing"),
+        ("optimizers.safetensors", False, "optimizers.safetensors is missing"),
+    ],
+)
+def test_a_member_that_is_needed_is_missed(member: str, actor_only: bool, message: str) -> None:
+    model = make(PPO, VecNormalize(make_env(PPO)))
+    PPO.load(saved(model, actor_only), device="cpu")
+    less = io.BytesIO()
+    with zipfile.ZipFile(saved(model, actor_only)) as archive, zipfile.ZipFile(less, "w") as target:
+        for name in set(archive.namelist()) - {member}:
+            target.writestr(name, archive.read(name))
+    with pytest.raises(CheckpointError, match=message):
+        PPO.load(less, device="cpu")
 
 
 def test_a_shared_extractor_is_kept() -> None:
@@ -219,8 +248,10 @@ def test_a_file_that_claims_more_or_less_than_it_holds() -> None:
         SAC.load(changed(saved(model), drop("policy/actor.mu")), device="cpu")
     with pytest.raises(CheckpointError, match=r"policy/critic\..* is not in the model file"):
         SAC.load(changed(saved(model, False), drop("policy/critic.")), device="cpu")
+    nothing = ("normalize", "optimizers")
+    SAC.load(changed(saved(model), lambda file: None, nothing), device="cpu")
     with pytest.raises(CheckpointError, match=r"state\.json of the model file is damaged"):
-        SAC.load(changed(saved(model), lambda file: file.metadata.pop("actor_only")), device="cpu")
+        SAC.load(changed(saved(model), lambda file: file.metadata.pop("actor_only"), nothing), device="cpu")
     with pytest.raises(CheckpointError, match="lacks the parameter policy/critic"):
         whole = changed(saved(model, False), lambda file: file.metadata.update(actor_only=True))
         SAC.load(whole, device="cpu")
