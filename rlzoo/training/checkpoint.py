@@ -7,8 +7,8 @@
     normalize.safetensors    statistics of VecNormalize
     state.json               counters and random generators
 
-A file whose metadata say `actor_only` holds what acting needs, compressed and without members that would
-be empty: it cannot be trained on.
+A file whose metadata say `actor_only` holds what acting needs, compressed, and without the tensors of
+optimisers and statistics where there are none: it cannot be trained on.
 
 Reading trusts nothing: sizes are checked before anything is unpacked, contents against their checksums,
 nothing is written to the disk and nothing is unpickled. Whatever is wrong with a file is one
@@ -51,7 +51,7 @@ PathOrFile: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _JSON = {"metadata": "metadata.json", "config": "config.json", "state": "state.json"}
 _TENSORS = {name: f"{name}.safetensors" for name in ("weights", "optimizers", "normalize")}
 _MEMBERS = {*_JSON.values(), *_TENSORS.values()}
-_EMPTY_FOR_ACTING = {_TENSORS["optimizers"], _TENSORS["normalize"]}
+_OPTIONAL_FOR_ACTING = {_TENSORS["optimizers"], _TENSORS["normalize"]}
 """Members that a file for acting only may lack: it has no optimisers, and not always statistics."""
 
 
@@ -152,12 +152,13 @@ def _write_to(file: BinaryIO, content: memoryview) -> None:
 def _to_zip(checkpoint: Checkpoint) -> memoryview:
     buffer = io.BytesIO()
     packing = zipfile.ZIP_DEFLATED if checkpoint.actor_only else zipfile.ZIP_STORED
+    dispensable = _OPTIONAL_FOR_ACTING if checkpoint.actor_only else set()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, member in _JSON.items():
             text = json.dumps(getattr(checkpoint, name), allow_nan=False, separators=(",", ":"))
             archive.writestr(member, text, zipfile.ZIP_DEFLATED, 1)
         for name, member in _TENSORS.items():
-            if (tensors := getattr(checkpoint, name)) or not checkpoint.actor_only:
+            if (tensors := getattr(checkpoint, name)) or member not in dispensable:
                 archive.writestr(member, _to_bytes(tensors), packing)
     return buffer.getbuffer()
 
@@ -241,7 +242,7 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
             _check_version(info)
             if type(info.get("actor_only", False)) is not bool:
                 raise CheckpointError("metadata.json does not say whether it holds the actor only")
-            dispensable = _EMPTY_FOR_ACTING if info.get("actor_only") else set()
+            dispensable = _OPTIONAL_FOR_ACTING if info.get("actor_only") else set()
             if wrong := (_MEMBERS ^ members.keys()) - dispensable:
                 first = min(wrong)
                 raise CheckpointError(

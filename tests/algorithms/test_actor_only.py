@@ -26,7 +26,7 @@ from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.training.checkpoint import Checkpoint, read_checkpoint
+from rlzoo.training.checkpoint import Checkpoint, metadata, read_checkpoint, write_checkpoint
 from rlzoo.training.expert_trajectories import generate_expert_traj
 
 LOADED = [catalog.load(name) for name in catalog.names()]
@@ -200,6 +200,11 @@ def test_a_member_that_is_needed_is_missed(member: str, actor_only: bool, messag
             target.writestr(name, archive.read(name))
     with pytest.raises(CheckpointError, match=message):
         PPO.load(less, device="cpu")
+
+
+def test_a_policy_without_tensors() -> None:
+    write_checkpoint(file := io.BytesIO(), Checkpoint({**metadata("PPO", None), "actor_only": True}, {}, {}))
+    assert not read_checkpoint(file).weights
 
 
 def test_a_shared_extractor_is_kept() -> None:
