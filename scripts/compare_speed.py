@@ -4,6 +4,7 @@
     python scripts/compare_speed.py --cases ppo-cartpole help --pairs 5
     python scripts/compare_speed.py --sb3-python other-venv/bin/python --sbx-python third-venv/bin/python
     python scripts/compare_speed.py --out speed.md
+    python scripts/compare_speed.py --before ../other-checkout           # this checkout against another one
 
 Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters,
 number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
@@ -134,21 +135,21 @@ def specification(case: Training, steps: int | None) -> dict[str, Any]:
     }
 
 
-def process_environment(side: str, threads: int) -> dict[str, str]:
-    """This checkout comes first for our side; both sides get the same number of threads."""
+def process_environment(side: str, threads: int, before: Path | None) -> dict[str, str]:
+    """Put the checkout of a side of ours first; both sides get the same number of threads."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if side == OURS:
+    if checkout := ROOT if side == OURS else before:
         path = os.environ.get("PYTHONPATH")
-        environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)
+        environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{path}" if path else str(checkout)
     return environment
 
 
-def run_training(side: str, python: str, spec: dict[str, Any]) -> dict[str, Any]:
+def run_training(side: str, python: str, spec: dict[str, Any], before: Path | None) -> dict[str, Any]:
     done = subprocess.run(
-        [python, str(WORKER), side, json.dumps(spec)],
+        [python, str(WORKER), OURS if before else side, json.dumps(spec)],
         capture_output=True,
         text=True,
-        env=process_environment(side, spec["threads"]),
+        env=process_environment(side, spec["threads"], before),
         check=False,
     )
     if done.returncode:
@@ -156,12 +157,17 @@ def run_training(side: str, python: str, spec: dict[str, Any]) -> dict[str, Any]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def run_cold(side: str, python: str, case: Cold) -> dict[str, Any]:
-    command = [python, "-m", *(case.ours if side == OURS else case.theirs)]
+def run_cold(side: str, python: str, case: Cold, before: Path | None) -> dict[str, Any]:
+    command = [python, "-m", *(case.ours if side == OURS or before else case.theirs)]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         done = subprocess.run(
-            command, capture_output=True, text=True, cwd=folder, env=process_environment(side, 1), check=False
+            command,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=process_environment(side, 1, before),
+            check=False,
         )
         seconds = time.perf_counter() - started
     if done.returncode:
@@ -169,21 +175,24 @@ def run_cold(side: str, python: str, case: Cold) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
-def compare(name: str, interpreters: dict[str, str], pairs: int, steps: int | None) -> list[dict[str, Any]]:
+def compare(
+    name: str, interpreters: dict[str, str], pairs: int, steps: int | None, before: Path | None = None
+) -> list[dict[str, Any]]:
     """Run one case, both sides in turn; returns a row per run and prints it as it comes.
 
     :param interpreters: by the package that a leader is in
+    :param before: another checkout of rlzoo, which takes the leader's place
     """
     case = CASES[name]
-    pythons = {OURS: sys.executable, THEIRS: interpreters[leader_of(case)]}
+    pythons = {OURS: sys.executable, THEIRS: sys.executable if before else interpreters[leader_of(case)]}
     spec = specification(case, steps) if isinstance(case, Training) else {}
     rows = []
     for pair in range(pairs):
         for side, python in pythons.items():
             if isinstance(case, Training):
-                result = run_training(side, python, spec)
+                result = run_training(side, python, spec, before)
             else:
-                result = run_cold(side, python, case)
+                result = run_cold(side, python, case, before)
             rows.append({"case": name, "pair": pair, "side": side, **result})
             print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -219,8 +228,11 @@ def by_side(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [[row for row in rows if row["side"] == side] for side in (OURS, THEIRS)]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: medians, their ratio, and the ratio of every pair; then memory, where there is replay."""
+def table(rows: list[dict[str, Any]], other: str) -> str:
+    """Markdown: medians, their ratio, and the ratio of every pair; then memory, where there is replay.
+
+    :param other: what to call the side that is compared with
+    """
     versions = sorted({f"{row['package']} {row['version']}" for row in rows if "version" in row})
     by_case = {
         name: [row for row in rows if row["case"] == name] for name in dict.fromkeys(r["case"] for r in rows)
@@ -228,20 +240,23 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = [
         ", ".join([processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}", *versions]),
         "",
-        "| case | rlzoo | leader | ratio of medians | each pair | by processor time |",
+        f"| case | rlzoo | {other} | ratio of medians | each pair | by processor time |",
         "|---|---|---|---|---|---|",
         *(table_row(name, found) for name, found in by_case.items()),
         "",
-        "Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over leader.",
+        f"Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over {other}.",
         "By processor time: steps per second of it, which other work on the machine disturbs least.",
-        "Leader: stable-baselines3; SBX, compilation left out, if named;",
-        "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
     ]
+    if other == THEIRS:
+        lines += [
+            "Leader: stable-baselines3; SBX, compilation left out, if named;",
+            "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
+        ]
     with_replay = {name: found for name, found in by_case.items() if all("replay_mb" in row for row in found)}
     if with_replay:
         lines += [
             "",
-            "| case | replay memory: rlzoo | leader | ratio | whole process: rlzoo | leader | ratio |",
+            f"| case | replay memory: rlzoo | {other} | ratio | whole process: rlzoo | {other} | ratio |",
             "|---|---|---|---|---|---|---|",
             *(memory_row(name, found) for name, found in with_replay.items()),
         ]
@@ -280,21 +295,32 @@ def main() -> None:
         "--sbx-python", default=sys.executable, metavar="PATH", help="an interpreter with sbx-rl"
     )
     parser.add_argument(
+        "--before",
+        type=Path,
+        default=None,
+        metavar="CHECKOUT",
+        help="compare with another checkout of rlzoo, and not with other libraries",
+    )
+    parser.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write the tables here as well"
     )
     args = parser.parse_args()
 
     sys.path.insert(0, str(ROOT))
     interpreters = {SB3: args.sb3_python, CONTRIB: args.sb3_python, SBX: args.sbx_python}
-    for package in {leader_of(CASES[name]) for name in args.cases}:
+    if args.before and not (args.before / "rlzoo").is_dir():
+        parser.error(f"{args.before} is not a checkout of rlzoo")
+    before = args.before.resolve() if args.before else None
+    for package in set() if before else {leader_of(CASES[name]) for name in args.cases}:
         packages = "stable_baselines3, rl_zoo3" if package == SB3 else package
         probe = [interpreters[package], "-c", f"import {packages}"]
         if subprocess.run(probe, capture_output=True, check=False).returncode:
             parser.error(f"{interpreters[package]} lacks {packages}; the extra `bench` brings them")
-    rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps)]
-    print("\n" + table(rows))
+    rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps, before)]
+    made = table(rows, "before" if before else THEIRS)
+    print("\n" + made)
     if args.out:
-        args.out.write_text(table(rows) + "\n")
+        args.out.write_text(made + "\n")
 
 
 def leader_of(case: Training | Cold) -> str:
