@@ -19,6 +19,7 @@ from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs, minibatches
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.core.interaction import Inputs, Step
 from rlzoo.core.returns import following_values
+from rlzoo.distributions import StateDependentNoise
 from rlzoo.training.on_policy import on_policy
 
 Columns = dict[str, Any]
@@ -49,11 +50,17 @@ class OnPolicyAlgorithm(Algorithm):
         if self.shares_convolutions and self.reads_old_values:
             # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
-            return Step(
-                actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs, **context}
-            )
-        actions = self.policy.act(inputs.obs, **context)
-        return Step(actions, self.to_env_action(actions), context)
+            context.update(values=values, log_probs=log_probs)
+        else:
+            actions = self.policy.act(inputs.obs, **context)
+        return Step(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
+
+    def _before_tanh(self) -> dict[str, torch.Tensor]:
+        """The last actions of a squashed policy before the tanh, whose inverse would not be exact."""
+        distribution = getattr(self.policy, "action_dist", None)
+        if isinstance(distribution, StateDependentNoise) and distribution.gaussian_actions is not None:
+            return {"gaussian_actions": distribution.gaussian_actions}
+        return {}
 
     def _act_with_memory(self, inputs: Inputs) -> Step:
         """Act on observations and memory; the rollout keeps the memory from before each step."""
@@ -62,9 +69,8 @@ class OnPolicyAlgorithm(Algorithm):
         starts = torch.from_numpy(inputs.episode_start).to(self.device)
         before = self.memory
         actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
-        return Step(
-            actions, self.to_env_action(actions), {"values": values, "log_probs": log_probs, **before}
-        )
+        extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
+        return Step(actions, self.to_env_action(actions), extra)
 
     # ------------------------------------------------------------------ reading a rollout
 
@@ -73,10 +79,9 @@ class OnPolicyAlgorithm(Algorithm):
         context: dict[str, Any] = {}
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
-        elif "action_masks" in rollout.extra:
-            context["action_masks"] = (
-                rollout.extra["action_masks"].flatten(0, 1).clone()
-            )  # for autograd to keep
+        for name in ("action_masks", "gaussian_actions"):
+            if name in rollout.extra:
+                context[name] = rollout.extra[name].flatten(0, 1).clone()  # for autograd to keep
         obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
         return {"obs": obs, "actions": actions, "context": context}
 
@@ -96,6 +101,20 @@ class OnPolicyAlgorithm(Algorithm):
                 )
         array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
         return log_probs, array, self.next_values(rollout, array)
+
+    def baseline(
+        self, rollout: RolloutBuffer, columns: Columns, values: torch.Tensor | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Values and next values, [n_steps, n_envs], for an update that is one gradient step.
+
+        The policy has not changed since it acted, so they are the values that are about to be learned
+        (`values`, with gradients). Not so where layers behave differently in training: there they are
+        computed before training mode is switched on, without `values`.
+        """
+        if values is None:
+            return self.old_values(rollout, columns)[1:]
+        array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
+        return array, self.next_values(rollout, array)
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
         """The value of what each step led to, [n_steps, n_envs].

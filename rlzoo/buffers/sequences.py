@@ -75,7 +75,7 @@ def sequence_minibatches(
         yield columns
         return
     rows = np.roll(_by_environment(rollout), -int(torch.randint(n_rows, ())))
-    rest = {name: column for name, column in columns.items() if name != "context"}
+    rest = {**columns, "context": {k: v for k, v in columns["context"].items() if k != "sequences"}}
     for start in range(0, n_rows, batch_size):
         chosen = rows[start : start + batch_size]
         index = torch.from_numpy(chosen)
@@ -84,7 +84,7 @@ def sequence_minibatches(
             for name, column in rest.items()
         }
         sequences = _sequences(chosen, np.arange(len(chosen)), rollout, memory)
-        yield {**minibatch, "context": {"sequences": sequences}}
+        yield {**minibatch, "context": {**minibatch["context"], "sequences": sequences}}
 
 
 def _by_environment(rollout: RolloutBuffer) -> np.ndarray:

@@ -25,8 +25,37 @@ def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
 
 
 def inverse_tanh(actions: Tensor, epsilon: float) -> Tensor:
-    """atanh of actions kept `epsilon` away from -1 and 1, where it is infinite."""
+    """Compute atanh of actions kept `epsilon` away from -1 and 1, where it is infinite.
+
+    For actions whose pre-tanh value is not known. In float32 it cannot exceed 8.7, and with an epsilon of
+    1e-6 7.25, so that densities of actions nearer to the bounds are wrong.
+    """
     return torch.atanh(actions.clamp(-1.0 + epsilon, 1.0 - epsilon))
+
+
+class Squashed:
+    """Actions of a squashed distribution, with the values before the tanh (`gaussian_actions`).
+
+    `log_prob` of the very tensor that was sampled last needs no inverse of the tanh.
+    """
+
+    __slots__ = ()
+    gaussian_actions: Tensor | None
+    _squashed_actions: Tensor | None
+    epsilon: float
+
+    def _squash(self, gaussian_actions: Tensor) -> Tensor:
+        self.gaussian_actions = gaussian_actions
+        self._squashed_actions = torch.tanh(gaussian_actions)
+        return self._squashed_actions
+
+    def _forget_sample(self) -> None:
+        self.gaussian_actions = self._squashed_actions = None
+
+    def _before_tanh(self, actions: Tensor) -> Tensor:
+        if actions is self._squashed_actions and self.gaussian_actions is not None:
+            return self.gaussian_actions
+        return inverse_tanh(actions, self.epsilon)
 
 
 def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
@@ -119,42 +148,39 @@ class DiagGaussian(Distribution):
         return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)
 
 
-class SquashedDiagGaussian(DiagGaussian):
+class SquashedDiagGaussian(Squashed, DiagGaussian):
     """tanh of a diagonal Gaussian: actions lie in (-1, 1) (Haarnoja et al., 2018, appendix C).
 
-    :param epsilon: how far from -1 and 1 an action given to `log_prob` is kept
+    :param epsilon: distance kept from -1 and 1 where `log_prob` has to invert the tanh
     """
 
-    __slots__ = ("_pre_tanh", "epsilon")
+    __slots__ = ("_squashed_actions", "epsilon", "gaussian_actions")
 
     def __init__(self, action_dim: int, epsilon: float = 1e-6) -> None:
         super().__init__(action_dim)
         self.epsilon = epsilon
-        self._pre_tanh: Tensor | None = None
+        self._forget_sample()
 
     def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> SquashedDiagGaussian:
         super().proba_distribution(mean_actions, log_std)
-        self._pre_tanh = None
+        self._forget_sample()
         return self
 
     def sample(self) -> Tensor:
-        self._pre_tanh = super().sample()
-        return torch.tanh(self._pre_tanh)
+        return self._squash(super().sample())
 
     def mode(self) -> Tensor:
-        self._pre_tanh = self.mean
-        return torch.tanh(self.mean)
+        return self._squash(self.mean)
 
     def log_prob(self, actions: Tensor, gaussian_actions: Tensor | None = None) -> Tensor:
-        """:param gaussian_actions: the actions before the tanh where known: more exact than inverting it"""
-        if gaussian_actions is None:
-            gaussian_actions = inverse_tanh(actions, self.epsilon)
-        return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
+        """Compute the log-density of squashed actions, [B, A] -> [B].
 
-    def log_prob_from_params(self, *params: Any, **named_params: Any) -> tuple[Tensor, Tensor]:
-        self.proba_distribution(*params, **named_params)
-        actions = self.sample()
-        return actions, self.log_prob(actions, self._pre_tanh)
+        :param gaussian_actions: the actions before the tanh, where they are known: exact, while an inverted
+            tanh is wrong beyond 7.25. Not needed for the actions that were sampled last
+        """
+        if gaussian_actions is None:
+            gaussian_actions = self._before_tanh(actions)
+        return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
 
     def entropy(self) -> None:
         """The entropy of a squashed Gaussian has no closed form: estimate it by -log_prob."""

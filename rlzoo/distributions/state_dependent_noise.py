@@ -9,10 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from rlzoo.distributions.base import Distribution, linear_head
-from rlzoo.distributions.gaussian import LOG_SQRT_2PI, gaussian_log_prob, inverse_tanh, log_tanh_slope
+from rlzoo.distributions.gaussian import LOG_SQRT_2PI, Squashed, gaussian_log_prob, log_tanh_slope
+
+NODES = torch.linspace(-5.0, 5.0, 41, dtype=torch.float64)
+"""Of the quadrature of a standard normal variable by the trapezoidal rule.
+
+For the entropy of squashed actions it converges exponentially, as Gauss-Hermite does not: with 41 nodes its
+error is below 0.001 nats a dimension for a standard deviation of up to 5, with as many of Gauss-Hermite 0.02.
+"""
+WEIGHTS = torch.softmax(-0.5 * NODES.square(), dim=0)
 
 
-class StateDependentNoise(Distribution):
+class StateDependentNoise(Squashed, Distribution):
     """Gaussian actions whose noise is `latent_sde @ W`, with W redrawn only now and then (gSDE).
 
     W [S, A] has independent entries N(0, std[s, a]^2), so that for one state the action is
@@ -22,17 +30,19 @@ class StateDependentNoise(Distribution):
     :param use_expln: std is exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
     :param squash_output: squash actions into (-1, 1) by a tanh
     :param learn_features: let gradients of the noise reach the features
-    :param epsilon: added to variances, and the distance kept from -1 and 1 when a tanh is inverted
+    :param epsilon: added to variances, and the distance kept from -1 and 1 where a tanh has to be inverted
     """
 
     __slots__ = (
         "_latent_sde",
         "_log_std",
+        "_squashed_actions",
         "action_dim",
         "epsilon",
         "exploration_mat",
         "exploration_matrices",
         "full_std",
+        "gaussian_actions",
         "latent_sde_dim",
         "learn_features",
         "log_scale",
@@ -63,6 +73,7 @@ class StateDependentNoise(Distribution):
         self.exploration_matrices: Tensor  # [n_envs, S, A]
         self._latent_sde: Tensor
         self._log_std: Tensor
+        self._forget_sample()
 
     def proba_distribution_net(
         self, latent_dim: int, log_std_init: float = -2.0, latent_sde_dim: int | None = None
@@ -103,6 +114,7 @@ class StateDependentNoise(Distribution):
         self.log_scale = 0.5 * torch.log(variance + self.epsilon)
         self.mean = mean_actions
         self._log_std = log_std
+        self._forget_sample()
         return self
 
     @property
@@ -127,22 +139,35 @@ class StateDependentNoise(Distribution):
 
     def sample(self) -> Tensor:
         actions = self.mean + self.get_noise(self._latent_sde)
-        return torch.tanh(actions) if self.squash_output else actions
+        return self._squash(actions) if self.squash_output else actions
 
     def mode(self) -> Tensor:
-        return torch.tanh(self.mean) if self.squash_output else self.mean
+        return self._squash(self.mean) if self.squash_output else self.mean
 
-    def log_prob(self, actions: Tensor) -> Tensor:
+    def log_prob(self, actions: Tensor, gaussian_actions: Tensor | None = None) -> Tensor:
+        """Compute the log-density of actions, [B, A] -> [B].
+
+        :param gaussian_actions: squashed actions before the tanh, where they are known: exact, while an
+            inverted tanh is wrong beyond 7.25. Not needed for the actions that were sampled last
+        """
         if not self.squash_output:
             return gaussian_log_prob(actions, self.mean, self.log_scale)
-        gaussian_actions = inverse_tanh(actions, self.epsilon)
+        if gaussian_actions is None:
+            gaussian_actions = self._before_tanh(actions)
         slope = log_tanh_slope(gaussian_actions).sum(dim=-1)
         return gaussian_log_prob(gaussian_actions, self.mean, self.log_scale) - slope
 
-    def entropy(self) -> Tensor | None:
+    def entropy(self) -> Tensor:
+        """Compute the entropy in nats, [B].
+
+        Of squashed actions a = tanh(u) it is H(u) + E[log(1 - a^2)]. The expectation has no closed form; a
+        quadrature in each dimension has gradients and draws nothing.
+        """
+        entropies = self.log_scale + (0.5 + LOG_SQRT_2PI)  # of u, [B, A]
         if self.squash_output:
-            return None
-        return (self.log_scale + (0.5 + LOG_SQRT_2PI)).sum(dim=-1)
+            u = self.mean.unsqueeze(-1) + self.stddev.unsqueeze(-1) * NODES.to(self.mean)  # [B, A, n_nodes]
+            entropies = entropies + log_tanh_slope(u) @ WEIGHTS.to(self.mean)
+        return entropies.sum(dim=-1)
 
     def kl(self, other: StateDependentNoise) -> Tensor:
         """A tanh on both sides leaves the divergence unchanged, so squashed or not is the same."""

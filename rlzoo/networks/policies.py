@@ -78,6 +78,11 @@ class ActorCriticPolicy(BasePolicy):
     ) -> None:
         if squash_output and not use_sde:
             raise UserError("squash_output=True needs use_sde=True: only gSDE squashes actions here")
+        if squash_output and isinstance(action_space, spaces.Box) and not action_space.is_bounded():
+            raise UserError(
+                f"squash_output=True scales actions to their bounds, and some bounds of {action_space} are"
+                " infinite; leave squash_output out"
+            )
         if optimizer_kwargs is None and optimizer_class is torch.optim.Adam:
             optimizer_kwargs = {"eps": 1e-5}  # torch's 1e-8 lets tiny gradients take full steps
         super().__init__(
@@ -195,13 +200,15 @@ class ActorCriticPolicy(BasePolicy):
 
     # ---------------------------------------------------------------- learning
 
-    def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B], with gradients.
+    def evaluate_actions(
+        self, obs: TensorObs, actions: Tensor, gaussian_actions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Compute values [B, 1], log-probabilities of `actions` [B] and entropies [B], with gradients.
 
-        The entropies are None where the distribution has no closed form for them.
+        :param gaussian_actions: squashed actions before the tanh, where they are known, [B, A]
         """
         distribution, values = self._distribution_and_values(obs)
-        return values, distribution.log_prob(self._flat(actions)), distribution.entropy()
+        return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
 
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Values of raw observations, [B, 1]."""
@@ -245,6 +252,11 @@ class ActorCriticPolicy(BasePolicy):
         if isinstance(self.action_dist, StateDependentNoise):
             return self.action_dist.proba_distribution(params, self.log_std, latent_pi)
         return cast(Distribution, self.action_dist.proba_distribution(params))
+
+    def _log_prob(self, distribution: Any, actions: Tensor, gaussian_actions: Tensor | None) -> Tensor:
+        """Log-probabilities of stored actions, [B]; see `evaluate_actions`."""
+        known = {} if gaussian_actions is None else {"gaussian_actions": gaussian_actions}
+        return cast(Tensor, distribution.log_prob(self._flat(actions), **known))
 
     def _shaped(self, actions: Tensor) -> Tensor:
         """Actions of the distribution, [B] or [B, A], in the shape of the space."""

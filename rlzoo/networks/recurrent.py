@@ -218,11 +218,12 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         actions: Tensor,
         sequences: Sequences | None = None,
         memory: Memory | None = None,
+        gaussian_actions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (or None), with gradients that
         go back in time to the beginning of each sequence."""
         distribution, values = self._distribution_and_values(obs, self._runner(obs, sequences, memory))
-        return values, distribution.log_prob(self._flat(actions)), distribution.entropy()
+        return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
 
     def predict_values(
         self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
