@@ -633,6 +633,7 @@ class GAIL(_GAIL):
     line_search_max_iter: int | None
     n_critic_updates: int | None
     sub_sampling_factor: int | None
+    sum_kl: bool | None
     n_epochs: int | None
     clip_range: ScheduleLike | None
     clip_range_vf: ScheduleLike | None
@@ -665,6 +666,7 @@ class GAIL(_GAIL):
         line_search_max_iter: int | None = None,
         n_critic_updates: int | None = None,
         sub_sampling_factor: int | None = None,
+        sum_kl: bool | None = None,
         n_epochs: int | None = None,
         clip_range: ScheduleLike | None = None,
         clip_range_vf: ScheduleLike | None = None,
@@ -1050,6 +1052,7 @@ class TRPO(_TRPO):
     target_kl: float
     sub_sampling_factor: int
     ent_coef: float
+    sum_kl: bool
     def __init__(
         self,
         policy: str | type,
@@ -1070,6 +1073,7 @@ class TRPO(_TRPO):
         target_kl: float = 0.01,
         sub_sampling_factor: int = 1,
         ent_coef: float = 0.0,
+        sum_kl: bool = False,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,

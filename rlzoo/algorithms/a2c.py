@@ -97,19 +97,18 @@ class A2C(OnPolicyAlgorithm):
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
 
-        self.set_training_mode(True)
         batch = self.read_rollout(rollout)
+        old = self.baseline(rollout, batch) if self.has_modes else None
+        self.set_training_mode(True)
         values, log_probs, entropy = policy.evaluate_actions(
             batch["obs"], batch["actions"], **batch["context"]
         )
         values = values.flatten()
-        # The policy has not changed since it acted, so the values that are learned are also those to
-        # compare with.
-        baseline = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
+        baseline, next_values = old or self.baseline(rollout, batch, values)
         advantages, returns = gae(
             rollout.rewards,
             baseline,
-            self.next_values(rollout, baseline),
+            next_values,
             rollout.terminated,
             rollout.truncated,
             config.gamma,

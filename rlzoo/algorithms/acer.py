@@ -175,18 +175,26 @@ class ACER(OnPolicyAlgorithm):
         obs = trajectories.all_obs(self.device)
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
         n_rows = trajectories.rewards.size  # the rows behind these are observations that were not acted on
+        old = None
+        if self.has_modes:  # mu is of evaluation mode: what is compared with it must be, too
+            self.set_training_mode(False)
+            with torch.no_grad():
+                old = self.policy.log_probs_and_q_values(obs, **context)
+            self.set_training_mode(True)
         log_probs, q = self.policy.log_probs_and_q_values(obs, **context)
-        targets, ratios = self._targets(trajectories, log_probs.detach(), q.detach())
+        old_log_probs, old_q = old or (log_probs.detach(), q.detach())
+        targets, ratios = self._targets(trajectories, old_log_probs, old_q)
 
         log_probs, q = log_probs[:n_rows], q[:n_rows]
+        old_log_probs, old_q = old_log_probs[:n_rows], old_q[:n_rows]
         probs = log_probs.exp()
         actions = torch.from_numpy(trajectories.actions.reshape(-1)).to(self.device)
         log_mu = torch.from_numpy(trajectories.log_mu.reshape(n_rows, -1)).to(self.device)
         with torch.no_grad():
-            z = policy_gradient(log_probs, log_mu, actions, q, targets, config)
+            z = policy_gradient(old_log_probs, log_mu, actions, old_q, targets, config)
             if config.trust_region:
                 average_probs = self.average_policy.log_probs_and_q_values(obs, **context)[0][:n_rows].exp()
-                z = trust_region(z, probs, average_probs, config.delta)
+                z = trust_region(z, old_log_probs.exp(), average_probs, config.delta)
         policy_loss = -(z * probs).sum(dim=1).mean()  # its gradient is -z df/dtheta
         q_taken = q.gather(1, actions.unsqueeze(1)).flatten()
         q_loss = 0.5 * (targets - q_taken).square().mean()

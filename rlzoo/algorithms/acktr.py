@@ -4,8 +4,8 @@ One natural gradient step per rollout on the objective of A2C, for actor and cri
 
     L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
 
-The Fisher matrix is that of p(a, v|s) = pi(a|s) N(v; V(s), 1) (section 3.1), whose samples are actions of the
-policy and values with noise. The step is as long as the trust region allows, and at most `learning_rate`
+The Fisher matrix is that of p(a, v|s) = pi(a|s) p(v|s) with a Gaussian p(v|s) around V(s) (section 3.1),
+whose samples are actions of the policy and values with noise; `sampled_log_likelihood` has its scale. The step is as long as the trust region allows, and at most `learning_rate`
 (section 3.3); see rlzoo.optim.kfac.
 
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
@@ -96,9 +96,14 @@ def acktr_loss(
 def sampled_log_likelihood(
     distribution: Distribution, values: torch.Tensor, vf_fisher_coef: float
 ) -> torch.Tensor:
-    """The log-likelihood of sampled actions and values, [batch], whose derivatives make the Fisher matrix.
+    """Compute the log-likelihood of sampled actions and values, [batch], whose derivatives make the Fisher
+    matrix.
 
-    :param values: the means of Gaussians with standard deviation one, [batch]
+    For the values that is up to a constant a Gaussian with variance 1 / (2 vf_fisher_coef), while the drawn
+    values have variance 1, as in OpenAI Baselines. So the critic's Fisher information of one value is
+    4 vf_fisher_coef^2: 4 by default, not the 1 of a Gaussian with variance 1.
+
+    :param values: means of the values, [batch]
     """
     actions = distribution.sample().detach()
     noisy = (values + torch.randn_like(values)).detach()
@@ -145,8 +150,9 @@ class ACKTR(OnPolicyAlgorithm):
         for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):
             optimizer.param_groups[0][name] = getattr(config, name)  # which may have been assigned since
 
-        self.set_training_mode(True)
         batch = self.read_rollout(rollout)
+        old = self.baseline(rollout, batch) if self.has_modes else None
+        self.set_training_mode(True)
         with self.factors.recording():
             values, log_probs, entropy = policy.evaluate_actions(
                 batch["obs"], batch["actions"], **batch["context"]
@@ -156,13 +162,11 @@ class ACKTR(OnPolicyAlgorithm):
         log_likelihood = sampled_log_likelihood(policy.action_dist, values, config.vf_fisher_coef)
         self.factors.update(log_likelihood, config.stats_decay, config.kfac_update)
 
-        # The policy has not changed since it acted, so the values that are learned are also those to
-        # compare with.
-        baseline = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
+        baseline, next_values = old or self.baseline(rollout, batch, values)
         advantages, returns = gae(
             rollout.rewards,
             baseline,
-            self.next_values(rollout, baseline),
+            next_values,
             rollout.terminated,
             rollout.truncated,
             config.gamma,

@@ -75,6 +75,7 @@ class GAILConfig:
     line_search_max_iter: int | None = None  # TRPO: lengths that are tried before the policy stays as it is
     n_critic_updates: int | None = None  # TRPO: passes of the value function over each rollout
     sub_sampling_factor: int | None = None  # TRPO: the policy learns from one row in so many
+    sum_kl: bool | None = None  # TRPO: the KL divergence is summed over action dimensions; None: it is
     n_epochs: int | None = None  # PPO: passes over each rollout
     clip_range: ScheduleLike | None = None  # PPO
     clip_range_vf: ScheduleLike | None = None  # PPO
@@ -98,6 +99,8 @@ def learner_config(config: GAILConfig) -> Any:
     wanted = LEARNERS[config.learner].Config
     given = {name: getattr(config, name) for name in field_names(GAILConfig) if name not in OF_ADVERSARY}
     given = {name: value for name, value in given.items() if value is not None}
+    if config.learner == "trpo":
+        given.setdefault("sum_kl", True)  # as in the papers and in Stable Baselines
     for name in given:
         if name not in field_names(wanted):
             raise UserError(f"{name} is of no use with learner={config.learner!r}")

@@ -13,11 +13,15 @@ divergence and the improvement are as wanted (appendix C).
 Departures from the paper: advantages are those of GAE, normalised; their value function is fitted by Adam on
 minibatches; Fisher products are damped; an entropy bonus may be added (off by default). What actor and critic
 share is trained by the actor alone, for otherwise the critic would move the policy out of its trust region.
+For Box and MultiBinary actions the KL divergence is averaged over the action dimensions by default, as in
+sb3-contrib, so that its hyperparameters mean the same here; with `sum_kl` it is that of the paper. With n
+dimensions, the average with target_kl and cg_damping equals the sum with n * target_kl and n * cg_damping.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +57,7 @@ class TRPOConfig:
     target_kl: float = 0.01  # radius of the trust region
     sub_sampling_factor: int = 1  # the policy learns from one row in so many of the rollout
     ent_coef: float = 0.0
+    sum_kl: bool = False  # sum the KL divergence over action dimensions (the paper); False: average it
 
     def __post_init__(self) -> None:
         check_range(
@@ -70,9 +75,10 @@ def trpo_objective(distribution: Distribution, batch: Columns, config: TRPOConfi
     """L of eq. 14, a scalar.
 
     :param distribution: of the policy at the observations of the batch
-    :param batch: per row `actions` and, under the policy that collected them, `log_probs` and `advantages`
+    :param batch: per row `actions` and, under the policy that collected them, `log_probs` and `advantages`;
+        `context` may hold the `gaussian_actions` of a squashed policy
     """
-    log_probs = distribution.log_prob(batch["actions"])
+    log_probs = distribution.log_prob(batch["actions"], **batch.get("context", {}))
     objective: torch.Tensor = ((log_probs - batch["log_probs"]).exp() * batch["advantages"]).mean()
     if config.ent_coef != 0:
         entropy = distribution.entropy()
@@ -129,6 +135,8 @@ class TRPO(OnPolicyAlgorithm):
         n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
         policy_metrics = self.improve_policy(next(self.minibatches(columns, n_rows, rollout)))
         self.set_training_mode(True)
+        if self.has_modes and hasattr(policy, "pi_features_extractor"):
+            policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
         value_losses = self.fit_critic({name: columns[name] for name in ("obs", "returns")}, rollout)
         clock.n_updates += 1
 
@@ -151,13 +159,20 @@ class TRPO(OnPolicyAlgorithm):
             std, mean = torch.std_mean(batch["advantages"])
             batch["advantages"] = (batch["advantages"] - mean) / (std + 1e-8)
 
+        if self.has_modes:  # the only pass in training mode, in which running statistics are updated
+            self.set_training_mode(True)
+            with torch.no_grad():
+                policy.get_distribution(batch["obs"])
+            self.set_training_mode(False)
         # A copy, for it may hold parameters themselves (log_std), which are about to move.
         with torch.no_grad():
             old = copy.deepcopy(policy.get_distribution(batch["obs"]))
+            if self.has_modes:
+                batch["log_probs"] = old.log_prob(batch["actions"], **batch.get("context", {}))
         distribution = policy.get_distribution(batch["obs"])
         objective = trpo_objective(distribution, batch, config)
         gradient = flat_grad(objective, parameters, retain_graph=True)
-        fisher = fisher_vector_product(old.kl(distribution).mean(), distribution.params, parameters)
+        fisher = fisher_vector_product(self._divergence(old, distribution), distribution.params, parameters)
         direction = conjugate_gradient_solver(
             lambda vector: fisher(vector).add_(vector, alpha=config.cg_damping), gradient, config.cg_max_steps
         )
@@ -179,7 +194,7 @@ class TRPO(OnPolicyAlgorithm):
             torch.add(start, step, alpha=scale, out=vector)
             distribution = self.policy.get_distribution(batch["obs"])
             reached = trpo_objective(distribution, batch, config)
-            divergence = old.kl(distribution).mean()
+            divergence = self._divergence(old, distribution)
             if reached > objective and divergence <= config.target_kl:
                 return {
                     "policy_objective": reached,
@@ -208,6 +223,13 @@ class TRPO(OnPolicyAlgorithm):
                 optimizer.step()
                 history.append({"value_loss": loss.detach()})
         return history
+
+    def _divergence(self, old: Distribution, new: Distribution) -> torch.Tensor:
+        """Mean KL(old || new) over the batch, a scalar; see `sum_kl`."""
+        divergence = old.kl(new).mean()
+        if not self.config.sum_kl and isinstance(self.action_space, spaces.Box | spaces.MultiBinary):
+            divergence = divergence / math.prod(self.action_space.shape)
+        return divergence
 
     def _rows_of_actions(self, actions: torch.Tensor) -> torch.Tensor:
         """Stored actions as distributions take them: [batch] for Discrete, [batch, n] for all others."""

@@ -121,6 +121,10 @@ def _hidden_size(value: Any, known: Known) -> dict[str, Any]:
     return {"policy_kwargs.net_arch": widths}
 
 
+def _max_kl(value: Any, known: Known) -> dict[str, Any]:
+    return {"target_kl": value, "sum_kl": True}
+
+
 # ---------------------------------------------------------------------- the tables
 
 _THREADS = Gone("PyTorch's threads are set by --num-threads or torch.set_num_threads", harmless=True)
@@ -146,7 +150,7 @@ _PPO: dict[str, Rule] = {
 }
 _TRPO: dict[str, Rule] = {
     "timesteps_per_batch": "n_steps",
-    "max_kl": "target_kl",
+    "max_kl": Conversion("target_kl", _max_kl),
     "cg_iters": "cg_max_steps",
     "lam": "gae_lambda",
     "entcoeff": "ent_coef",

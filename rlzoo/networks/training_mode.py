@@ -7,12 +7,20 @@ from torch import nn
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM
 
+ALWAYS = (
+    nn.modules.dropout._DropoutNd,
+    nn.modules.batchnorm._NormBase,
+    nn.RReLU,
+    nn.utils.parametrizations._SpectralNorm,
+    BatchRenorm,
+)
+
 
 def depends_on_mode(module: nn.Module) -> bool:
     """Whether a module, its parts aside, may behave differently in training: what is not ours or torch's is
     taken to."""
-    if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._NormBase | BatchRenorm):
+    if isinstance(module, ALWAYS):
         return True
-    if isinstance(module, LSTM | LayerNormLSTM):
+    if isinstance(module, LSTM | LayerNormLSTM | nn.RNNBase | nn.MultiheadAttention):
         return module.dropout > 0
     return not type(module).__module__.startswith(("torch.", "rlzoo."))

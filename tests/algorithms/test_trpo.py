@@ -40,7 +40,13 @@ class Idle(gym.Env[Any, Any]):
 def agent(space: str = "Discrete", **kwargs: Any) -> TRPO:
     env = DummyVecEnv([lambda: Idle(ACTIONS[space]) for _ in range(N_ENVS)])
     kwargs["policy_kwargs"] = {"net_arch": [8], "ortho_init": False, **kwargs.get("policy_kwargs", {})}
-    return TRPO("MlpPolicy", env, seed=0, device="cpu", **{"n_steps": N_STEPS, "batch_size": 8, **kwargs})
+    return TRPO(
+        "MlpPolicy",
+        env,
+        seed=0,
+        device="cpu",
+        **{"n_steps": N_STEPS, "batch_size": 8, "sum_kl": True, **kwargs},
+    )
 
 
 def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
@@ -327,3 +333,32 @@ def test_cartpole_gets_better() -> None:
     early = np.mean([episode["l"] for episode in list(model.ep_info_buffer)[:10]])
     late = np.mean([episode["l"] for episode in list(model.ep_info_buffer)[-10:]])
     assert late > 60 and late > early
+
+
+def test_kl_is_averaged_over_actions_or_summed():
+    """The average with given target_kl and cg_damping is the sum with both times the number of dimensions."""
+
+    def parameters(**kwargs):
+        model = TRPO("MlpPolicy", IdentityBox3(), n_steps=64, batch_size=64, seed=0, **kwargs).learn(128)
+        return torch.nn.utils.parameters_to_vector(model.policy.parameters())
+
+    averaged = parameters(target_kl=0.02, cg_damping=0.1)
+    summed = parameters(target_kl=0.06, cg_damping=0.3, sum_kl=True)
+    assert torch.allclose(averaged, summed, atol=1e-5)
+    assert not torch.allclose(averaged, parameters(target_kl=0.02, cg_damping=0.1, sum_kl=True), atol=1e-4)
+
+
+class IdentityBox3(gym.Env):
+    """Pays for actions near the observation, in three dimensions."""
+
+    observation_space = action_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.shown = self.np_random.uniform(-1, 1, 3).astype(np.float32)
+        return self.shown, {}
+
+    def step(self, action):
+        reward = -float(np.square(action - self.shown).sum())
+        self.shown = self.np_random.uniform(-1, 1, 3).astype(np.float32)
+        return self.shown, reward, False, False, {}

@@ -36,7 +36,6 @@ RENAMED = [
     ("ppo", "optim_batchsize", "batch_size"),
     ("a2c", "epsilon", "rms_prop_eps"),
     ("trpo", "timesteps_per_batch", "n_steps"),
-    ("trpo", "max_kl", "target_kl"),
     ("trpo", "cg_iters", "cg_max_steps"),
     ("trpo", "lam", "gae_lambda"),
     ("trpo", "entcoeff", "ent_coef"),
@@ -55,6 +54,7 @@ def test_another_name(algo: str, old: str, new: str) -> None:
 
 
 CONVERTED = [
+    ("trpo", {"max_kl": 0.02}, {"target_kl": 0.02, "sum_kl": True}),
     ("ppo", {"nminibatches": 4, "n_steps": 128}, {"n_steps": 128, "batch_size": 32}),
     (
         "ppo",

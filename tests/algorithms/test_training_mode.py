@@ -1,0 +1,132 @@
+"""Layers that behave differently in training: old values are those of evaluation mode."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlzoo import A2C, ACER, ACKTR, PPO, TRPO, BaseFeaturesExtractor
+
+
+class Features(BaseFeaturesExtractor):
+    """One layer, then dropout or batch normalisation."""
+
+    def __init__(self, observation_space: Any, kind: str = "dropout") -> None:
+        super().__init__(observation_space, 8)
+        mode = nn.Dropout(0.5) if kind == "dropout" else nn.BatchNorm1d(8)
+        self.net = nn.Sequential(nn.Linear(4, 8), mode, nn.Tanh())
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.net(observations)
+        return features
+
+
+def make(learner: Any, kind: str, **kwargs: Any) -> Any:
+    policy_kwargs = {
+        "features_extractor_class": Features,
+        "features_extractor_kwargs": {"kind": kind},
+        **kwargs.pop("policy_kwargs", {}),
+    }
+    return learner("MlpPolicy", "CartPole-v1", seed=0, policy_kwargs=policy_kwargs, **kwargs)
+
+
+@pytest.mark.parametrize(("learner", "kind"), [(A2C, "dropout"), (A2C, "batch norm"), (ACKTR, "dropout")])
+def test_baseline_is_that_of_evaluation_mode(learner: Any, kind: str) -> None:
+    model = make(learner, kind, n_steps=16)
+    compared = []
+    baseline = model.baseline
+
+    def spy(rollout: Any, columns: Any, values: Any = None) -> Any:
+        result = baseline(rollout, columns, values)
+        model.policy.set_training_mode(False)
+        with torch.no_grad():
+            exact = model.policy.predict_values(columns["obs"]).reshape(16, 1).numpy()
+            last = model.policy.predict_values(torch.from_numpy(rollout.last_obs())).numpy()
+        compared.append((result[0], exact, result[1][-1], last[0]))
+        return result
+
+    model.baseline = spy
+    model.learn(32)
+    assert len(compared) == 2
+    for values, exact, next_value, last in compared:
+        np.testing.assert_allclose(values, exact, atol=1e-6)
+        np.testing.assert_allclose(next_value, last, atol=1e-6)
+
+
+def test_a2c_learns_with_batch_norm_in_one_environment() -> None:
+    model = make(A2C, "batch norm", n_steps=8)
+    model.learn(16)
+    assert int(model.policy.features_extractor.net[1].num_batches_tracked) == 2  # one for each update
+
+
+@pytest.mark.parametrize("kind", ["dropout", "batch norm"])
+def test_acer_importance_ratios_of_a_new_rollout_are_one(kind: str) -> None:
+    model = make(ACER, kind, n_steps=16, replay_ratio=0)
+    ratios = []
+    targets = model._targets
+
+    def spy(*args: Any) -> Any:
+        ratios.append(targets(*args)[1])
+        return targets(*args)
+
+    model._targets = spy
+    model.learn(64)
+    np.testing.assert_allclose(np.concatenate(ratios), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_trpo_gathers_statistics_once_and_keeps_its_kl(shared: bool) -> None:
+    model = make(
+        TRPO, "batch norm", n_steps=64, batch_size=32, policy_kwargs={"share_features_extractor": shared}
+    )
+    divergences = []
+    improve = model.improve_policy
+
+    def spy(batch: Any) -> Any:
+        behaviour = model.policy.pi_features_extractor.net[1]
+        before = int(behaviour.num_batches_tracked)
+        metrics = improve(batch)
+        assert int(behaviour.num_batches_tracked) == before + 1
+        with torch.no_grad():
+            model.policy.set_training_mode(False)
+            divergences.append((copy.deepcopy(model.policy.get_distribution(batch["obs"])), batch["obs"]))
+        return metrics
+
+    model.improve_policy = spy
+    model.learn(64)
+    model.policy.set_training_mode(False)
+    after_line_search, obs = divergences[0]
+    with torch.no_grad():  # fitting the critic moves neither parameters nor statistics of the actor
+        assert torch.equal(after_line_search.probs, model.policy.get_distribution(obs).probs)
+
+
+@pytest.mark.parametrize("layer", [nn.RReLU, nn.Dropout, nn.BatchNorm1d, nn.AlphaDropout])
+def test_policy_acts_in_evaluation_mode(layer: Any) -> None:
+    class WithLayer(Features):
+        def __init__(self, observation_space: Any) -> None:
+            super().__init__(observation_space)
+            self.net = nn.Sequential(nn.Linear(4, 8), layer(8) if layer is nn.BatchNorm1d else layer())
+
+    model = PPO(
+        "MlpPolicy",
+        "CartPole-v1",
+        n_steps=32,
+        batch_size=32,
+        n_epochs=1,
+        seed=0,
+        policy_kwargs={"features_extractor_class": WithLayer},
+    )
+    modes, act = [], model.policy.act
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        modes.append(model.policy.training)
+        return act(*args, **kwargs)
+
+    model.policy.act = spy
+    model.learn(64)
+    assert set(modes) == {False}
