@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -210,6 +210,28 @@ class DQN(OffPolicyAlgorithm):
         with torch.no_grad():
             q_values = self.policy.q_values(observations)
         noise.adapt(lambda perturbed: greedy_distance(q_values, perturbed(observations)))
+
+    # ------------------------------------------------------------------ using the agent
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Any]:
+        """Return the greedy actions, or with `deterministic=False` epsilon-greedy ones.
+
+        Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.
+        """
+        actions, state = super().predict(observation, state, episode_start, deterministic, mask)
+        if not deterministic and self.clock.num_timesteps > 0:
+            space = cast(spaces.Discrete, self.action_space)
+            at_random = np.random.random(actions.shape) < self.exploration_rate
+            drawn = space.start + np.random.randint(space.n, size=actions.shape)
+            actions = np.where(at_random, drawn, actions).astype(actions.dtype)
+        return actions, state
 
     # ------------------------------------------------------------------ learning
 

@@ -388,3 +388,16 @@ def test_a_small_problem_is_learned(cls):
     assert model.predict(np.arange(N_ACTIONS), deterministic=True)[0].tolist() == [0, 1, 2]
     values = model.policy.predict_values(torch.arange(N_ACTIONS)).detach().flatten().tolist()
     assert values == pytest.approx([2.0, 2.0, 2.0], abs=0.4)  # 1 / (1 - gamma)
+
+
+@pytest.mark.parametrize("learner", [DQN, QRDQN])
+def test_sampled_predictions_are_epsilon_greedy(learner):
+    model = learner("MlpPolicy", "CartPole-v1", learning_starts=8, exploration_final_eps=0.5, seed=0)
+    obs = np.zeros((4000, 4), np.float32)
+    assert len(np.unique(model.predict(obs)[0])) == 1  # nothing has been explored yet
+    model.learn(16)
+    greedy, _ = model.predict(obs, deterministic=True)
+    assert len(np.unique(greedy)) == 1
+    sampled, _ = model.predict(obs, deterministic=False)
+    assert sampled.dtype == greedy.dtype
+    assert np.mean(sampled != greedy) == pytest.approx(model.exploration_rate / 2, abs=0.03)

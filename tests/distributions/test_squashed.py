@@ -1,4 +1,4 @@
-"""Densities, gradients and entropies of squashed actions far from 0, against float64 with the pre-tanh value."""
+"""Densities, gradients and entropies of squashed actions far from 0, against float64."""
 
 from __future__ import annotations
 
