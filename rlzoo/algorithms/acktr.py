@@ -5,8 +5,8 @@ One natural gradient step per rollout on the objective of A2C, for actor and cri
     L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
 
 The Fisher matrix is that of p(a, v|s) = pi(a|s) p(v|s) with a Gaussian p(v|s) around V(s) (section 3.1),
-whose samples are actions of the policy and values with noise; `sampled_log_likelihood` has its scale. The step
-is as long as the trust region allows, and at most `learning_rate` (section 3.3); see rlzoo.optim.kfac.
+whose samples are actions of the policy and values with noise; `sampled_log_likelihood` has its scale. The
+step is as long as the trust region allows, and at most `learning_rate` (section 3.3); see rlzoo.optim.kfac.
 
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
 about the step, and would stop learning where values are large and wrong); averages of the factors start as

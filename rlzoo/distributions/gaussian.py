@@ -39,7 +39,6 @@ class Squashed:
     `log_prob` of the very tensor that was sampled last needs no inverse of the tanh.
     """
 
-    __slots__ = ()
     gaussian_actions: Tensor | None
     _squashed_actions: Tensor | None
     epsilon: float
@@ -154,7 +153,7 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
     :param epsilon: distance kept from -1 and 1 where `log_prob` has to invert the tanh
     """
 
-    __slots__ = ("_squashed_actions", "epsilon", "gaussian_actions")
+    __slots__ = ("epsilon",)
 
     def __init__(self, action_dim: int, epsilon: float = 1e-6) -> None:
         super().__init__(action_dim)

@@ -36,13 +36,11 @@ class StateDependentNoise(Squashed, Distribution):
     __slots__ = (
         "_latent_sde",
         "_log_std",
-        "_squashed_actions",
         "action_dim",
         "epsilon",
         "exploration_mat",
         "exploration_matrices",
         "full_std",
-        "gaussian_actions",
         "latent_sde_dim",
         "learn_features",
         "log_scale",

@@ -109,7 +109,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
 
     # ---------------------------------------------------------------- learning
 
-    def evaluate_actions(
+    def evaluate_actions(  # type: ignore[override]  # these actions are never squashed
         self, obs: TensorObs, actions: Tensor, action_masks: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         distribution, values = self._distribution_and_values(obs)

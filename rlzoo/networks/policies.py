@@ -201,7 +201,7 @@ class ActorCriticPolicy(BasePolicy):
     # ---------------------------------------------------------------- learning
 
     def evaluate_actions(
-        self, obs: TensorObs, actions: Tensor, gaussian_actions: Tensor | None = None
+        self, obs: TensorObs, actions: Tensor, *, gaussian_actions: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Compute values [B, 1], log-probabilities of `actions` [B] and entropies [B], with gradients.
 

@@ -218,6 +218,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         actions: Tensor,
         sequences: Sequences | None = None,
         memory: Memory | None = None,
+        *,
         gaussian_actions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (or None), with gradients that
