@@ -301,8 +301,8 @@ def make_native_atari(
     will do.
 
     That is: memory contents instead of screens, a game that skips frames by itself (`ALE/Pong-v5` without
-    `frameskip=1`), two kinds of sticky actions at once, rendering, a game mode, or an argument that is not
-    known here.
+    `frameskip=1`), two kinds of sticky actions at once, rendering, a game mode, an argument that is not known
+    here, or a registration with a time limit or wrappers of its own.
 
     :param env_kwargs: arguments of `gymnasium.make`
     :param wrapper_kwargs: arguments of `AtariWrapper`
@@ -311,7 +311,7 @@ def make_native_atari(
     """
     ensure_registered(env_id)
     spec = gym.spec(env_id)
-    if spec.entry_point != "ale_py.env:AtariEnv":
+    if spec.entry_point != "ale_py.env:AtariEnv" or spec.max_episode_steps or spec.additional_wrappers:
         return None
     settings = {"repeat_action_probability": 0.25, "full_action_space": False, "frameskip": 4, **spec.kwargs}
     settings.update(env_kwargs or {})
@@ -319,7 +319,9 @@ def make_native_atari(
     wrapping = dict(wrapper_kwargs or {})
     screen = settings.pop("obs_type", None) in (None, "rgb", "grayscale")
     extra = [
-        name for name, value in settings.items() if name not in GAME_SETTINGS and value not in (None, False)
+        name
+        for name, value in settings.items()
+        if name not in GAME_SETTINGS and value is not None and value is not False
     ]
     sticky_twice = (
         wrapping.get("action_repeat_probability", 0.0) > 0 and settings["repeat_action_probability"] > 0

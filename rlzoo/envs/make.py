@@ -18,7 +18,7 @@ from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.envpool import EnvPoolVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
 from rlzoo.envs.monitor import Monitor
-from rlzoo.envs.native import NATIVE_ENVS, NativeCartPole
+from rlzoo.envs.native import NativeCartPole, is_native
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
@@ -96,7 +96,8 @@ def _draws_images(env_id: str) -> bool:
     if entry_point is None:
         return False
     creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    return "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())
+    metadata = getattr(creator, "metadata", None)
+    return isinstance(metadata, Mapping) and "rgb_array" in metadata.get("render_modes", ())
 
 
 def make_vec_env(
@@ -160,7 +161,10 @@ def make_vec_env(
     elif backend in ("auto", "native") and vec_env_cls is None and not vec_env_kwargs:
         venv = _make_native(maker, n_envs, start_index, monitor_dir, monitor_kwargs)
         if venv is None and backend == "native":
-            raise UserError(f"there is no native backend for {env_id} with these wrappers and arguments")
+            raise UserError(
+                f"there is no native backend for {env_id} as it is registered, with these wrappers and"
+                " arguments"
+            )
     if venv is None:
         if wrapper_class is not None or not set(monitor_kwargs) <= VEC_MONITOR_KWARGS:
             maker = replace(maker, monitor={"filename": monitor_dir, **monitor_kwargs})
@@ -185,7 +189,7 @@ def _make_native(
     if not isinstance(maker.env_id, str) or not set(monitor_kwargs) <= {"override_existing"}:
         return None
     if maker.wrapper_class is None:
-        if maker.env_id not in NATIVE_ENVS or maker.env_kwargs:
+        if maker.env_kwargs or not is_native(maker.env_id):
             return None
         return NativeCartPole(maker.env_id, n_envs)
     from rlzoo.envs.atari import AtariWrapper  # not before it is needed: OpenCV takes a while to load

@@ -7,20 +7,26 @@ Gymnasium's CartPole.
 
 from __future__ import annotations
 
+import logging
 import math
 from array import array
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.classic_control.utils import maybe_parse_reset_bounds
 from gymnasium.utils import seeding
+from gymnasium.wrappers import TimeLimit
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.envs.dummy import DummyVecEnv, is_wrapped, unwrap_wrapper
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
-from rlzoo.envs.velocity_mask import NO_VELOCITY, VELOCITIES
+from rlzoo.envs.velocity_mask import NO_VELOCITY, VELOCITIES, WITHOUT_VELOCITY
 
 GRAVITY = 9.8
 POLE_MASS = 0.1
@@ -30,8 +36,12 @@ FORCE = 10.0
 TAU = 0.02  # seconds per step
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
 POSITION_LIMIT = 2.4
+START_LIMIT = 0.05  # of each number of a first state
 
 NATIVE_ENVS = {"CartPole-v0": 200, "CartPole-v1": 500, "CartPoleNoVel-v1": 500}  # id -> time limit in steps
+ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+
+logger = logging.getLogger(__name__)
 
 State = tuple[float, float, float, float]  # position, velocity, angle, angular velocity
 
@@ -56,8 +66,27 @@ def cartpole_step(state: State, force: float) -> State:
     )
 
 
-class NativeCartPole(VecEnv):
+def is_native(env_id: str) -> bool:
+    """Whether the id has a native version and stands for what Gymnasium and rlzoo register under it.
+
+    A user may have registered another environment under the id, or changed the registration.
+    """
+    if env_id not in NATIVE_ENVS:
+        return False
+    spec = gym.spec(env_id)
+    return (
+        spec.entry_point == ENTRY_POINT
+        and not spec.kwargs
+        and spec.max_episode_steps == NATIVE_ENVS[env_id]
+        and spec.additional_wrappers == ((WITHOUT_VELOCITY,) if NO_VELOCITY in env_id else ())
+    )
+
+
+class NativeCartPole(DummyVecEnv):
     """`CartPole-v0` or `CartPole-v1`, `num_envs` at a time; `CartPoleNoVel-v1` shows no velocities.
+
+    There are no single environments until somebody asks for them: then `envs` makes them, with the states,
+    time limits and random generators of the native ones, and from there on they are what steps.
 
     :param env_id: one of `NATIVE_ENVS`
     :param num_envs: number of environments
@@ -67,36 +96,76 @@ class NativeCartPole(VecEnv):
 
     def __init__(self, env_id: str, num_envs: int = 1) -> None:
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], dtype=np.float32)
-        super().__init__(num_envs, spaces.Box(-high, high, dtype=np.float32), spaces.Discrete(2), "rgb_array")
+        space = spaces.Box(-high, high, dtype=np.float32)
+        VecEnv.__init__(self, num_envs, space, spaces.Discrete(2), "rgb_array")
         ensure_registered(env_id)
         self.spec = gym.spec(env_id)
         self.max_episode_steps = NATIVE_ENVS[env_id]
         self._hidden = list(VELOCITIES["CartPole"]) if NO_VELOCITY in env_id else None
-        self._generators: list[np.random.Generator | None] = [None] * num_envs
+        self._generators: list[tuple[np.random.Generator, int] | None] = [None] * num_envs  # with their seeds
         self._states: list[State] = []  # empty until the first reset
-        self._deadlines = [0] * num_envs  # the clock's reading at which each episode is truncated
-        self._clock = 0
+        self._deadlines = [0] * num_envs  # `_steps_taken` at which each episode is truncated
+        self.first_index = 0
+        self._is_native = True
+        self._steps_taken = -1  # of each environment since the first reset; -1: never reset
         self._actions: list[int] | None = None
         self._rewards = np.ones(num_envs, dtype=np.float32)
         self._terminated = np.zeros(num_envs, dtype=bool)
         self._truncated = np.zeros(num_envs, dtype=bool)
         self._infos: list[dict[str, Any]] = [{}] * num_envs
-        self._picture: Any = None  # a Gymnasium CartPole that draws
+
+    @cached_property
+    def _sample(self) -> gym.Env[Any, Any]:
+        """One Gymnasium CartPole: draws, and knows what attributes and wrappers such an environment has."""
+        return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
+
+    @cached_property
+    def envs(self) -> list[gym.Env[Any, Any]]:  # type: ignore[override]
+        """The single environments; whoever asks for them ends the native stepping."""
+        logger.debug("single environments are asked for: this CartPole is no longer stepped natively")
+        kept = dict(self.__dict__)
+        DummyVecEnv.__init__(self, [self._single_env(index) for index in range(self.num_envs)])
+        made = self.__dict__["envs"]
+        self.__dict__.update(kept, _is_native=False)
+        return made  # type: ignore[no-any-return]
+
+    def _single_env(self, index: int) -> Callable[[], gym.Env[Any, Any]]:
+        """A function that makes the Gymnasium environment that goes on where the native one stands."""
+
+        def make() -> gym.Env[Any, Any]:
+            env = gym.make(self.spec, render_mode=self.render_mode, disable_env_checker=True)
+            generator = self._generators[index]
+            if generator is not None:
+                env.reset()
+                inner: Any = env.unwrapped
+                inner.state = np.array(self._states[index])
+                inner._np_random, inner._np_random_seed = generator
+                limit: Any = unwrap_wrapper(env, TimeLimit)
+                limit._elapsed_steps = self.max_episode_steps - (self._deadlines[index] - self._steps_taken)
+            return env
+
+        return make
 
     def reset(self) -> Obs:
+        if not self._is_native:
+            return super().reset()
         self._actions = None
+        self._steps_taken = max(self._steps_taken, 0)
         self._states = [(0.0, 0.0, 0.0, 0.0)] * self.num_envs
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
             if seed is not None or self._generators[index] is None:
-                self._generators[index] = seeding.np_random(seed)[0]
-            self._begin_episode(index, **(options or {}))
+                self._generators[index] = seeding.np_random(seed)
+            try:
+                self._begin_episode(index, *maybe_parse_reset_bounds(options, -START_LIMIT, START_LIMIT))
+            except ValueError as error:
+                raise self._failed(index, "reset", error) from error
         return self._observations()
 
-    def _begin_episode(self, index: int, low: float = -0.05, high: float = 0.05) -> None:
-        generator = self._generators[index]
-        assert generator is not None
-        self._states[index] = tuple(generator.uniform(low, high, size=4).tolist())
-        self._deadlines[index] = self._clock + self.max_episode_steps
+    def _begin_episode(self, index: int, low: float = -START_LIMIT, high: float = START_LIMIT) -> None:
+        seeded = self._generators[index]
+        assert seeded is not None
+        self._states[index] = tuple(seeded[0].uniform(low, high, size=4).tolist())
+        self._deadlines[index] = self._steps_taken + self.max_episode_steps
 
     def _observations(self) -> np.ndarray:
         flat = array("f")
@@ -108,7 +177,9 @@ class NativeCartPole(VecEnv):
         return observations
 
     def step_async(self, actions: np.ndarray) -> None:
-        if not self._states:
+        if not self._is_native:
+            return super().step_async(actions)
+        if self._steps_taken < 0:
             raise UserError("call reset() before the first step()")
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,):
@@ -116,11 +187,13 @@ class NativeCartPole(VecEnv):
         self._actions = actions.tolist()
 
     def wait_arrays(self) -> StepArrays:
+        if not self._is_native:
+            return super().wait_arrays()
         actions, self._actions = self._actions, None
         if actions is None:
             raise UserError("call step_async() before step_wait()")
-        self._clock += 1
-        states, deadlines, clock = self._states, self._deadlines, self._clock
+        self._steps_taken += 1
+        states, deadlines, clock = self._states, self._deadlines, self._steps_taken
         ended: list[int] = []
         self._rewards.fill(1.0)
         self._terminated.fill(False)
@@ -167,32 +240,42 @@ class NativeCartPole(VecEnv):
         )
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """`state`, or what all environments share (`spec`, `render_mode`, spaces, `max_episode_steps`)."""
-        chosen = self._get_indices(indices)
-        if attr_name == "state":
-            return [np.array(self._states[index]) for index in chosen]
-        return [getattr(self, attr_name) for _ in chosen]
+        if self._is_native:
+            chosen = self._get_indices(indices)
+            if attr_name == "state":
+                return [np.array(self._states[index]) for index in chosen]
+            if attr_name in ("spec", "render_mode"):
+                return [getattr(self, attr_name) for _ in chosen]
+            self._sample.get_wrapper_attr(attr_name)  # fails where they have no such attribute
+        return super().get_attr(attr_name, indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Only `state` (four numbers) can be set."""
-        if attr_name != "state":
-            raise UserError(
-                f"native CartPole cannot set {attr_name!r}; make the environment with backend='dummy'"
-            )
+        if not self._is_native or attr_name != "state":
+            return super().set_attr(attr_name, value, indices)
         position, velocity, angle, spin = (float(number) for number in value)
         for index in self._get_indices(indices):
             self._states[index] = (position, velocity, angle, spin)
 
-    def get_images(self) -> list[np.ndarray | None]:
-        if self._picture is None:
-            self._picture = gym.make(self.spec.id, render_mode="rgb_array").unwrapped
+    def has_attr(self, attr_name: str) -> bool:
+        return self._sample.has_wrapper_attr(attr_name) if self._is_native else super().has_attr(attr_name)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
+        if self._is_native:
+            return [is_wrapped(self._sample, wrapper_class) for _ in self._get_indices(indices)]
+        return super().env_is_wrapped(wrapper_class, indices)
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        if not self._is_native:
+            return super().get_images()
+        artist: Any = self._sample.unwrapped
         images = []
         for state in self._states:
-            self._picture.state = np.array(state)
-            images.append(self._picture.render())
+            artist.state = np.array(state)
+            images.append(artist.render())
         return images
 
     def close(self) -> None:
-        if self._picture is not None:
-            self._picture.close()
-            self._picture = None
+        if "_sample" in self.__dict__:
+            self._sample.close()
+        if not self._is_native:
+            super().close()

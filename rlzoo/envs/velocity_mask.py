@@ -61,9 +61,11 @@ class MaskVelocityWrapper(gym.ObservationWrapper[Any, Any, Any]):
         return observation * self._visible
 
 
+WITHOUT_VELOCITY = WrapperSpec("MaskVelocityWrapper", f"{__name__}:MaskVelocityWrapper", {})
+
+
 def register_without_velocity() -> None:
     """Make `gymnasium.make` know `<name>NoVel-v<n>` for the newest version of each of `VELOCITIES`."""
-    wrapper = WrapperSpec("MaskVelocityWrapper", f"{__name__}:MaskVelocityWrapper", {})
     for name in VELOCITIES:
         spec = max(
             (spec for spec in gym.registry.values() if spec.name == name), key=lambda spec: spec.version or 0
@@ -76,5 +78,5 @@ def register_without_velocity() -> None:
                 reward_threshold=spec.reward_threshold,
                 max_episode_steps=spec.max_episode_steps,
                 kwargs=spec.kwargs,
-                additional_wrappers=(wrapper,),
+                additional_wrappers=(WITHOUT_VELOCITY,),
             )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from rlzoo.core.errors import UserError
+from rlzoo.envs.atari import AtariWrapper
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.monitor import Monitor, load_results
 from rlzoo.envs.native import NativeCartPole
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.subproc import SubprocVecEnv
 from rlzoo.envs.toy import FakeImageEnv
 from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
@@ -38,6 +43,39 @@ class Halved(gym.RewardWrapper):  # type: ignore[type-arg]
 
     def reward(self, reward: Any) -> Any:
         return reward * self.factor
+
+
+class OtherCartPole(CartPoleEnv):
+    """Registered by a user under an id of Gymnasium's."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entry_point": OtherCartPole},
+        {"kwargs": {"sutton_barto_reward": True}},
+        {"max_episode_steps": 20},
+        {"additional_wrappers": (WrapperSpec("Halved", f"{__name__}:Halved", {}),)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_changed_registration_is_not_native(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_vec_env("CartPole-v1").close()  # registers rlzoo's own
+    for env_id in ("CartPole-v1", "CartPoleNoVel-v1", "BreakoutNoFrameskip-v4"):
+        ensure_registered(env_id)
+        wrapper = AtariWrapper if "Breakout" in env_id else None
+        if wrapper and "kwargs" in change:  # a game's kwargs are handed on
+            continue
+        spec = copy.copy(gym.spec(env_id))
+        for name, value in change.items():
+            setattr(spec, name, value)
+        monkeypatch.setitem(gym.registry, env_id, spec)
+        if not wrapper:
+            assert type(make_vec_env(env_id).unwrapped) is DummyVecEnv
+        with pytest.raises(UserError, match="as it is registered"):
+            make_vec_env(env_id, backend="native", wrapper_class=wrapper)
 
 
 def test_the_fastest_backend_with_the_same_environment_is_chosen() -> None:
@@ -130,6 +168,15 @@ def test_an_environment_that_only_this_process_registered_reaches_the_workers() 
         venv.close()
     finally:
         del gym.registry["OnlyHere-v0"]
+
+
+def test_a_wrapper_class_can_be_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrapped(gym.Wrapper):  # type: ignore[type-arg]
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(gym.make("CartPole-v1", **kwargs))
+
+    monkeypatch.setitem(gym.registry, "Wrapped-v0", EnvSpec("Wrapped-v0", entry_point=Wrapped))
+    assert make_vec_env("Wrapped-v0").reset().shape == (1, 4)
 
 
 def test_environments_can_draw_unless_told_otherwise() -> None:

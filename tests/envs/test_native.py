@@ -98,10 +98,9 @@ def test_wrong_calls_are_refused() -> None:
     for wrong in (np.zeros(3, dtype=int), np.zeros((2, 1), dtype=int), np.array(0)):
         with pytest.raises(UserError, match="shape"):
             venv.step(wrong)
-    with pytest.raises(UserError, match="dummy"):
-        venv.set_attr("gravity", 1.0)
-    with pytest.raises(AttributeError):
-        venv.get_attr("nothing")
+    for name in ("nothing", "num_envs", "reset_infos"):
+        with pytest.raises(AttributeError):
+            venv.get_attr(name)
     assert venv.get_attr("spec")[0].id == "CartPole-v1"
 
 
@@ -117,3 +116,66 @@ def test_it_draws_itself() -> None:
     assert (first != second).any()
     venv.close()
     venv.close()
+
+
+def test_single_envs_go_on_where_the_native_ones_stand() -> None:
+    for env_id in NATIVE_ENVS:
+        native, turned = NativeCartPole(env_id, 2), NativeCartPole(env_id, 2)
+        for venv in (native, turned):
+            venv.seed(3)
+            venv.reset()
+        for step in range(300):
+            actions = np.array([0 if step < 30 else step % 2, step % 2])
+            if step == 20:  # in the middle of episodes, and of a step
+                turned.step_async(actions)
+                assert [type(env.unwrapped).__name__ for env in turned.envs] == ["CartPoleEnv"] * 2
+                other = turned.wait_arrays()
+            else:
+                other = turned.step_arrays(actions)
+            mine = native.step_arrays(actions)
+            np.testing.assert_array_equal(mine.obs, other.obs)
+            np.testing.assert_array_equal(mine.ended, other.ended)
+            np.testing.assert_array_equal(mine.truncated, other.truncated)
+        assert "envs" not in vars(native)
+
+
+def test_turning_real_keeps_the_time_limit() -> None:
+    venv = NativeCartPole("CartPole-v0", 1)
+    venv.reset()
+    for step in range(200):
+        venv.set_attr("state", (0.0, 0.0, 0.0, 0.0))
+        if step == 150:
+            assert venv.env_method("render")[0].shape == (400, 600, 3)
+        assert venv.step_arrays(np.array([1])).truncated[0] == (step == 199)
+
+
+def test_seeds_and_options_outlive_the_turn_into_real_envs() -> None:
+    native, turned = NativeCartPole("CartPole-v1", 2), NativeCartPole("CartPole-v1", 2)
+    for venv in (native, turned):
+        venv.seed(8)
+        venv.set_options({"low": 0.01, "high": 0.02})
+    turned.set_attr("gravity", 9.8)
+    with pytest.raises(UserError, match="reset"):
+        turned.step(np.zeros(2, dtype=int))
+    np.testing.assert_array_equal(native.reset(), turned.reset())
+
+
+def test_questions_about_single_envs_leave_them_native() -> None:
+    native = NativeCartPole("CartPole-v1", 2)
+    native.reset()
+    assert native.has_attr("length")
+    assert not native.has_attr("action_masks")
+    assert native.env_is_wrapped(gym.wrappers.TimeLimit) == [True, True]
+    assert native.get_attr("render_mode") == ["rgb_array", "rgb_array"]
+    assert "envs" not in vars(native)
+    native.set_attr("gravity", 1.0, indices=1)
+    assert native.get_attr("gravity") == [9.8, 1.0]
+
+
+def test_reset_options_are_gymnasiums() -> None:
+    venv = NativeCartPole("CartPole-v1", 1)
+    venv.set_options({"unknown": 1})
+    assert np.abs(venv.reset()).max() <= 0.05
+    venv.set_options({"low": 1.0, "high": -1.0})
+    with pytest.raises(EnvironmentFailed, match=r"environment 0 failed in reset\(\) at step 0: ValueError"):
+        venv.reset()
