@@ -10,6 +10,12 @@ import numpy as np
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.envs.gym_vector import GymVectorEnv
+from rlzoo.envs.registration import FAMILIES
+
+PORTED = {
+    "gymnasium",
+    *(family.module for family in FAMILIES),
+}  # packages whose environments envpool may have
 
 
 class EnvPoolVecEnv(GymVectorEnv):
@@ -17,8 +23,8 @@ class EnvPoolVecEnv(GymVectorEnv):
 
     :param env_id: an environment that envpool has too
     :param n_envs: number of environments
-    :param env_kwargs: further options of `envpool.make`
-    :raises UserError: envpool is not installed, or lacks the environment
+    :param env_kwargs: further options of `envpool.make`; the time limit is the registered one unless given
+    :raises UserError: envpool is not installed, lacks the environment, or has another one under its id
     """
 
     def __init__(self, env_id: str, n_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -30,7 +36,16 @@ class EnvPoolVecEnv(GymVectorEnv):
         if env_id not in known:
             raise unknown("envpool environment", env_id, known)
         self.spec = gym.spec(env_id)
-        super().__init__(_Pool(envpool.make, env_id, n_envs, dict(env_kwargs or {})))
+        entry_point = self.spec.entry_point
+        module = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+        if module.split(".")[0].split(":")[0] not in PORTED or self.spec.additional_wrappers:
+            raise UserError(
+                f"{env_id} is registered as another environment ({entry_point}) than the one that envpool has"
+            )
+        options = dict(env_kwargs or {})
+        if self.spec.max_episode_steps is not None:
+            options.setdefault("max_episode_steps", self.spec.max_episode_steps)
+        super().__init__(_Pool(envpool.make, env_id, n_envs, options))
 
 
 class _Pool(gym.vector.VectorEnv):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from rlzoo.core.errors import UserError
 from rlzoo.envs.atari import AtariWrapper
 from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.envpool import EnvPoolVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.monitor import Monitor, load_results
@@ -214,6 +216,26 @@ def test_a_missing_envpool_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "envpool", None)
     with pytest.raises(UserError, match=r"pip install 'rlzoo\[envpool\]'"):
         make_vec_env("CartPole-v1", backend="envpool")
+
+
+def test_envpool_takes_the_registered_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def make(env_id: str, **options: Any) -> Any:
+        asked.update(options)
+        space = {"observation_space": gym.spaces.Discrete(2), "action_space": gym.spaces.Discrete(2)}
+        return SimpleNamespace(**space, close=lambda: None)
+
+    envpool = SimpleNamespace(list_all_envs=lambda: ["CartPole-v1"], make=make)
+    monkeypatch.setitem(sys.modules, "envpool", envpool)
+    spec = copy.copy(gym.spec("CartPole-v1"))
+    monkeypatch.setitem(gym.registry, "CartPole-v1", spec)
+    spec.max_episode_steps = 20
+    EnvPoolVecEnv("CartPole-v1", 2)
+    assert asked["max_episode_steps"] == 20
+    spec.entry_point = OtherCartPole
+    with pytest.raises(UserError, match="registered as another environment"):
+        EnvPoolVecEnv("CartPole-v1", 2)
 
 
 def test_envpool_steps_the_same_episodes() -> None:
