@@ -93,10 +93,11 @@ def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, scr
 
 
 class NativeAtariVecEnv(VecEnv):
-    """`num_envs` copies of one game; observations [num_envs, 1, screen_size, screen_size] uint8.
+    """`num_envs` copies of one game; observations [num_envs, screen_size, screen_size, 1] uint8.
 
     `infos[i]["episode"]` holds return and length of a whole game: unclipped, over all lives, the length in
-    frames.
+    frames. Of a game that ends within the no-op after a lost life it is only in the monitor file, as with the
+    Python wrappers.
 
     :param spec: the Gymnasium registration, for `get_attr("spec")`
     :param settings: the game's own settings, `GAME_SETTINGS`
@@ -127,12 +128,13 @@ class NativeAtariVecEnv(VecEnv):
             for _ in range(num_envs)
         ]
         self.action_meanings = [action.name for action in self._engines[0].get_action_set()]
-        screen = (1, screen_size, screen_size)
+        screen = (screen_size, screen_size, 1)
         super().__init__(
             num_envs, spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
         )
         self.spec = spec
         self.start_actions = (1, 2) if needs_fire(self.action_meanings) else ()
+        self.noop_max = noop_max
         self.terminal_on_life_loss = terminal_on_life_loss
         self.clip_reward = clip_reward
         self._obs = np.zeros((num_envs, *screen), dtype=np.uint8)
@@ -160,7 +162,8 @@ class NativeAtariVecEnv(VecEnv):
         if self._actions:  # a step is under way
             self.wait_arrays()
         for index, (seed, _) in enumerate(self._take_seeds_and_options()):
-            obs, info = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
+            first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
+            obs, info = self._waited(index, *first)
             self._write_obs(index, obs)
             self._lives[index] = int(info["lives"][0])
             self._returns[index] = 0.0
@@ -208,15 +211,17 @@ class NativeAtariVecEnv(VecEnv):
             self._obs[ended],
             [{"lives": self._lives[index]} if index in ended else NO_INFO for index in range(self.num_envs)],
         )
-        self._begin_episodes(ended)
         for index, episode in self._episodes.items():
             step.infos[index]["episode"] = episode
+        self._begin_episodes(ended)
         self._episodes.clear()
         return step
 
     def _receive(self, index: int) -> bool:
         """Take over what an emulator's step gave; returns whether an episode of the agent ended."""
         obs, reward, over, limit, info = self._engines[index].recv()
+        if self._game_over[index]:  # this step restarted the game
+            obs, info = self._waited(index, obs, info)
         self._write_obs(index, obs)
         gain = float(reward[0])
         lives = int(info["lives"][0])
@@ -231,9 +236,16 @@ class NativeAtariVecEnv(VecEnv):
             self._record(index, int(info["episode_frame_number"][0]))
         return lost or self._game_over[index]
 
+    def _waited(self, index: int, obs: np.ndarray, info: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+        """The start of a game, drawn again until it has a no-op: ale-py draws from 0 on, wrappers from 1."""
+        while self.noop_max > 0 and not info["episode_frame_number"][0]:
+            obs, info = self._engines[index].reset([0], [-1])
+        return obs, info
+
     def _write_obs(self, index: int, obs: np.ndarray) -> None:
         """Keep an emulator's picture, [1, 1, size, size] or in colour [1, 1, size, size, 3]."""
-        self._obs[index] = cv2.cvtColor(obs[0, 0], cv2.COLOR_RGB2GRAY) if obs.ndim == 5 else obs[0]
+        grey = cv2.cvtColor(obs[0, 0], cv2.COLOR_RGB2GRAY) if obs.ndim == 5 else obs[0, 0]
+        self._obs[index, :, :, 0] = grey
 
     def _record(self, index: int, n_frames: int) -> None:
         """Keep the statistics of a game that is over."""

@@ -16,8 +16,9 @@ from rlzoo.envs.monitor import Monitor, load_results
 
 
 def closeness(native: np.ndarray, python: np.ndarray) -> float:
-    """Share of pixels within two grey levels; [1, 84, 84] against [84, 84, 1]."""
-    return float((np.abs(native[0].astype(int) - python[..., 0].astype(int)) <= 2).mean())
+    """Share of pixels within two grey levels."""
+    assert native.shape == python.shape
+    return float((np.abs(native.astype(int) - python.astype(int)) <= 2).mean())
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,14 @@ def closeness(native: np.ndarray, python: np.ndarray) -> float:
         ("BreakoutNoFrameskip-v4", {}, {}, 300, 2, 8),  # lives and FIRE
         ("PongNoFrameskip-v4", {}, {"clip_reward": False}, 100, 0, 0),  # FIRE without lives
         ("MsPacmanNoFrameskip-v4", {}, {"frame_skip": 12}, 90, 0, 1),  # lives without FIRE
+        (  # over in the no-op after a lost life
+            "BreakoutNoFrameskip-v4",
+            {"max_num_frames_per_episode": 102},
+            {},
+            60,
+            0,
+            3,
+        ),
         (  # pooled in colour
             "ALE/AirRaid-v5",
             {"frameskip": 1, "repeat_action_probability": 0.0},
@@ -57,6 +66,7 @@ def test_equals_the_python_wrappers(
     assert native is not None
     python = [AtariWrapper(Monitor(gym.make(env_id, **env_kwargs)), **wrapper_kwargs) for _ in range(2)]
     assert native.action_space == python[0].action_space
+    assert native.observation_space == python[0].observation_space
     rng = np.random.default_rng(0)
     obs = native.reset()
     shares = [closeness(obs[i], env.reset(seed=i)[0]) for i, env in enumerate(python)]
@@ -130,6 +140,8 @@ def test_whole_game_statistics_also_in_files(tmp_path: Path) -> None:
         ("Pong-ramNoFrameskip-v4", {}, {}),
         ("PongNoFrameskip-v4", {"render_mode": "rgb_array"}, {}),
         ("PongNoFrameskip-v4", {"mode": 1}, {}),
+        ("PongNoFrameskip-v4", {"mode": 0}, {}),
+        ("PongNoFrameskip-v4", {"difficulty": 0}, {}),
         ("PongNoFrameskip-v0", {}, {"action_repeat_probability": 0.1}),  # sticky twice
         ("PongNoFrameskip-v4", {}, {"unknown": 1}),
     ],
@@ -145,7 +157,7 @@ def test_wrong_use_is_an_error_and_not_a_hang() -> None:
     assert venv is not None
     with pytest.raises(UserError, match="reset"):
         venv.step(np.zeros(2, np.int64))
-    assert venv.reset().shape == (2, 1, 42, 42)
+    assert venv.reset().shape == (2, 42, 42, 1)
     with pytest.raises(EnvironmentFailed, match="environment 1 got the action 6") as caught:
         venv.step(np.array([0, 6]))
     assert caught.value.env_index == 1
@@ -156,4 +168,16 @@ def test_wrong_use_is_an_error_and_not_a_hang() -> None:
     venv.step(np.zeros(2, np.int64))
     assert venv.env_method("get_action_meanings", indices=0)[0][:2] == ["NOOP", "FIRE"]
     assert venv.get_attr("spec")[0].id == "PongNoFrameskip-v4"
+    venv.close()
+
+
+def test_every_game_begins_with_at_least_one_noop() -> None:
+    limit = {"max_num_frames_per_episode": 8}  # two steps; no-ops come on top
+    venv = make_native_atari("MsPacmanNoFrameskip-v4", 1, 0, limit, {"noop_max": 1})
+    assert venv is not None
+    for game in range(20):
+        if game < 10:  # the others are begun by the step that ends the one before
+            venv.reset()
+        venv.step_arrays(np.zeros(1, np.int64))
+        assert venv.step_arrays(np.zeros(1, np.int64)).infos[0]["episode"]["l"] == 9
     venv.close()
