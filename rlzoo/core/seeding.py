@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,19 @@ def set_random_seed(seed: int, using_cuda: bool = False) -> None:
     if using_cuda:
         torch.backends.cudnn.deterministic = True
         torch.backends.cudnn.benchmark = False
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Restore the global random states of PyTorch, NumPy and Python afterwards."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)
 
 
 def get_rng_state() -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
+from rlzoo.core.seeding import kept_random_state
 from rlzoo.envs.vec_env import sync_envs_normalization, unwrap_vec_normalize
 from rlzoo.training.base_callback import (
     BaseCallback,
@@ -26,7 +27,8 @@ class EvalCallback(EventCallback):
     """Evaluates the agent every `eval_freq` calls, logs `eval/*`, and keeps the best agent.
 
     Training does not notice: the evaluation environments get the statistics of the training VecNormalize and
-    never change them, and the training draws the random numbers that a stochastic evaluation drew once more.
+    never change them, and the global random states of PyTorch, NumPy and Python are restored after each
+    evaluation, whether the policy drew from them or the environments did.
 
     :param eval_env: a `VecEnv`, a Gymnasium environment or an environment id; not the one that is trained in
     :param callback_on_new_best: triggered when the mean return is a new best, after the agent is saved
@@ -100,10 +102,16 @@ class EvalCallback(EventCallback):
 
     def _evaluate(self) -> bool:
         sync_envs_normalization(self.training_env, self.eval_env)
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-        with torch.random.fork_rng(devices):
+        with kept_random_state():
             episodes = self._play()
         self.last_mean_reward = float(np.mean(episodes.returns))
+        if not np.isfinite(self.last_mean_reward):
+            odd = [episode for episode in episodes.returns if not np.isfinite(episode)]
+            warnings.warn(
+                f"evaluation after {self.num_timesteps:,} steps: the rewards of {len(odd)} of"
+                f" {len(episodes.returns)} episodes add up to {odd[0]}",
+                stacklevel=2,
+            )
         self._log(episodes)
         if self.log_path is not None:
             self._write_history(episodes)

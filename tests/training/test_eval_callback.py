@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 import torch
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.seeding import set_random_seed
+from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.callbacks import EvalCallback
+from tests.training.conftest import Steps
 
 
 class Note(BaseCallback):
@@ -130,6 +135,31 @@ def test_a_stochastic_evaluation_leaves_the_random_numbers_alone(model: Any, mak
     model.learn(4, EvalCallback(make_env(5), eval_freq=2, deterministic=False, verbose=0))
     assert len(model.starts) > 0
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_envs_that_draw_globally_leave_the_numbers_alone(make_model: Any, make_env: Any) -> None:
+    def drawn() -> tuple[float, float, float]:
+        return float(np.random.random()), random.random(), float(torch.rand(()))
+
+    set_random_seed(3)
+    expected = drawn()
+    set_random_seed(3)
+    model = make_model()
+    draws: list[Any] = []
+    model.choose = lambda n: [draws.append(drawn()) for _ in range(n)] and np.zeros(n, np.int64)
+    model.learn(4, EvalCallback(make_env(5), eval_freq=2, deterministic=False, verbose=0))
+    assert draws
+    assert drawn() == expected
+
+
+def test_a_return_that_is_nan_is_said(model: Any) -> None:
+    callback = EvalCallback(
+        DummyVecEnv([lambda: Monitor(Steps(3, reward=float("nan")))]), eval_freq=2, verbose=0
+    )
+    with pytest.warns(
+        UserWarning, match="evaluation after 2 steps: the rewards of 5 of 5 episodes add up to nan"
+    ):
+        model.learn(2, callback)
 
 
 def test_a_missing_monitor_is_said(make_env: Any) -> None:
