@@ -27,8 +27,11 @@ class RunningMeanStd:
         new.mean, new.var, new.count = np.array(self.mean), np.array(self.var), float(self.count)
         return new
 
-    def update(self, arr: np.ndarray) -> None:
-        """Take in a batch of samples [n, *shape]; a sample with NaN or infinity in it is left out."""
+    def update(self, arr: np.ndarray) -> int:
+        """Take in a batch of samples [n, *shape]; a sample with NaN or infinity in it is left out.
+
+        :return: how many were left out
+        """
         n = len(arr)
         deviation = arr - self.mean  # float64: the mean is
         if n == 1:
@@ -42,7 +45,7 @@ class RunningMeanStd:
             if len(finite) < n:
                 if len(finite):
                     self.update(finite)
-                return
+                return n - len(finite)
         # These are sums about the old mean. With N samples before, the sum of squares about the new mean is
         # var * N + squares - total^2 / (N + n).
         count = self.count + n
@@ -50,6 +53,7 @@ class RunningMeanStd:
         self.var = (self.var * self.count + squares - total * shift) / count
         self.mean = self.mean + shift
         self.count = count
+        return 0
 
     def update_from_moments(self, batch_mean: np.ndarray, batch_var: np.ndarray, batch_count: float) -> None:
         """Take in `batch_count` samples whose mean and population variance are known."""

@@ -13,6 +13,7 @@ from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.core.spaces import is_image_space
+from rlzoo.envs.finite import check_finite
 from rlzoo.envs.obs_arrays import Obs, copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 
@@ -151,30 +152,34 @@ class VecNormalize(VecEnvWrapper):
         step = self.venv.wait_arrays()
         self.old_obs, self.old_reward, self.old_final_obs = step.obs, step.rewards, step.final_obs
         if self.norm_obs:
-            if self.training:
-                self._update_obs(step.obs)
+            if self.training and (self._update_obs(step.obs) or len(step.ended)):
+                self._check_finite(step)
             step.obs = self.normalize_obs(step.obs)
             if step.final_obs is not None:
                 step.final_obs = self.normalize_obs(step.final_obs)
         if self.norm_reward:
-            if self.training:
-                self._update_reward(step.rewards)
+            if self.training and self._update_reward(step.rewards):
+                self._check_finite(step)
             step.rewards = self.normalize_reward(step.rewards)
             if len(step.ended):
                 self.returns[step.ended] = 0.0
         return step
 
-    def _update_obs(self, obs: Obs) -> None:
-        if isinstance(self.obs_rms, dict):
-            for key, statistics in self.obs_rms.items():
-                statistics.update(obs[key])
-        else:
-            self.obs_rms.update(obs)
+    def _check_finite(self, step: StepArrays) -> None:
+        """Raise for an infinity here, since clipping would hide it from everybody else."""
+        check_finite(step, getattr(self.venv.unwrapped, "_steps_taken", 0))
 
-    def _update_reward(self, reward: np.ndarray) -> None:
+    def _update_obs(self, obs: Obs) -> int:
+        """Update the statistics; returns how many samples they left out, as not finite."""
+        if isinstance(self.obs_rms, dict):
+            return sum(statistics.update(obs[key]) for key, statistics in self.obs_rms.items())
+        return self.obs_rms.update(obs)  # type: ignore[no-any-return]
+
+    def _update_reward(self, reward: np.ndarray) -> int:
+        """Update the statistics; returns how many returns they left out, as not finite."""
         self.returns *= self.gamma
         self.returns += reward
-        self.ret_rms.update(self.returns)
+        return self.ret_rms.update(self.returns)
 
     def normalize_obs(self, obs: Obs) -> Obs:
         """Observations (one or a batch) as the current statistics scale them, float32; learns nothing."""

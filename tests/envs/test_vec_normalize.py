@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.native import NativeCartPole
 from rlzoo.envs.toy import SimpleMultiObsEnv
@@ -220,3 +220,22 @@ def test_an_unpickled_instance_gets_its_environment_back() -> None:
     assert copy.reset().shape == (3, 2)
     with pytest.raises(UserError, match="has an environment"):
         copy.set_venv(random_script())
+
+
+@pytest.mark.parametrize("what", ["reward", "observation", "final observation"])
+def test_an_infinity_is_an_error_and_not_clipped(what: str) -> None:
+    class Infinite(gym.Env):  # type: ignore[type-arg]
+        observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, **kwargs: Any) -> Any:
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            obs = np.array([0, np.inf if what != "reward" else 0], np.float32)
+            return obs, np.inf if what == "reward" else 1.0, False, what == "final observation", {}
+
+    venv = VecNormalize(DummyVecEnv([Infinite]))
+    venv.reset()
+    with pytest.raises(EnvironmentFailed, match=rf"0 returned inf in its {what.split()[-1]} at step 1"):
+        venv.step(np.zeros(1, np.int64))
