@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
+from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.obs_arrays import Obs, ObsBuffer, stack_obs
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
@@ -22,7 +24,7 @@ class DummyVecEnv(VecEnv):
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int = 0) -> None:
-        self.envs = [env_fn() for env_fn in env_fns]
+        self.envs = [made_env(env_fn, first_index + index) for index, env_fn in enumerate(env_fns)]
         check_envs(self.envs)
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space, first.render_mode)
@@ -43,11 +45,12 @@ class DummyVecEnv(VecEnv):
         self._actions = None
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
             try:
-                obs, self.reset_infos[index] = self.envs[index].reset(seed=seed, options=options)
+                obs, info = self.envs[index].reset(seed=seed, options=options)
+                self.reset_infos[index] = self._checked_info(index, "reset", info)
                 self._obs.write(index, obs)
-            except RunFailed:
-                raise
-            except Exception as error:
+            except BaseException as error:
+                if isinstance(error, RunFailed) or not is_failure(error):
+                    raise
                 raise self._failed(index, "reset", error) from error
         self._steps_taken = max(self._steps_taken, 0)
         return self._obs.batch
@@ -72,17 +75,19 @@ class DummyVecEnv(VecEnv):
         try:
             for index, env in enumerate(self.envs):
                 at[0] = first_index + index
-                obs, rewards[index], terminal, limit, infos[index] = env.step(actions[index])
+                obs, rewards[index], terminal, limit, info = env.step(actions[index])
+                infos[index] = info if type(info) is dict else self._checked_info(index, "step", info)
                 terminated[index] = terminal
                 truncated[index] = limit
                 if terminal or limit:
                     ended.append(index)
                     final_obs.append(self._checked(index, obs))
-                    obs, self.reset_infos[index] = env.reset()
+                    obs, info = env.reset()
+                    self.reset_infos[index] = self._checked_info(index, "reset", info)
                 write(index, obs)
-        except RunFailed:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, RunFailed) or not is_failure(error):
+                raise
             raise self._failed(index, "step", error) from error
         return StepArrays(
             self._obs.batch,
@@ -99,15 +104,29 @@ class DummyVecEnv(VecEnv):
         self._obs.write(index, obs)
         return self._obs.row(index)
 
-    def _failed(self, index: int, call: str, error: Exception) -> EnvironmentFailed:
+    def _checked_info(self, index: int, call: str, info: Any) -> dict[str, Any]:
+        """The info as it is.
+
+        :raises TypeError: it is no dict
+        """
+        if not isinstance(info, Mapping):
+            raise TypeError(f"the info must be a dict, not {type(info).__name__} ({info!r:.50})")
+        return info  # type: ignore[return-value]
+
+    def _failed(self, index: int, call: str, error: BaseException) -> EnvironmentFailed:
         index += self.first_index
         step = max(self._steps_taken, 0)
-        text = f"environment {index} failed in {call}() at step {step}: {type(error).__name__}: {error}"
+        text = f"environment {index} failed in {call}() at step {step}: {describe(error)}"
         return EnvironmentFailed(text, env_index=index, step=step)
 
     def close(self) -> None:
-        for env in self.envs:
-            env.close()
+        for index, env in enumerate(self.envs):
+            try:
+                env.close()
+            except BaseException as error:  # the others are closed too, and what was learned is not lost
+                if not is_failure(error):
+                    raise
+                warnings.warn(f"{self._failed(index, 'close', error)}", stacklevel=2)
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         return [self.envs[index].get_wrapper_attr(attr_name) for index in self._get_indices(indices)]
@@ -119,10 +138,35 @@ class DummyVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
+        answers = []
+        for index in self._get_indices(indices):
+            method = self.envs[index].get_wrapper_attr(method_name)
+            try:
+                answers.append(method(*method_args, **method_kwargs))
+            except BaseException as error:
+                if isinstance(error, Exception) or not is_failure(error):
+                    raise
+                raise self._failed(index, method_name, error) from error
+        return answers
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         return [is_wrapped(self.envs[index], wrapper_class) for index in self._get_indices(indices)]
+
+
+def made_env(env_fn: Callable[[], gym.Env], index: int) -> gym.Env:
+    """What `env_fn` returns.
+
+    :raises EnvironmentFailed: it ends by `sys.exit()` or the like
+    """
+    try:
+        return env_fn()
+    except Exception:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        text = f"environment {index} could not be made: {describe(error)}"
+        raise EnvironmentFailed(text, index, 0) from error
 
 
 def check_envs(envs: Sequence[Any]) -> None:

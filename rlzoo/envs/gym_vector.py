@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import NormalizeObservation
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
+from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.obs_arrays import Obs, copy_obs, map_obs, stack_obs
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
@@ -22,6 +25,7 @@ class GymVectorEnv(VecEnv):
     step is spent on a reset.
 
     :param env: the vector environment
+    :raises UserError: a wrapper around it refuses to reset single environments
     """
 
     def __init__(self, env: gym.vector.VectorEnv) -> None:
@@ -35,6 +39,14 @@ class GymVectorEnv(VecEnv):
         self.metadata = dict(env.metadata)
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP
+        layer: Any = env
+        while not self._same_step and isinstance(layer, gym.vector.VectorWrapper):
+            if isinstance(layer, NormalizeObservation):  # nobody wants to learn that at the end of an episode
+                raise UserError(
+                    "gymnasium.wrappers.vector.NormalizeObservation cannot reset single environments; use"
+                    " rlzoo.VecNormalize, or gymnasium.wrappers.NormalizeObservation around each environment"
+                )
+            layer = layer.env
         self._masks_proven = False  # whether a masked reset was seen to leave the other environments alone
         self._actions: Any = None
         self._steps_taken = -1  # -1: never reset
@@ -120,17 +132,18 @@ class GymVectorEnv(VecEnv):
     def _call(self, name: str, method: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except RunFailed:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, RunFailed) or not is_failure(error):
+                raise
             step = max(self._steps_taken, 0)
-            text = (
-                f"the vector environment failed in {name}() at step {step}: {type(error).__name__}: {error}"
-            )
+            text = f"the vector environment failed in {name}() at step {step}: {describe(error)}"
             raise EnvironmentFailed(text, step=step) from error
 
     def close(self) -> None:
-        self.env.close()
+        try:
+            self._call("close", self.env.close)
+        except EnvironmentFailed as error:
+            warnings.warn(str(error), stacklevel=2)
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         chosen = self._get_indices(indices)

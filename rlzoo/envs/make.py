@@ -75,7 +75,9 @@ class EnvMaker:
         if not isinstance(self.env_id, str):
             return self.env_id(**self.env_kwargs)
         # A worker process lacks what this process registered, unless the id names the package to import.
-        if self.spec is not None and ":" not in self.env_id:
+        if self.spec is not None and ":" not in self.env_id and self.spec.id not in gym.registry:
+            if isinstance(self.spec.entry_point, str):  # its package may register the id itself: not twice
+                load_env_creator(self.spec.entry_point)
             gym.registry.setdefault(self.spec.id, self.spec)
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 
-from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
-from rlzoo.envs.dummy import DummyVecEnv, check_spaces
-from rlzoo.envs.obs_arrays import Obs, ObsBuffer, leaf_spaces, obs_row, stack_obs
+from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
+from rlzoo.envs.dummy import DummyVecEnv, check_spaces, made_env
+from rlzoo.envs.failures import describe
+from rlzoo.envs.obs_arrays import Obs, obs_row, stack_obs
+from rlzoo.envs.shared_arrays import SharedArrays, reserve_file
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
+LOST = "if they are lost (Ctrl-C, or another call came first), call reset()"
+INTERRUPTED = (
+    "Ctrl-C came in the middle of a message between this process and its workers: make the environments anew"
+)
 
 
 class SubprocVecEnv(VecEnv):
@@ -61,8 +68,11 @@ class SubprocVecEnv(VecEnv):
         self._steps_taken = -1  # -1: never reset
         self._pending = False
         self._closed = False
+        self._owed = [1] * n_workers  # answers that each worker has still to give; the first are the spaces
+        self._torn = False  # within a message; later on: Ctrl-C came then, and a part of one is lost
         self._shared: SharedArrays | None = None
         self._connections: list[Connection] = []
+        self._pollers: list[Any] = []  # one per worker, where the system has them
         self._processes: list[Any] = []
         self._start_workers(multiprocessing.get_context(start_method), env_fns)
         try:
@@ -83,6 +93,9 @@ class SubprocVecEnv(VecEnv):
             process.start()
             theirs.close()  # so that a dead worker is an end of file here
             self._connections.append(mine)
+            if hasattr(select, "poll"):
+                self._pollers.append(select.poll())
+                self._pollers[-1].register(mine, select.POLLIN)
             self._processes.append(process)
 
     def _attach_workers(self, num_envs: int) -> None:
@@ -93,7 +106,7 @@ class SubprocVecEnv(VecEnv):
             check_spaces(other[0], other[1], obs_space, action_space)
         super().__init__(num_envs, obs_space, action_space, render_mode)
         self.metadata = metadata
-        path = _reserve_file(SharedArrays.size(obs_space, action_space, num_envs))
+        path = reserve_file(SharedArrays.size(obs_space, action_space, num_envs))
         try:
             self._shared = SharedArrays(obs_space, action_space, num_envs, path)
             self._call("attach", dict.fromkeys(range(len(self.ranges)), (path, num_envs)))
@@ -102,18 +115,20 @@ class SubprocVecEnv(VecEnv):
                 os.unlink(path)
 
     def reset(self) -> Obs:
+        memory = self._memory
         self._drain()
+        self._pending = False
         resets = list(self._take_seeds_and_options())
         parts = {worker: resets[indices.start : indices.stop] for worker, indices in enumerate(self.ranges)}
         self.reset_infos = [info for infos in self._call("reset", parts).values() for info in infos]
         self._steps_taken = max(self._steps_taken, 0)
-        return self._memory.obs.batch
+        return memory.obs.batch
 
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:
             raise UserError("call reset() before the first step()")
         if self._pending:
-            raise UserError("call step_wait() before the next step_async()")
+            raise UserError(f"the results of the last step were not waited for with step_wait(); {LOST}")
         memory = self._memory
         actions = np.asarray(actions)
         if actions.shape != memory.actions.shape:
@@ -159,17 +174,40 @@ class SubprocVecEnv(VecEnv):
         return self._shared
 
     def _send(self, worker: int, command: str, argument: Any) -> None:
+        self._begin_message()
         try:
             self._connections[worker].send((command, argument))
         except OSError:  # a broken pipe
             raise self._died(worker) from None
+        except Exception:  # the argument cannot be sent, and nothing was
+            self._torn = False
+            raise
+        self._owed[worker] += 1
+        self._torn = False
+
+    def _begin_message(self) -> None:
+        """Note that Ctrl-C would now leave a part of a message behind."""
+        if self._torn:
+            raise UserError(INTERRUPTED)
+        self._torn = True
 
     def _receive(self, worker: int) -> Any:
         """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
+        if not self._owed[worker]:
+            raise UserError(f"there are no results to wait for; {LOST}")
+        if (
+            self._pollers
+        ):  # reading begins when there is something to read: Ctrl-C while waiting harms nothing
+            self._pollers[worker].poll()
+        self._begin_message()
         try:
             done, answer = self._connections[worker].recv()
         except (EOFError, OSError):
             raise self._died(worker) from None
+        except Exception as failure:  # of the class of what was sent
+            raise self._unreadable(worker, failure) from failure
+        self._owed[worker] -= 1
+        self._torn = False
         if done:
             return answer
         error = remote_error(answer)
@@ -207,15 +245,23 @@ class SubprocVecEnv(VecEnv):
             f"environment {index} failed at step {step}: its worker process died ({how})", index, step
         )
 
+    def _unreadable(self, worker: int, error: Exception) -> EnvironmentFailed:
+        self._kill_workers()
+        index, step = self.ranges[worker].start, max(self._steps_taken, 0)
+        text = f"environment {index} or one beside it sent what cannot be read at step {step}"
+        return EnvironmentFailed(f"{text}: {describe(error)}", index, step)
+
     def _drain(self) -> None:
-        """Drop the results of a step that nobody waited for."""
-        if self._pending:
-            for worker in range(len(self.ranges)):
+        """Drop the answers that nobody waited for, as those of a step that Ctrl-C interrupted."""
+        for worker, owed in enumerate(self._owed):
+            for _ in range(owed):
                 self._receive(worker)
-            self._pending = False
 
     def close(self) -> None:
         if self._closed:
+            return
+        if self._torn:  # they would misread what is sent
+            self._kill_workers()
             return
         deadline = time.monotonic() + CLOSE_TIMEOUT
         for connection in self._connections:
@@ -228,7 +274,8 @@ class SubprocVecEnv(VecEnv):
 
     def _kill_workers(self) -> None:
         self._closed = True
-        self._pending = False
+        self._pending = self._torn = False
+        self._owed = [0] * len(self._owed)
         for process, connection in zip(self._processes, self._connections, strict=True):
             if process.is_alive():
                 process.kill()
@@ -275,79 +322,6 @@ def _discard(connection: Connection, deadline: float) -> None:
     with suppress(EOFError, OSError):
         while connection.poll(max(0.0, deadline - time.monotonic())):
             connection.recv_bytes()
-
-
-class SharedArrays:
-    """The arrays of one step of all environments, in a file that every process maps.
-
-    :param path: the file, of at least `size` bytes
-    """
-
-    def __init__(self, obs_space: spaces.Space, action_space: spaces.Space, num_envs: int, path: str) -> None:
-        memory = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+"))
-        layout = self._layout(obs_space, action_space, num_envs)
-        arrays = [
-            memory[start : start + count].view(dtype).reshape(shape) for shape, dtype, start, count in layout
-        ]
-        self.actions, self.rewards, self.terminated, self.truncated, self.at, *self._obs = arrays
-        self._obs_space = obs_space
-        self.obs = self.obs_rows(0, num_envs)
-
-    def obs_rows(self, low: int, high: int) -> ObsBuffer:
-        """The observations of the environments `low` to `high - 1`."""
-        arrays = iter(self._obs)
-        return ObsBuffer(self._obs_space, high - low, lambda shape, dtype: next(arrays)[low:high])
-
-    @classmethod
-    def size(cls, obs_space: spaces.Space, action_space: spaces.Space, num_envs: int) -> int:
-        """Bytes of all arrays."""
-        _, _, start, count = cls._layout(obs_space, action_space, num_envs)[-1]
-        return start + count
-
-    @staticmethod
-    def _layout(
-        obs_space: spaces.Space, action_space: spaces.Space, num_envs: int
-    ) -> list[tuple[tuple[int, ...], np.dtype, int, int]]:
-        """Shape, dtype, first byte and number of bytes of each array."""
-        if isinstance(action_space, (spaces.Dict, spaces.Tuple)):
-            raise UserError(f"SubprocVecEnv cannot send actions of {action_space}")
-        parts = [
-            *((shape, dtype) for _, shape, dtype in leaf_spaces(action_space)),
-            ((), np.float32),  # rewards
-            ((), np.bool_),  # terminated
-            ((), np.bool_),  # truncated
-            ((), np.int64),  # at: in a worker's first row, the environment it is stepping
-            *((shape, dtype) for _, shape, dtype in leaf_spaces(obs_space)),
-        ]
-        layout, start = [], 0
-        for shape, dtype in parts:
-            count = num_envs * int(np.prod(shape)) * np.dtype(dtype).itemsize
-            layout.append(((num_envs, *shape), np.dtype(dtype), start, count))
-            start += -(-count // 64) * 64  # begin every array on a cache line of its own
-        return layout
-
-
-def _reserve_file(size: int) -> str:
-    """A new file with `size` bytes, in memory where the system has such a place with enough room."""
-    for folder in ("/dev/shm", tempfile.gettempdir()):
-        if not os.path.isdir(folder):
-            continue
-        with suppress(OSError):
-            descriptor, path = tempfile.mkstemp(prefix="rlzoo-", dir=folder)
-            try:
-                if hasattr(
-                    os, "posix_fallocate"
-                ):  # a full disk is an error now, not a crash on a later write
-                    os.posix_fallocate(descriptor, 0, size)
-                else:
-                    os.truncate(descriptor, size)
-            except OSError:
-                os.unlink(path)
-                raise
-            finally:
-                os.close(descriptor)
-            return path
-    raise UserError(f"no room for {size:,} bytes of shared memory in /dev/shm or {tempfile.gettempdir()}")
 
 
 class Pickled:
@@ -401,6 +375,19 @@ class _Chunk(DummyVecEnv):
         self.reset()
         return self.reset_infos
 
+    def info_failure(self) -> EnvironmentFailed | None:
+        """The error for the first info of the last step or reset that cannot be sent, if there is one."""
+        for index, infos in enumerate(zip(self._infos, self.reset_infos, strict=True)):
+            for name, value in (item for info in infos for item in info.items()):
+                try:
+                    ForkingPickler.dumps((name, value))
+                except Exception as error:
+                    at, step = self.first_index + index, max(self._steps_taken, 0)
+                    text = f"environment {at} returned an info that its worker cannot send at step {step}"
+                    what = f"{name!r} is of {type(value).__name__} ({error})"
+                    return EnvironmentFailed(f"{text}: {what}", at, step)
+        return None
+
     def step_shared(self) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
         """Infos (None: all empty); index, last observation and reset info of each ended episode."""
         step = self.step_arrays(self._shared_actions.copy())  # an environment may keep its action
@@ -421,17 +408,18 @@ def _work(connection: Connection, first_index: int, makers: Pickled, threads: in
     envs: list[gym.Env] = []
     try:
         for maker in makers.load():
-            envs.append(maker())
+            envs.append(made_env(maker, first_index + len(envs)))
         chunk = _Chunk([partial(_same, env) for env in envs], first_index)
         answer(connection, (chunk.observation_space, chunk.action_space, chunk.render_mode, chunk.metadata))
     except Exception as error:
         index = first_index + len(envs)
         if not isinstance(error, (UserError, RunFailed)):
-            text = f"environment {index} could not be made: {type(error).__name__}: {error}"
+            text = f"environment {index} could not be made: {describe(error)}"
             error = EnvironmentFailed(text, index, 0)
         answer_error(connection, error)
         return
     _serve(connection, chunk)
+    warnings.showwarning = in_one_line(warnings.showwarning)
     chunk.close()
 
 
@@ -459,21 +447,27 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
                 positions, arguments, keywords = argument
                 value = getattr(chunk, command)(*arguments, indices=positions, **keywords)
             answer(connection, value)
+        except Unsendable as error:
+            answer_error(connection, chunk.info_failure() or error)
         except Exception as error:
             answer_error(connection, error)
+
+
+class Unsendable(AttributeError):
+    """A value that cannot be sent from a worker."""
 
 
 def answer(connection: Connection, value: Any) -> None:
     """Send `(True, value)` from a worker.
 
-    :raises AttributeError: the value cannot be sent
+    :raises Unsendable: the value cannot be sent
     """
     try:
         connection.send((True, value))
     except (EOFError, OSError):
         raise
     except Exception as error:  # pickle raises all sorts
-        raise AttributeError(f"{type(value).__name__} cannot be sent between processes: {error}") from error
+        raise Unsendable(f"{type(value).__name__} cannot be sent between processes: {error}") from error
 
 
 def answer_error(connection: Connection, error: Exception) -> None:
@@ -484,7 +478,7 @@ def answer_error(connection: Connection, error: Exception) -> None:
     except (EOFError, OSError):
         raise
     except Exception:
-        connection.send((False, (RuntimeError(f"{type(error).__name__}: {error}"), trace)))
+        connection.send((False, (RuntimeError(describe(error)), trace)))
 
 
 def die_with_parent() -> None:

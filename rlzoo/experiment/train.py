@@ -17,6 +17,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.logger import Logger, make_logger, make_output_format
 from rlzoo.envs.action_masks import is_masking_supported
+from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
@@ -166,11 +167,13 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
                 )
         except KeyboardInterrupt:
             pass
-        except Exception as error:
+        except BaseException as error:
             failure = error
         kept = save(session, failure)
     if isinstance(failure, RunFailed):
         raise RunFailed(f"{failure}; {kept}") from failure
+    if failure is not None and not isinstance(failure, Exception) and is_failure(failure):
+        raise RunFailed(f"training ended by {describe(failure)}; {kept}") from failure
     if failure is not None:
         print(f"rlzoo: {kept}", file=sys.stderr)
         raise failure

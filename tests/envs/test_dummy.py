@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import gymnasium as gym
@@ -202,3 +203,95 @@ def test_closing_twice_is_fine() -> None:
     venv = DummyVecEnv([lambda: gym.make("CartPole-v1")])
     venv.close()
     venv.close()
+
+
+class Strange(BaseException):
+    """No Exception."""
+
+
+class Leaves(Counter):
+    """Ends the process, or so it thinks, in one of its methods."""
+
+    def __init__(self, where: str, error: type[BaseException] = SystemExit) -> None:
+        super().__init__()
+        self.where, self.error = where, error
+        self.leave("made")
+
+    def leave(self, where: str) -> None:
+        if where == self.where:
+            raise self.error
+
+    def reset(self, **kwargs: Any) -> Any:
+        self.leave("reset")
+        return super().reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        self.leave("step")
+        return super().step(action)
+
+    def work(self) -> None:
+        self.leave("work")
+
+
+@pytest.mark.parametrize("error", [SystemExit, Strange])
+@pytest.mark.parametrize("where", ["made", "reset", "step", "work"])
+def test_an_env_that_exits_has_failed(where: str, error: type[BaseException]) -> None:
+    with pytest.raises(EnvironmentFailed, match=rf"environment 1 .*{where}.*{error.__name__}$") as caught:
+        venv = DummyVecEnv(
+            [Counter, lambda: Leaves(where, error)] if where != "work" else [lambda: Leaves(where, error)] * 2
+        )
+        venv.reset()
+        venv.step(np.zeros((2, 1)))
+        venv.env_method("work", indices=1)
+    assert caught.value.env_index == 1
+
+
+def test_what_a_signal_handler_raises_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(Counter):
+        def step(self, action: Any) -> Any:
+            signal.raise_signal(signal.SIGTERM)
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(3)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        venv = DummyVecEnv([Asked])
+        venv.reset()
+        with pytest.raises(SystemExit):
+            venv.step(np.zeros((1, 1)))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("call", ["reset", "step"])
+def test_an_info_that_is_no_dict_is_named(call: str) -> None:
+    class NoInfo(Counter):
+        def reset(self, **kwargs: Any) -> Any:
+            return super().reset(**kwargs)[0], "old" if call == "reset" else {}
+
+        def step(self, action: Any) -> Any:
+            return (*super().step(action)[:-1], None)
+
+    venv = DummyVecEnv([NoInfo])
+    with pytest.raises(
+        EnvironmentFailed, match=rf"0 failed in {call}\(\) .* the info must be a dict, not (str|NoneType)"
+    ):
+        venv.reset()
+        venv.step(np.zeros((1, 1)))
+
+
+def test_a_close_that_raises_is_a_warning_and_closes_the_rest() -> None:
+    closed = []
+
+    class Stuck(Counter):
+        def close(self) -> None:
+            closed.append(self)
+            raise OSError("the window is gone")
+
+    venv = DummyVecEnv([Stuck, Stuck])
+    with pytest.warns(
+        UserWarning, match=r"environment 1 failed in close\(\) .*: OSError: the window is gone"
+    ):
+        venv.close()
+    assert len(closed) == 2

@@ -125,3 +125,26 @@ def test_infos_are_read_one_environment_at_a_time() -> None:
     assert infos[0:2] == list(infos)
     with pytest.raises(IndexError):
         infos[2]
+
+
+def test_a_wrapper_that_resets_all_or_none_is_refused_at_once() -> None:
+    inner = SyncVectorEnv([Walk, Walk])
+    wrapped = gym.wrappers.vector.ClipReward(gym.wrappers.vector.NormalizeObservation(inner), -1, 1)
+    with pytest.raises(UserError, match=r"NormalizeObservation cannot .*; use rlzoo\.VecNormalize"):
+        GymVectorEnv(wrapped)
+
+
+def test_an_env_that_exits_has_failed() -> None:
+    class Leaves(Walk):
+        def step(self, action: Any) -> Any:
+            raise SystemExit("gone")
+
+        def close(self) -> None:
+            raise OSError("no window")
+
+    venv = GymVectorEnv(SyncVectorEnv([Leaves]))
+    venv.reset()
+    with pytest.raises(EnvironmentFailed, match=r"failed in step\(\) at step 1: SystemExit: gone"):
+        venv.step(np.zeros(1, np.int64))
+    with pytest.warns(UserWarning, match=r"failed in close\(\) .*: OSError: no window"):
+        venv.close()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import sys
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -170,6 +172,22 @@ def test_an_environment_that_only_this_process_registered_reaches_the_workers() 
         venv.close()
     finally:
         del gym.registry["OnlyHere-v0"]
+
+
+def test_workers_register_a_package_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    code = """
+        import gymnasium as gym
+        from gymnasium.envs.classic_control import CartPoleEnv as Env
+        gym.register("Packed-v0", "packed_env:Env")
+    """
+    (tmp_path / "packed_env.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("packed_env")
+    try:
+        make_vec_env("Packed-v0", 2, backend="subproc").close()
+    finally:
+        del gym.registry["Packed-v0"], sys.modules["packed_env"]
+    assert "Overriding" not in capfd.readouterr().err
 
 
 def test_a_wrapper_class_can_be_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

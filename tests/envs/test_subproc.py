@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -232,6 +233,119 @@ def test_it_closes_when_ctrl_c_came_between_two_workers(make_venv: Any, monkeypa
     venv.close()
     assert time.monotonic() - began < 4
     assert [process.exitcode for process in processes] == [0, 0]
+
+
+@pytest.mark.parametrize(("method", "call"), [("_receive", 1), ("_receive", 2), ("_send", 2)])
+def test_after_ctrl_c_in_a_step_it_can_be_reset(make_venv: Any, monkeypatch, method, call) -> None:
+    venv, other = (make_venv([make_env(0), make_env(1)], n_workers=2) for _ in range(2))
+    for each in (venv, other):
+        each.seed(1)
+        each.reset()
+    whole, calls = getattr(venv, method), iter(range(1, 100))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return whole(*arguments)
+
+    monkeypatch.setattr(venv, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        venv.step(actions(2))
+    monkeypatch.undo()
+    for use in (venv.step, venv.step_async):
+        with pytest.raises(UserError, match=r"call reset\(\)"):
+            use(actions(2))
+    assert venv.get_attr("width") == [0, 1]
+    with pytest.raises(UserError, match=r"call reset\(\)"):
+        venv.step_wait()
+    for each in (venv, other):
+        each.seed(2)
+    np.testing.assert_array_equal(venv.reset(), other.reset())
+    np.testing.assert_array_equal(venv.step(actions(2))[0], other.step(actions(2))[0])
+
+
+@pytest.mark.parametrize("method", ["recv", "send"])
+def test_after_ctrl_c_within_a_message_each_use_is_an_error(make_venv: Any, monkeypatch, method) -> None:
+    venv = make_venv([make_env(0), make_env(1)], n_workers=2)
+    venv.reset()
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(venv._connections[1], method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        venv.step(actions(2))
+    monkeypatch.undo()
+    for use in (venv.reset, lambda: venv.get_attr("width")):
+        with pytest.raises(UserError, match="make the environments anew"):
+            use()
+    began = time.monotonic()
+    venv.close()
+    assert time.monotonic() - began < 2
+    assert are_gone(venv)
+
+
+def test_ctrl_c_while_workers_step_leaves_them_usable(make_venv: Any) -> None:
+    class Slow(gym.Wrapper):  # type: ignore[type-arg]
+        def step(self, action: Any) -> Any:
+            time.sleep(0.5)
+            return self.env.step(action)
+
+    venv = make_venv([lambda: Slow(make_env()())] * 2, n_workers=2)
+    venv.reset()
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        venv.step(actions(2))
+    venv.reset()
+    venv.step(actions(2))
+
+
+def test_an_info_that_cannot_be_sent_names_its_key(make_venv: Any) -> None:
+    class Locked(gym.Wrapper):  # type: ignore[type-arg]
+        def step(self, action: Any) -> Any:
+            return (*self.env.step(action)[:-1], {"fine": 1, "lock": threading.Lock()})
+
+    venv = make_venv([make_env(), lambda: Locked(make_env()())], n_workers=1)
+    venv.reset()
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 1 returned an info .* at step 1: 'lock'"
+    ) as caught:
+        venv.step(actions(2))
+    assert (caught.value.env_index, caught.value.step) == (1, 1)
+    assert are_gone(venv)
+
+
+def test_an_info_that_cannot_be_read_here_is_a_failed_run(make_venv: Any) -> None:
+    class OneWay:
+        def __reduce__(self) -> Any:
+            return int, ("no number",)
+
+    class Odd(gym.Wrapper):  # type: ignore[type-arg]
+        def step(self, action: Any) -> Any:
+            return (*self.env.step(action)[:-1], {"odd": OneWay()})
+
+    venv = make_venv([lambda: Odd(make_env()())])
+    venv.reset()
+    with pytest.raises(EnvironmentFailed, match="sent what cannot be read at step 1: ValueError"):
+        venv.step(actions(1))
+    assert are_gone(venv)
+
+
+@pytest.mark.parametrize("where", ["made", "step"])
+def test_a_worker_whose_env_exits_says_so(make_venv: Any, where: str) -> None:
+    class Leaves(gym.Wrapper):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            super().__init__(make_env()())
+            if where == "made":
+                sys.exit("gone")
+
+        def step(self, action: Any) -> Any:
+            sys.exit("gone")
+
+    with pytest.raises(EnvironmentFailed, match=rf"environment 1 .*{where}.*SystemExit: gone"):
+        venv = make_venv([make_env(), Leaves])
+        venv.reset()
+        venv.step(actions(2))
 
 
 def test_a_worker_that_does_not_end_by_itself_is_killed(make_venv: Any, monkeypatch) -> None:

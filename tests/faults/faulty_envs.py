@@ -17,7 +17,8 @@ ENV_ID = "Faulty-v0"
 class FaultyEnv(gym.Env):
     """Episodes of 20 steps; the action that equals the observation's sign is worth 1.
 
-    :param fault: what happens at step `at`: raise, nan, nan_reward, shape, die, or signal
+    :param fault: what happens at step `at`: raise, exit, nan, inf, nan_reward, inf_reward,
+        shape, info, die, or signal
     :param index: only in the environment that was first seeded with this number
     """
 
@@ -50,8 +51,14 @@ class FaultyEnv(gym.Env):
                 os.kill(os.getpid(), signal.SIGTERM)
             if self.fault == "nan":
                 obs = np.full(3, np.nan, np.float32)
-            if self.fault == "nan_reward":
-                reward = float("nan")
+            if self.fault == "inf":
+                obs = np.full(3, np.inf, np.float32)
+            if self.fault.endswith("_reward"):
+                reward = float(self.fault.removesuffix("_reward"))
+            if self.fault == "exit":
+                sys.exit()
+            if self.fault == "info":
+                return obs, reward, False, False, None
             if self.fault == "shape":
                 obs = np.zeros(5, np.float32)
         return obs, reward, False, self.steps % 20 == 0, {}
@@ -64,6 +71,13 @@ class Announce(BaseCallback):
         sys.stdout.write(f"step {self.num_timesteps}\n")
         sys.stdout.flush()
         return True
+
+
+class Leave(BaseCallback):
+    """Ends the process, or so it thinks."""
+
+    def _on_step(self) -> bool:
+        sys.exit("enough")
 
 
 if ENV_ID not in gym.registry:

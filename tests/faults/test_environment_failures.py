@@ -12,9 +12,11 @@ from rlzoo import PPO
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.train import train
 
+FAULTS = ["raise", "exit", "nan", "inf", "nan_reward", "inf_reward", "shape", "info", "die"]
+
 
 @pytest.mark.parametrize("vec_env", ["dummy", "subproc"])
-@pytest.mark.parametrize("fault", ["raise", "nan", "nan_reward", "shape", "die"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_environment_and_its_step_are_named_and_the_agent_is_saved(run, logs, fault, vec_env):
     if fault == "die" and vec_env == "dummy":
         pytest.skip("it would take this process with it")
@@ -39,6 +41,12 @@ def test_an_environment_that_cannot_be_made_leaves_no_folder(run, logs):
     with pytest.raises(ValueError, match="fualt"):
         train(run(env_kwargs={"fualt": "raise"}))
     assert not logs.exists()
+
+
+def test_a_callback_that_exits_keeps_the_agent(run, logs):
+    with pytest.raises(RunFailed, match="training ended by SystemExit: enough; the agent is saved in"):
+        train(run(hyperparams={"callback": "faulty_envs.Leave"}))
+    assert (logs / "ppo" / "Faulty-v0_1" / "Faulty-v0.zip").is_file()
 
 
 def test_divergence_keeps_the_last_good_checkpoint(run, logs):
