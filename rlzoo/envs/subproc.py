@@ -31,7 +31,7 @@ from rlzoo.envs.shared_arrays import SharedArrays, reserve_file
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
-LOST = "if they are lost (Ctrl-C, or another call came first), call reset()"
+LOST = "if results are lost (Ctrl-C, or another call came first), call reset()"
 INTERRUPTED = (
     "Ctrl-C came in the middle of a message between this process and its workers: make the environments anew"
 )
@@ -127,8 +127,8 @@ class SubprocVecEnv(VecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:
             raise UserError("call reset() before the first step()")
-        if self._pending:
-            raise UserError(f"the results of the last step were not waited for with step_wait(); {LOST}")
+        if self._pending or any(self._owed):
+            raise UserError(f"call step_wait() before the next step_async(); {LOST}")
         memory = self._memory
         actions = np.asarray(actions)
         if actions.shape != memory.actions.shape:
@@ -195,9 +195,7 @@ class SubprocVecEnv(VecEnv):
         """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
         if not self._owed[worker]:
             raise UserError(f"there are no results to wait for; {LOST}")
-        if (
-            self._pollers
-        ):  # reading begins when there is something to read: Ctrl-C while waiting harms nothing
+        if self._pollers:  # read only when there is something: Ctrl-C while waiting does no harm
             self._pollers[worker].poll()
         self._begin_message()
         try:

@@ -264,6 +264,18 @@ def test_after_ctrl_c_in_a_step_it_can_be_reset(make_venv: Any, monkeypatch, met
     np.testing.assert_array_equal(venv.step(actions(2))[0], other.step(actions(2))[0])
 
 
+def test_an_answer_that_ctrl_c_left_behind_is_not_taken_for_a_steps(make_venv: Any, monkeypatch) -> None:
+    venv = make_venv([make_env(0), make_env(1)], n_workers=2)
+    venv.reset()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(venv, "_receive", lambda worker: signal.raise_signal(signal.SIGINT))
+        venv.get_attr("width")
+    with pytest.raises(UserError, match=r"call reset\(\)"):
+        venv.step(actions(2))
+    assert venv.get_attr("width") == [0, 1]
+    venv.step(actions(2))
+
+
 @pytest.mark.parametrize("method", ["recv", "send"])
 def test_after_ctrl_c_within_a_message_each_use_is_an_error(make_venv: Any, monkeypatch, method) -> None:
     venv = make_venv([make_env(0), make_env(1)], n_workers=2)
