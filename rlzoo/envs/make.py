@@ -74,11 +74,15 @@ class EnvMaker:
     def _make(self) -> gym.Env:
         if not isinstance(self.env_id, str):
             return self.env_id(**self.env_kwargs)
-        # A worker process lacks what this process registered, unless the id names the package to import.
-        if self.spec is not None and ":" not in self.env_id and self.spec.id not in gym.registry:
+        # A worker process lacks what this process registered or changed, unless the id names the package.
+        if (
+            self.spec is not None
+            and ":" not in self.env_id
+            and gym.registry.get(self.env_id) is not self.spec
+        ):
             if isinstance(self.spec.entry_point, str):  # its package may register the id itself: not twice
                 load_env_creator(self.spec.entry_point)
-            gym.registry.setdefault(self.spec.id, self.spec)
+            gym.registry[self.env_id] = self.spec
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)
         if self.images and "render_mode" not in env_kwargs and _draws_images(self.env_id):

@@ -174,6 +174,15 @@ def test_an_environment_that_only_this_process_registered_reaches_the_workers() 
         del gym.registry["OnlyHere-v0"]
 
 
+def test_a_changed_registration_reaches_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = copy.copy(gym.spec("MountainCar-v0"))
+    spec.max_episode_steps = 7
+    monkeypatch.setitem(gym.registry, "MountainCar-v0", spec)
+    venv = make_vec_env("MountainCar-v0", 2, backend="subproc")
+    assert first_episode(venv)["l"] == 7
+    venv.close()
+
+
 def test_workers_register_a_package_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     code = """
         import gymnasium as gym
