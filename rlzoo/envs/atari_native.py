@@ -277,17 +277,22 @@ class NativeAtariVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         if attr_name not in ("spec", "action_space", "observation_space", "render_mode"):
-            raise AttributeError(
-                f"{type(self).__name__}: single environments have no attribute {attr_name!r}"
-            )
+            raise self._no_single_envs(f"attribute {attr_name!r}")
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+        raise self._no_single_envs(f"attribute {attr_name!r}")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
         if method_name != "get_action_meanings":
-            raise AttributeError(f"{type(self).__name__}: single environments have no method {method_name!r}")
+            raise self._no_single_envs(f"method {method_name!r}")
         return [list(self.action_meanings) for _ in self._get_indices(indices)]
+
+    def _no_single_envs(self, what: str) -> AttributeError:
+        text = "native Atari games are no single environments and have no"
+        return AttributeError(f"{text} {what}; make them with backend='dummy'")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         does_its_work = issubclass(wrapper_class, Monitor | AtariWrapper)

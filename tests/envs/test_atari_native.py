@@ -168,6 +168,14 @@ def test_wrong_use_is_an_error_and_not_a_hang() -> None:
     venv.step(np.zeros(2, np.int64))
     assert venv.env_method("get_action_meanings", indices=0)[0][:2] == ["NOOP", "FIRE"]
     assert venv.get_attr("spec")[0].id == "PongNoFrameskip-v4"
+    assert not venv.has_attr("ale")
+    for use in (
+        lambda: venv.get_attr("ale"),
+        lambda: venv.set_attr("ale", 1),
+        lambda: venv.env_method("render"),
+    ):
+        with pytest.raises(AttributeError, match="backend='dummy'"):
+            use()
     venv.close()
 
 

@@ -4,6 +4,7 @@ import copy
 import importlib
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from rlzoo.envs.atari import AtariWrapper
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.envpool import EnvPoolVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
-from rlzoo.envs.make import as_vec_env, make_vec_env
+from rlzoo.envs.make import EnvMaker, as_vec_env, make_vec_env
 from rlzoo.envs.monitor import Monitor, load_results
 from rlzoo.envs.native import NativeCartPole
 from rlzoo.envs.registration import ensure_registered
@@ -183,7 +184,7 @@ def test_a_changed_registration_reaches_the_workers(monkeypatch: pytest.MonkeyPa
     venv.close()
 
 
-def test_workers_register_a_package_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+def test_workers_register_a_package_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = """
         import gymnasium as gym
         from gymnasium.envs.classic_control import CartPoleEnv as Env
@@ -192,11 +193,14 @@ def test_workers_register_a_package_once(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "packed_env.py").write_text(textwrap.dedent(code))
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.import_module("packed_env")
+    maker = EnvMaker("Packed-v0", spec=gym.spec("Packed-v0"))
     try:
-        make_vec_env("Packed-v0", 2, backend="subproc").close()
+        del gym.registry["Packed-v0"], sys.modules["packed_env"]  # as in a new process
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # "Overriding environment Packed-v0"
+            maker().close()
     finally:
-        del gym.registry["Packed-v0"], sys.modules["packed_env"]
-    assert "Overriding" not in capfd.readouterr().err
+        gym.registry.pop("Packed-v0", None)
 
 
 def test_a_wrapper_class_can_be_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
