@@ -21,7 +21,7 @@ from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.obs_arrays import copy_obs, obs_row
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
-from rlzoo.training.evaluate import is_monitored
+from rlzoo.training.evaluate import is_monitored, mask_keywords
 
 Obs = Any
 StoreImage = Callable[[np.ndarray], str]
@@ -70,7 +70,7 @@ def generate_expert_traj(
         with _standing_still(venv) as normalize:
             space = venv.observation_space if normalize is None else normalize.venv.observation_space
             store = _image_store(path, image_folder) if is_image_space(space) else None
-            act = _agent(model, deterministic) if is_agent else _function(model, venv)
+            act = _agent(model, venv, deterministic) if is_agent else _function(model, venv)
             episodes = _play(act, venv, normalize, n_episodes, store)
     finally:
         if isinstance(env, str):
@@ -124,13 +124,17 @@ def _standing_still(venv: VecEnv) -> Iterator[Any]:
         normalize.training = training
 
 
-def _agent(model: Any, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
-    """Observations and which of them begin an episode -> actions; remembers what the agent does."""
+def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
+    """Observations and which of them begin an episode -> actions; keeps the recurrent state and asks for the
+    action masks where the agent takes them."""
     state: Any = None
+    masks = mask_keywords(model, venv, None)
 
     def act(obs: Obs, starts: np.ndarray) -> np.ndarray:
         nonlocal state
-        actions, state = model.predict(obs, state=state, episode_start=starts, deterministic=deterministic)
+        actions, state = model.predict(
+            obs, state=state, episode_start=starts, deterministic=deterministic, **masks()
+        )
         return actions  # type: ignore[no-any-return]
 
     return act

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo import PPO, ExpertDataset, FakeImageEnv, VecFrameStack, VecNormalize, generate_expert_traj
+from rlzoo import (
+    PPO,
+    ExpertDataset,
+    FakeImageEnv,
+    MaskablePPO,
+    VecFrameStack,
+    VecNormalize,
+    generate_expert_traj,
+)
 from rlzoo.core.errors import UserError
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv
@@ -112,6 +120,19 @@ class Remembering:
 def test_an_agent_that_remembers_is_told_where_episodes_begin() -> None:
     data = generate_expert_traj(Remembering(), None, counting(2, 4), n_episodes=4)
     assert (data["actions"][:, 0] == data["obs"][:, 0] % 10).all()
+
+
+class Masked(Counting):
+    """Only two of four actions are valid."""
+
+    def action_masks(self) -> np.ndarray:
+        return np.array([False, False, True, True])
+
+
+def test_a_masked_expert_takes_valid_actions_only() -> None:
+    model = MaskablePPO("MlpPolicy", Masked(), n_steps=8, batch_size=8, seed=0, device="cpu")
+    data = generate_expert_traj(model, None, Masked(20), n_episodes=2, deterministic=False)
+    assert set(data["actions"][:, 0].tolist()) == {2, 3}
 
 
 @pytest.mark.parametrize("channels_first", [True, False])
