@@ -54,16 +54,20 @@ def _depth_of(cls: type, name: str) -> int:
     return next(depth for depth, parent in enumerate(cls.__mro__) if name in parent.__dict__)
 
 
+def infos_of_step(step: StepArrays) -> list[dict[str, Any]]:
+    """Return infos with `TimeLimit.truncated` and, where an episode ended, `terminal_observation`."""
+    limits = (step.truncated & ~step.terminated).tolist()
+    infos = [{**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)]
+    for row, index in enumerate(step.ended.tolist()):
+        infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
+    return infos
+
+
 def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[Any], StepReturn]:
     def step_wait(self: Any) -> StepReturn:
         step = wait_arrays(self)
-        limits = (step.truncated & ~step.terminated).tolist()
-        infos = [
-            {**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)
-        ]
-        for row, index in enumerate(step.ended.tolist()):
-            infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
-        return copy_obs(step.obs), step.rewards.copy(), step.terminated | step.truncated, infos
+        dones = step.terminated | step.truncated
+        return copy_obs(step.obs), step.rewards.copy(), dones, infos_of_step(step)
 
     return step_wait
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from rlzoo.envs.obs_arrays import copy_obs
+from rlzoo.envs.vec_env import infos_of_step
 
 
 def record_episodes(algorithm: Any, infos: Any) -> None:
@@ -73,7 +74,7 @@ class LoopLocals(Mapping[str, Any]):
             "total_timesteps": lambda: algorithm.clock.total_timesteps,
         }
         self._step_readers: dict[str, Callable[[], Any]] = {
-            "infos": lambda: self.result.infos,
+            "infos": lambda: infos_of_step(self.result),
             "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
             "dones": lambda: self.result.terminated | self.result.truncated,
             "new_obs": lambda: copy_obs(self.result.obs),
