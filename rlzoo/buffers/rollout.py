@@ -142,10 +142,17 @@ class RolloutBuffer:
                 t, env, entry = (int(index) for index in bad[0])
                 # row t + 1 of the observations came out of step t, as did row t of the rewards
                 step = steps_before + t + (name == "reward")
-                value = column.reshape(len(column), self.n_envs, -1)[t, env, entry]
-                raise EnvironmentFailed(
-                    f"environment {env} returned {value} in its {name} at step {step}", env, step
+                raise _not_finite(
+                    column.reshape(len(column), self.n_envs, -1)[t, env, entry], name, env, step
                 )
+        for t, env, final in self._finals:
+            for name, row in final.items() if isinstance(final, dict) else [("observation", final)]:
+                if row.dtype.kind == "f" and not (finite := np.isfinite(row)).all():
+                    raise _not_finite(row[~finite][0], name, env, steps_before + t + 1)
+
+
+def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
+    return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
 
 
 def minibatches(

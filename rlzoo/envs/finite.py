@@ -20,15 +20,22 @@ def check_finite(result: StepArrays, step: int) -> None:
     """
     everywhere = range(len(result.rewards))
     _check_rows("reward", result.rewards, everywhere, step)
-    observed: list[tuple[Any, Any]] = [(result.obs, everywhere)]
+    check_finite_obs(result.obs, everywhere, step)
     if len(result.ended):
-        observed.append((result.final_obs, result.ended))
-    for obs, envs in observed:
-        if isinstance(obs, dict):
-            for name, rows in obs.items():
-                _check_rows(name, rows, envs, step)
-        else:
-            _check_rows("observation", obs, envs, step)
+        check_finite_obs(result.final_obs, result.ended, step)
+
+
+def check_finite_obs(obs: Any, envs: Sequence[int], step: int) -> None:
+    """Raise if observations [n, ...] hold NaN or infinity.
+
+    :param envs: the environments that the rows come from
+    :raises EnvironmentFailed: naming the environment, what it returned, and the step
+    """
+    if isinstance(obs, dict):
+        for name, rows in obs.items():
+            _check_rows(name, rows, envs, step)
+    else:
+        _check_rows("observation", obs, envs, step)
 
 
 def _check_rows(name: str, rows: np.ndarray, envs: Sequence[int], step: int) -> None:

@@ -15,7 +15,7 @@ import torch
 from rlzoo.buffers.rollout import map_obs
 from rlzoo.core.denormals import denormals_as_zero
 from rlzoo.core.interaction import Inputs
-from rlzoo.envs.finite import check_finite
+from rlzoo.envs.finite import check_finite, check_finite_obs
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv
 from rlzoo.training.base_callback import BaseCallback
@@ -57,7 +57,9 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
 def remember_start(algorithm: Any) -> None:
     """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
     if not algorithm.replay_continues:
-        replay = algorithm.replay_buffer
+        replay, clock = algorithm.replay_buffer, algorithm.clock
+        n_envs = algorithm.env.num_envs
+        check_finite_obs(algorithm._last_obs, range(n_envs), clock.num_timesteps // n_envs)
         replay.start(algorithm._last_obs if replay.normalizer is None else replay.normalizer.old_obs)
         algorithm.replay_continues = True
 

@@ -92,6 +92,16 @@ def test_a_non_finite_reward_is_named():
         buffer.check_finite(100)
 
 
+@pytest.mark.parametrize("with_dict", [False, True])
+def test_a_non_finite_final_observation_is_named(with_dict):
+    buffer = filled()
+    row = np.array([0.0, np.nan])
+    buffer._finals = [(1, 1, {"angle": row} if with_dict else row)]
+    name = "angle" if with_dict else "observation"
+    with pytest.raises(EnvironmentFailed, match=f"environment 1 returned nan in its {name} at step 102"):
+        buffer.check_finite(100)
+
+
 def test_opposite_infinities_do_not_cancel():
     buffer = filled()
     buffer.rewards[0] = [np.inf, -np.inf]

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from rlzoo import (
     DQN,
+    PPO,
     SAC,
     TD3,
     LogEveryNTimesteps,
@@ -253,6 +254,39 @@ def test_a_final_observation_that_is_no_number_is_named() -> None:
     env.seed(0)
     with pytest.raises(EnvironmentFailed, match="environment 1 returned nan in its observation at step 17"):
         DQN("MlpPolicy", env, **{**SMALL, "seed": None}).learn(300)
+
+
+class SpoiltStart(CountingBox):
+    """Shows NaN in its very first observation."""
+
+    spoilt = True
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        obs, info = super().reset(seed=seed)
+        if self.spoilt:
+            obs[0], self.spoilt = np.nan, False
+        return obs, info
+
+
+@pytest.mark.parametrize("algorithm", [SAC, PPO])
+def test_nan_in_the_first_reset_blames_the_environment(algorithm: Any) -> None:
+    kwargs = SMALL if algorithm is SAC else {"n_steps": 8, "batch_size": 8, "device": "cpu"}
+    with pytest.raises(EnvironmentFailed, match="environment 0 returned nan in its observation at step 0"):
+        algorithm("MlpPolicy", SpoiltStart(), **kwargs).learn(30)
+
+
+@pytest.mark.parametrize("algorithm", [SAC, PPO])
+def test_infos_at_an_episode_end_are_those_of_step(algorithm: Any) -> None:
+    kwargs = SMALL if algorithm is SAC else {"n_steps": 8, "batch_size": 8, "device": "cpu"}
+    model, ends = algorithm("MlpPolicy", DummyVecEnv([CountingBox] * 2), **kwargs), []
+
+    def look(locals_: Any, _: Any) -> None:
+        for env in np.flatnonzero(locals_["dones"]):
+            ends.append(locals_["infos"][env])
+
+    model.learn(60, look)
+    assert len(ends) > 4 and all(info["TimeLimit.truncated"] for info in ends)
+    assert all(info["terminal_observation"][0] > 0 for info in ends)  # a reset shows 0
 
 
 def test_numbers_too_large_to_be_squared_are_numbers() -> None:
