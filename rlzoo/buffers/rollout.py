@@ -33,18 +33,27 @@ class RolloutBuffer:
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
     the column. The columns given by `Step.extra` are allocated when they first appear.
+
+    :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
+        integers, since a VecNormalize scales them, they are stored so
     """
 
     def __init__(
-        self, n_steps: int, n_envs: int, observation_space: spaces.Space, action_space: spaces.Space
+        self,
+        n_steps: int,
+        n_envs: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        like: Obs = None,
     ) -> None:
         self.n_steps, self.n_envs = n_steps, n_envs
         if isinstance(observation_space, spaces.Dict):
             self.observations: Obs = {
-                key: self._obs_column(space) for key, space in observation_space.spaces.items()
+                key: self._obs_column(space, None if like is None else like[key])
+                for key, space in observation_space.spaces.items()
             }
         else:
-            self.observations = self._obs_column(observation_space)
+            self.observations = self._obs_column(observation_space, like)
         shared = map_obs(torch.from_numpy, self.observations)
         self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
         self._obs_writers = [
@@ -59,9 +68,11 @@ class RolloutBuffer:
         self.extra: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
 
-    def _obs_column(self, space: spaces.Space) -> np.ndarray:
+    def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
         shape = space.shape if space.shape is not None else ()
-        return np.zeros((self.n_steps + 1, self.n_envs, *shape), _stored_dtype(space.dtype))
+        normalized = like is not None and like.dtype.kind == "f"
+        dtype = np.float32 if normalized else _stored_dtype(space.dtype)
+        return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
 
     def start(self, obs: Obs) -> None:
         """Begin a new rollout with the observations that the environments show now."""

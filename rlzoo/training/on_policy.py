@@ -24,7 +24,13 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     :param log_interval: iterations between two dumps of metrics
     """
     clock = algorithm.clock
-    rollout = RolloutBuffer(algorithm.config.n_steps, env.num_envs, env.observation_space, env.action_space)
+    rollout = RolloutBuffer(
+        algorithm.config.n_steps,
+        env.num_envs,
+        env.observation_space,
+        env.action_space,
+        like=algorithm._last_obs,
+    )
     algorithm.rollout_buffer = rollout
     locals_ = LoopLocals(algorithm, rollout_buffer=rollout)
     try:
