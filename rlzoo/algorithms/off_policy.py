@@ -20,13 +20,16 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
 from rlzoo.buffers.her import HerReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.buffers.stored import Stored
 from rlzoo.config.her import drop_old_keys
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.memory import available_memory
 from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.core.spaces import is_image_space
+from rlzoo.envs.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
+from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy import off_policy
@@ -42,7 +45,7 @@ BUILT_IN = (
 NETWORKS = ("actor", "actor_target", "critic", "critic_target", "q_net", "q_net_target")
 GIVEN_BY_ALGORITHM = (
     "buffer_size", "observation_space", "action_space", "env", "device", "n_envs", "optimize_memory_usage",
-    "gamma", "frame_stack",
+    "gamma", "frame_stack", "obs_dtypes",
 )  # fmt: skip
 """Arguments of replay buffers that are hyperparameters, or follow from the environment."""
 
@@ -102,6 +105,43 @@ def as_rows(actions: torch.Tensor) -> torch.Tensor:
 def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
     """The mean of losses [..., batch], each row times its importance weight where replay is prioritised."""
     return losses.mean() if weights is None else (losses * weights).mean()
+
+
+def stored_experience(env: VecEnv | None) -> Stored:
+    """Return whether experience of the environment is stored raw; warn where it cannot be."""
+    opaque = opaque_wrapper(env)
+    if opaque is None:
+        rescaling = Rescaling.of(env)
+        return Stored("raw stacks" if rescaling is not None and rescaling.of_stacks else "raw")
+    scaled = {what: "scaled" if scales(opaque, what) else "raw" for what in ("norm_obs", "norm_reward")}
+    if "scaled" in scaled.values():
+        warn_of_opaque(opaque, "experience is replayed as it was scaled when it was collected")
+    return Stored(scaled["norm_obs"], scaled["norm_reward"])
+
+
+def stored_by_older(env: VecEnv | None) -> Stored:
+    """Return what earlier versions stored: raw where the outermost VecNormalize has the agent's space."""
+    normalize = unwrap_vec_normalize(env)
+    if env is None or normalize is None or normalize.observation_space == env.observation_space:
+        return Stored()
+    return Stored("scaled" if normalize.norm_obs else "raw", "scaled" if normalize.norm_reward else "raw")
+
+
+def stored_dtypes(env: VecEnv) -> dict[str | None, Any]:
+    """Return the dtypes of parts of observations that are stored otherwise than their space says."""
+    rescaling = Rescaling.of(env)
+    if rescaling is not None:
+        return rescaling.wide_parts()
+    if opaque_wrapper(env) is None or not scales(env, "norm_obs"):
+        return {}
+    space = env.observation_space
+    parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}
+    boxes = {key: part for key, part in parts.items() if isinstance(part, spaces.Box)}
+    return {
+        key: np.float32
+        for key, part in boxes.items()
+        if part.dtype.kind in "iu" and not is_image_space(part)  # normalised, it has integers no longer
+    }
 
 
 class _RoundOfNoise:
@@ -263,6 +303,8 @@ class OffPolicyAlgorithm(Algorithm):
             "buffer_device": self.config.buffer_device,
             "frame_stack": 1 if self.env is None else n_stacked_frames(self.env),
         }
+        if self.env is not None and (dtypes := stored_dtypes(self.env)):
+            shared["obs_dtypes"] = dtypes
         shape = (self.config.buffer_size, self.observation_space, self.action_space)
         needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
         if self.config.buffer_device == "cpu" and needed > (free := available_memory()):
@@ -290,15 +332,8 @@ class OffPolicyAlgorithm(Algorithm):
                 f"there is no memory for a replay buffer of {self.config.buffer_size:,} transitions,"
                 f" which needs {needed / 1e9:,.1f} GB; choose a smaller buffer_size"
             ) from error
-        replay.normalizer = self._normalizer()
+        self._connect_statistics(replay)
         return replay
-
-    def _normalizer(self) -> Any:
-        """A VecNormalize through which the agent sees the environment: experience is stored as it was before,
-        and scaled by today's statistics when it is drawn."""
-        normalize = self.get_vec_normalize_env()
-        same = normalize is not None and normalize.observation_space == self.observation_space
-        return normalize if same else None
 
     def _use_env(self, env: VecEnv) -> None:
         super()._use_env(env)
@@ -319,9 +354,23 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _connect(self, replay: ReplayBuffer) -> None:
         """Let a replay buffer ask the present environments for statistics and rewards."""
-        replay.normalizer = self._normalizer()
+        self._connect_statistics(replay)
         if replay.needs_env and self.env is not None:
             replay.set_env(self.env)
+
+    def _connect_statistics(self, replay: ReplayBuffer) -> None:
+        """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
+        replay.normalizer, was = Rescaling.of(self.env), replay.stored
+        replay.stored = stored_experience(self.env)
+        replay.stored_by_older = stored_by_older(self.env)
+        kinds = {was.observations, replay.stored.observations}
+        if len(replay) and "raw stacks" in kinds and len(kinds) > 1:
+            warnings.warn(
+                f"the {len(replay):,} transitions in the replay buffer are dropped: the new environment"
+                " normalises stacked observations differently",
+                stacklevel=4,
+            )
+            replay.reset()
 
     def _setup_model(self) -> None:
         super()._setup_model()

@@ -103,8 +103,7 @@ def _probes(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Goals [N_PROBES, ...], as a buffer stores them, of which every second pair is one and the same."""
     space = copy.deepcopy(space)
     space.seed(0)
-    dtype = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype
-    desired = np.stack([np.asarray(space.sample(), dtype) for _ in range(N_PROBES)])
-    achieved = np.stack([np.asarray(space.sample(), dtype) for _ in range(N_PROBES)])
+    desired = np.stack([np.asarray(space.sample()) for _ in range(N_PROBES)])
+    achieved = np.stack([np.asarray(space.sample()) for _ in range(N_PROBES)])
     achieved[::2] = desired[::2]
     return achieved, desired

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from rlzoo.buffers.goal_rewards import GoalRewards
 from rlzoo.buffers.replay import ASIDE, ENDED, ReplayBuffer
 from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.buffers.replay_observations import Dtypes
 from rlzoo.core.errors import UserError, unknown
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -73,6 +74,7 @@ class HerReplayBuffer(ReplayBuffer):
             raise UserError("HerReplayBuffer needs env, which says what a goal is worth")
         if n_sampled_goal < 0:
             raise UserError(f"n_sampled_goal must be at least 0, not {n_sampled_goal}")
+        kwargs["obs_dtypes"] = self._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
         super().__init__(
             buffer_size,
             observation_space,
@@ -114,8 +116,17 @@ class HerReplayBuffer(ReplayBuffer):
         return super().nbytes + self.to_end.nbytes + self.from_start.nbytes
 
     @classmethod
-    def required_bytes(cls, buffer_size: int, *args: Any, **kwargs: Any) -> int:
-        return super().required_bytes(buffer_size, *args, **kwargs) + 8 * buffer_size
+    def required_bytes(
+        cls, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+    ) -> int:
+        kwargs["obs_dtypes"] = cls._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
+        return super().required_bytes(buffer_size, observation_space, *args, **kwargs) + 8 * buffer_size
+
+    @staticmethod
+    def _goal_dtypes(observation_space: Any, dtypes: Dtypes | None) -> dict[str | None, Any]:
+        """`dtypes`, and double precision for goals that have it: `compute_reward` compares them."""
+        goals = [key for key in GOAL_KEYS[1:] if observation_space[key].dtype == np.float64]
+        return {**(dtypes or {}), **dict.fromkeys(goals, np.float64)}
 
     def reset(self) -> None:
         super().reset()

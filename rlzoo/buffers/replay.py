@@ -19,8 +19,9 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.replay_batch import ReplayBatch
-from rlzoo.buffers.replay_observations import Column, Observations, make_observations
+from rlzoo.buffers.replay_observations import Column, Dtypes, Observations, make_observations
 from rlzoo.buffers.rollout import Obs, map_obs
+from rlzoo.buffers.stored import Stored
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
 
@@ -45,6 +46,8 @@ class ReplayBuffer:
     :param gamma: discount of a step
     :param buffer_device: where observations and actions are stored
     :param frame_stack: observations are images of so many stacked frames, of which only the last is stored
+    :param obs_dtypes: what parts of observations are stored as, by key (None: the whole observation), where
+        not as their space says; floating-point numbers are stored in single precision unless named here
     """
 
     needs_env: ClassVar[bool] = False  # whether the constructor takes `env`
@@ -66,6 +69,7 @@ class ReplayBuffer:
         gamma: float = 0.99,
         buffer_device: torch.device | str = "cpu",
         frame_stack: int = 1,
+        obs_dtypes: Dtypes | None = None,
     ) -> None:
         for name, value in {"buffer_size": buffer_size, "n_envs": n_envs, "n_steps": n_steps}.items():
             if value < 1:
@@ -74,13 +78,15 @@ class ReplayBuffer:
         self.device, self.buffer_device = get_device(device), get_device(buffer_device)
         self.n_envs, self.n_steps, self.gamma, self.frame_stack = n_envs, n_steps, gamma, frame_stack
         self.handle_timeout_termination = handle_timeout_termination
-        self.normalizer: Any = None  # a VecNormalize whose present statistics scale what is drawn
+        self.normalizer: Any = None  # scales what is drawn by present statistics: Rescaling, VecNormalize
+        self.stored = Stored()
+        self.stored_by_older = Stored()  # what a file means that does not say
         self.progress = 0.0  # of the training, 0 to 1; set by the loop
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.n_slots = _n_slots(buffer_size, n_envs, frame_stack)
         self._n_rows = self.n_slots * n_envs
         self.obs: Observations = make_observations(
-            observation_space, self.n_slots, n_envs, self.buffer_device, frame_stack
+            observation_space, self.n_slots, n_envs, self.buffer_device, frame_stack, obs_dtypes
         )
         dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
         self.actions = Column(self.n_slots, n_envs, action_space.shape or (), dtype, self.buffer_device)
@@ -135,10 +141,11 @@ class ReplayBuffer:
         action_space: spaces.Space[Any],
         n_envs: int = 1,
         frame_stack: int = 1,
+        obs_dtypes: Dtypes | None = None,
         **unused: Any,
     ) -> int:
         """Bytes of a buffer with these arguments, final observations of episodes apart."""
-        observation = Observations.row_bytes(observation_space) // frame_stack
+        observation = Observations.row_bytes(observation_space, obs_dtypes) // frame_stack
         action = 4 if isinstance(action_space, spaces.Box) else 8
         row = observation + int(np.prod(action_space.shape or ())) * action + 4 + 1 + 8
         if frame_stack > 1:
@@ -383,10 +390,29 @@ class ReplayBuffer:
         return map_obs(self._to_device, obs)
 
     def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.float64:
+            tensor = tensor.float()
         if tensor.device == self.device:
             return tensor
         # a copy to the CPU must be finished before it is read; one to a device is in order with its work
         return tensor.to(self.device, non_blocking=self.device.type != "cpu")
+
+    def convert(self, source: Stored) -> None:
+        """Turn what has just been filled in, stored as `source` says, into what this buffer stores."""
+        of_obs, of_rewards = self.stored.conversions(source, self.normalizer)
+        if of_rewards is not None:
+            self.rewards[:] = of_rewards(self.rewards.reshape(-1)).reshape(self.rewards.shape)
+        if of_obs is None:
+            return
+        for slot in range(self.n_slots):
+            self.obs.write(slot, of_obs(self.obs.current(slot)))
+        if self.obs.finals.capacity:
+            finals = map_obs(lambda rows: rows.cpu().numpy(), self.obs.finals.rows)
+            map_obs(
+                lambda rows, converted: rows.copy_(torch.from_numpy(np.asarray(converted))),
+                self.obs.finals.rows,
+                of_obs(finals),
+            )
 
     # ------------------------------------------------------------------ what derived buffers save
 

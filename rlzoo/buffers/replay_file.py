@@ -14,7 +14,7 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -23,6 +23,7 @@ import numpy as np
 from rlzoo.buffers.aside import Aside
 from rlzoo.buffers.replay import ASIDE, ENDED, TERMINATED, ReplayBuffer
 from rlzoo.buffers.replay_observations import Column, StackedObservations
+from rlzoo.buffers.stored import Stored
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
 from rlzoo.core.space_json import space_from_json, space_to_json
@@ -205,6 +206,7 @@ def _header(replay: ReplayBuffer, parts: dict[str, Part]) -> bytes:
         "position": str(replay.pos),
         "size": str(replay.size()),
         "started": str(int(replay._started)),
+        "stored": json.dumps(asdict(replay.stored)),
         "checksums": json.dumps(checksums),
         "state": json.dumps(replay.own_state()),
     }
@@ -342,7 +344,14 @@ def _verified(data: memoryview, replay: ReplayBuffer) -> Content:
         raise CheckpointError("it is longer than its columns")
     content = Content(metadata, arrays, json.loads(metadata["state"]))
     _check_columns(content, replay)
+    replay.stored.check_source(_stored(content, replay))
     return content
+
+
+def _stored(content: Content, replay: ReplayBuffer) -> Stored:
+    """Whether the experience in a file is raw or scaled; files of earlier versions do not say."""
+    said = content.metadata.get("stored")
+    return replay.stored_by_older if said is None else Stored(**json.loads(said))
 
 
 def _array(name: str, entry: dict[str, Any], data: memoryview, checksum: int) -> np.ndarray:
@@ -396,7 +405,8 @@ def _check_columns(content: Content, replay: ReplayBuffer) -> None:
         raise CheckpointError(f"{min(missing)[:80]} is not where it belongs")
     for name, part in parts.items():
         array = arrays[name]
-        if array.dtype != part.dtype or array.shape[1:] != part.shape:
+        floats = name.startswith(("observations", "finals")) and array.dtype.kind == part.dtype.kind == "f"
+        if (array.dtype != part.dtype and not floats) or array.shape[1:] != part.shape:
             found, mine = f"{array.dtype}{array.shape[1:]}", f"{part.dtype}{part.shape}"
             raise CheckpointError(f"{name} has rows of {found}, but the buffer has rows of {mine}")
     flags = arrays["flags"]
@@ -442,6 +452,7 @@ def _fill(replay: ReplayBuffer, content: Content) -> None:
         _fill_aside(
             replay, "older", obs.older, obs.older_tickets, arrays, arrays["filled"], skipped, first_seen
         )
+    replay.convert(_stored(content, replay))
     replay._started = bool(content.number("started"))
     replay.load_own_state(content.state)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from gymnasium import spaces
 from rlzoo.buffers.aside import Aside, allocate, tensor_bytes
 from rlzoo.buffers.rollout import Obs, _stored_dtype, map_obs
 from rlzoo.core.errors import UserError
+
+Dtypes: TypeAlias = "Mapping[str | None, Any]"
 
 
 class Column:
@@ -60,6 +63,9 @@ class Column:
 class Observations:
     """One observation per slot and environment, a Box or another array, or a Dict of such.
 
+    `dtypes` has what parts are stored as, by key (None: the whole observation), where that does not follow
+    from the space: floating-point numbers are float32 unless they are named there.
+
     The observation after a transition is the one in the following slot; where that is not so, it is kept
     aside, and the transition has the ticket of it.
     """
@@ -67,21 +73,30 @@ class Observations:
     n_context = 0
     """Slots before a transition that its observation is made from."""
 
-    def __init__(self, space: spaces.Space[Any], n_slots: int, n_envs: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        space: spaces.Space[Any],
+        n_slots: int,
+        n_envs: int,
+        device: torch.device,
+        dtypes: Dtypes | None = None,
+    ) -> None:
         self.n_slots, self.n_envs = n_slots, n_envs
         self.n_rows = n_slots * n_envs
-        self.columns: Any = _map_space(
-            lambda part: Column(n_slots, n_envs, part.shape or (), _torch_dtype(part.dtype), device), space
-        )
+        columns = {
+            key: Column(n_slots, n_envs, part.shape or (), dtype, device)
+            for key, part, dtype in _stored_parts(space, dtypes)
+        }
+        self.columns: Any = columns if isinstance(space, spaces.Dict) else columns[None]
         self.finals = Aside(map_obs(lambda column: column.rows[:0], self.columns))
         self._single = None if isinstance(self.columns, dict) else self.columns
 
     @staticmethod
-    def row_bytes(space: spaces.Space[Any]) -> int:
+    def row_bytes(space: spaces.Space[Any], dtypes: Dtypes | None = None) -> int:
         """Bytes of one observation."""
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
         return sum(
-            int(np.prod(part.shape or ())) * np.dtype(_torch_dtype(part.dtype)).itemsize for part in parts
+            int(np.prod(part.shape or ())) * np.dtype(dtype).itemsize
+            for _, part, dtype in _stored_parts(space, dtypes)
         )
 
     @property
@@ -277,18 +292,25 @@ class StackedObservations(Observations):
 
 
 def make_observations(
-    space: spaces.Space[Any], n_slots: int, n_envs: int, device: torch.device, n_stack: int
+    space: spaces.Space[Any],
+    n_slots: int,
+    n_envs: int,
+    device: torch.device,
+    n_stack: int,
+    dtypes: Dtypes | None = None,
 ) -> Observations:
     """The storage for observations of a space; with n_stack > 1 they are stacks of frames."""
     if n_stack > 1:
         return StackedObservations(space, n_slots, n_envs, device, n_stack)
-    return Observations(space, n_slots, n_envs, device)
+    return Observations(space, n_slots, n_envs, device, dtypes)
 
 
-def _map_space(function: Any, space: spaces.Space[Any]) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {key: function(part) for key, part in space.spaces.items()}
-    return function(space)
+def _stored_parts(space: spaces.Space[Any], dtypes: Dtypes | None) -> Iterator[tuple[Any, Any, Any]]:
+    """Key (None of what is no Dict), space and stored dtype of each part of an observation."""
+    parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}
+    for key, part in parts.items():
+        given = None if dtypes is None else dtypes.get(key)
+        yield key, part, _torch_dtype(part.dtype) if given is None else given
 
 
 def _torch_dtype(dtype: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import is_channels_first, is_image_space
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
-
-TRANSPARENT = {"VecMonitor", "VecTransposeImage", "VecCheckNan", "VecVideoRecorder"}
-"""Wrappers that show the stacks below them, at most with their axes in another order."""
+from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_transpose import VecTransposeImage
 
 
 class FrameStack:
@@ -24,9 +23,19 @@ class FrameStack:
     :param n_envs: number of environments
     :param n_stack: observations in a stack
     :param channels_order: axis to stack along: "first" or "last"; None: an image's channels, else the last
+    :param dtype: of the stacks, where not that of the space
+    :param missing: stands for what came before the first observation of an episode
     """
 
-    def __init__(self, space: spaces.Space, n_envs: int, n_stack: int, channels_order: str | None) -> None:
+    def __init__(
+        self,
+        space: spaces.Space,
+        n_envs: int,
+        n_stack: int,
+        channels_order: str | None,
+        dtype: Any = None,
+        missing: float = 0,
+    ) -> None:
         if not isinstance(space, spaces.Box) or not space.shape:
             raise UserError(f"VecFrameStack needs observations of Box spaces, not {space}")
         if channels_order not in (None, "first", "last"):
@@ -41,18 +50,31 @@ class FrameStack:
             dtype=np.dtype(space.dtype).type,
         )
         # Frames lie one behind the other in memory, however they are stacked: moving them is one plain copy.
-        self._frames = np.zeros((n_envs, n_stack, *space.shape), dtype=space.dtype)
+        self._frames = np.full((n_envs, n_stack, *space.shape), missing, dtype=dtype or space.dtype)
+        self._missing = missing
         axes = list(range(self._frames.ndim))
         axes.insert(axis + 1, axes.pop(1))
         self._axes = tuple(axes)
+        self.axis = axis
 
     def _stacked(self, frames: np.ndarray) -> np.ndarray:
         """[n, n_stack, ...] as [n, ...] with the frames along the stacked axis; a view where possible."""
         return frames.transpose(self._axes).reshape(len(frames), *self.space.shape)
 
+    def by_frame(self, stacks: np.ndarray) -> np.ndarray:
+        """Stacks [n, ...] as frames [n * n_stack, ...]."""
+        n_stack, frame = self._frames.shape[1], self._frames.shape[2:]
+        split = stacks.reshape(len(stacks), *frame[: self.axis], n_stack, *frame[self.axis :])
+        return np.moveaxis(split, self.axis + 1, 1).reshape(-1, *frame)
+
+    def stacked(self, frames: np.ndarray) -> np.ndarray:
+        """Frames [n * n_stack, ...] as stacks [n, ...], where NaN becomes 0."""
+        stacks = self._stacked(frames.reshape(-1, *self._frames.shape[1:]))
+        return np.nan_to_num(stacks, copy=False, nan=0.0) if stacks.dtype.kind == "f" else stacks
+
     def reset(self, obs: np.ndarray) -> np.ndarray:
-        """Begin every stack with one observation; what came before it is zero."""
-        self._frames[...] = 0
+        """Begin every stack with one observation; what came before it is missing."""
+        self._frames[...] = self._missing
         self._frames[:, -1] = obs
         return self._stacked(self._frames)
 
@@ -66,13 +88,17 @@ class FrameStack:
             last = frames[ended]
             last[:, -1] = final_obs
             finals = self._stacked(last)
-            frames[ended] = 0
+            frames[ended] = self._missing
         frames[:, -1] = obs
         return self._stacked(frames), finals
 
 
 class VecFrameStack(VecEnvWrapper):
     """Stacks the last `n_stack` observations; at the start of an episode the missing ones are zero.
+
+    Around a VecNormalize that scales observations, `raw_obs` and `raw_final_obs` (as `StepArrays.final_obs`)
+    are the stacks of the last step before they were scaled, valid until the next step. There NaN stands for
+    the missing observations.
 
     :param venv: a vector environment with Box observations, or a Dict of them
     :param n_stack: observations in a stack
@@ -85,40 +111,96 @@ class VecFrameStack(VecEnvWrapper):
     ) -> None:
         if n_stack < 1:
             raise UserError(f"n_stack must be at least 1, not {n_stack}")
+        from rlzoo.envs.rescaling import Rescaling
+
         space = venv.observation_space
         self.n_stack = n_stack
         self.stacks: dict[str | None, FrameStack] = {}
+        self.raw_obs: Obs = None
+        self.raw_final_obs: Obs | None = None
+        below = Rescaling.of(venv)
+        self._below = below if below is not None and below.keys else None
         if isinstance(space, spaces.Dict):
             for key, part in space.spaces.items():
                 order = channels_order.get(key) if isinstance(channels_order, Mapping) else channels_order
-                self.stacks[key] = FrameStack(part, venv.num_envs, n_stack, order)
+                self.stacks[key] = self._stack(venv, key, part, order)
             stacked: spaces.Space = spaces.Dict({str(key): one.space for key, one in self.stacks.items()})
         elif isinstance(channels_order, Mapping):
             raise UserError(f"channels_order by key is for Dict observations, not for {space}")
         else:
-            self.stacks[None] = FrameStack(space, venv.num_envs, n_stack, channels_order)
+            self.stacks[None] = self._stack(venv, None, space, channels_order)
             stacked = self.stacks[None].space
+        self._raw_stacks = self._make_raw_stacks(venv)
         super().__init__(venv, observation_space=stacked)
+
+    def _stack(self, venv: VecEnv, key: str | None, part: spaces.Space, order: str | None) -> FrameStack:
+        scaled = self._below is not None and key in self._below.keys
+        dtype = np.result_type(part.dtype, np.float32) if scaled and part.dtype is not None else None
+        return FrameStack(part, venv.num_envs, self.n_stack, order, dtype)
+
+    def _make_raw_stacks(self, venv: VecEnv) -> dict[str | None, FrameStack]:
+        """Stacks of what a VecNormalize has scaled, before it did."""
+        if self._below is None:
+            return {}
+        space, wide = venv.observation_space, self._below.wide_parts()
+        raw = {}
+        for key in self._below.keys:
+            part = space if key is None else space[key]  # type: ignore[index]
+            order = "first" if self.stacks[key].axis == 0 else "last"
+            dtype = wide.get(key, np.float32)
+            raw[key] = FrameStack(part, venv.num_envs, self.n_stack, order, dtype, np.nan)
+        return raw
 
     def reset(self) -> Obs:
         obs: Any = self.venv.reset()
-        if isinstance(obs, dict):
-            return {key: self.stacks[key].reset(value) for key, value in obs.items()}
-        return self.stacks[None].reset(obs)
+        shown = _by_key(obs, {key: self.stacks[key].reset(value) for key, value in _items(obs)})
+        if self._below is not None:
+            raw = dict(_items(self._below.raw_obs(obs)))
+            stacks = {key: stack.reset(raw[key]) for key, stack in self._raw_stacks.items()}
+            self.raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
+        return shown
 
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
-        if not isinstance(step.obs, dict):
-            step.obs, step.final_obs = self.stacks[None].push(step.obs, step.ended, step.final_obs)
-            return step
-        finals = step.final_obs or {}
-        pushed = {
-            key: self.stacks[key].push(value, step.ended, finals.get(key)) for key, value in step.obs.items()
-        }
-        step.obs = {key: stacks for key, (stacks, _) in pushed.items()}
-        if step.final_obs is not None:
-            step.final_obs = {key: final for key, (_, final) in pushed.items()}
+        raw = None if self._below is None else self._below.raw_step(step)
+        step.obs, step.final_obs = self._push(self.stacks, step, {}, {})
+        if raw is not None:
+            shown, finals = dict(_items(step.obs)), dict(_items(step.final_obs))
+            self.raw_obs, self.raw_final_obs = self._push(self._raw_stacks, raw, shown, finals)
         return step
+
+    def _push(
+        self, stacks: dict[str | None, FrameStack], step: StepArrays, others: Any, other_finals: Any
+    ) -> tuple[Obs, Obs | None]:
+        """Add the observations of a step to stacks; all stacks now, and those that ended an episode.
+
+        :param others: stacks of the parts that `stacks` lacks, by key; `other_finals` at ends of episodes
+        """
+        obs, finals = dict(_items(step.obs)), dict(_items(step.final_obs))
+        pushed = {key: stack.push(obs[key], step.ended, finals.get(key)) for key, stack in stacks.items()}
+        shown = _by_key(step.obs, {**others, **{key: one for key, (one, _) in pushed.items()}})
+        if step.final_obs is None:
+            return shown, None
+        ends = {**other_finals, **{key: final for key, (_, final) in pushed.items()}}
+        return shown, _by_key(step.obs, ends)
+
+    def by_frame(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
+        """Apply a function of single observations to those in stacks [n, ...]; NaN becomes 0."""
+        frames = {key: self.stacks[key].by_frame(value) for key, value in _items(obs)}
+        result = dict(_items(function(_by_key(obs, frames))))
+        return _by_key(obs, {key: self.stacks[key].stacked(value) for key, value in result.items()})
+
+
+def _items(obs: Obs) -> Any:
+    """The parts of a Dict observation by key; of another one itself, under None; of none nothing."""
+    if obs is None:
+        return ()
+    return obs.items() if isinstance(obs, dict) else ((None, obs),)
+
+
+def _by_key(like: Obs, parts: dict[Any, Any]) -> Obs:
+    """An observation as `like`, a Dict or not, of its parts."""
+    return parts if isinstance(like, dict) else parts[None]
 
 
 def n_stacked_frames(venv: VecEnv) -> int:
@@ -126,12 +208,15 @@ def n_stacked_frames(venv: VecEnv) -> int:
 
     Only wrappers that leave a stack what it is may be around the VecFrameStack.
     """
+    from rlzoo.envs.rescaling import is_transparent
+
     space = venv.observation_space
-    while isinstance(venv, VecEnvWrapper) and not isinstance(venv, VecFrameStack):
-        if type(venv).__name__ not in TRANSPARENT and getattr(venv, "norm_obs", True):
+    while isinstance(venv, VecEnvWrapper) and type(venv) is not VecFrameStack:
+        scales_rewards_only = isinstance(venv, VecNormalize) and not venv.norm_obs
+        if not (scales_rewards_only or type(venv) is VecTransposeImage or is_transparent(venv)):
             return 1
         venv = venv.venv
-    if not isinstance(venv, VecFrameStack) or None not in venv.stacks or not is_image_space(space):
+    if type(venv) is not VecFrameStack or None not in venv.stacks or not is_image_space(space):
         return 1
     frame = venv.venv.observation_space.shape or ()
     channels = min(frame[0], frame[-1]) if len(frame) == 3 else 0

@@ -6,7 +6,6 @@ and owns the clock; the algorithm acts, and takes one gradient step on each batc
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
@@ -17,7 +16,7 @@ from rlzoo.core.denormals import denormals_as_zero
 from rlzoo.core.interaction import Inputs
 from rlzoo.envs.finite import check_finite, check_finite_obs
 from rlzoo.envs.obs_arrays import copy_obs
-from rlzoo.envs.vec_env import StepArrays, VecEnv
+from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
 
@@ -60,7 +59,8 @@ def remember_start(algorithm: Any) -> None:
         replay, clock = algorithm.replay_buffer, algorithm.clock
         n_envs = algorithm.env.num_envs
         check_finite_obs(algorithm._last_obs, range(n_envs), clock.num_timesteps // n_envs)
-        replay.start(algorithm._last_obs if replay.normalizer is None else replay.normalizer.old_obs)
+        obs = algorithm._last_obs
+        replay.start(obs if replay.normalizer is None else replay.normalizer.raw_obs(obs))
         algorithm.replay_continues = True
 
 
@@ -85,7 +85,8 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             step = algorithm.act(Inputs(obs, algorithm._last_episode_starts, clock.collected, clock))
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
-            replay.add_step(step.action, result if replay.normalizer is None else as_seen(replay, result))
+            raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
+            replay.add_step(step.action, raw)
             clock.num_timesteps += env.num_envs
             clock.collected += 1
             if len(result.ended):
@@ -100,14 +101,6 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
                 return False
     callback.on_rollout_end()
     return True
-
-
-def as_seen(replay: Any, result: StepArrays) -> StepArrays:
-    """The step before a VecNormalize scaled it: what is remembered is scaled when it is drawn."""
-    seen = replay.normalizer
-    return dataclasses.replace(
-        result, obs=seen.old_obs, rewards=seen.old_reward, final_obs=seen.old_final_obs
-    )
 
 
 def can_learn(algorithm: Any, n_envs: int) -> bool:

@@ -452,3 +452,39 @@ def test_strategies_by_name_and_by_member() -> None:
     assert GoalSelectionStrategy("FUTURE") is GoalSelectionStrategy.FUTURE
     assert GoalSelectionStrategy(GoalSelectionStrategy.FINAL) is GoalSelectionStrategy.FINAL
     assert STRATEGIES == ["future", "final", "episode", "random"]
+
+
+class NearGoals(Goals):
+    """Pays where goals differ by less than single precision can tell at this distance."""
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        return (np.abs(achieved_goal - desired_goal).max(axis=-1) < 1e-3).astype(np.float64) - 1
+
+
+def test_goals_are_compared_in_double_precision() -> None:
+    buffer = HerReplayBuffer(
+        100, SPACE, ACTIONS, env=NearGoals(), goal_selection_strategy="final", n_sampled_goal=1
+    )
+
+    def places(step: int) -> dict[str, np.ndarray]:
+        place = np.full((1, 3), 1e6 + 0.01 * step)
+        return dict.fromkeys(GOAL_KEYS, place)
+
+    buffer.start(places(0))
+    for step in range(1, 6):
+        ended = np.array([0]) if step == 5 else np.array([], int)
+        buffer.add_step(
+            np.zeros(1, int),
+            SimpleNamespace(
+                obs=places(step),
+                rewards=np.full(1, -1.0, np.float32),
+                terminated=np.zeros(1, bool),
+                truncated=np.full(1, step == 5),
+                ended=ended,
+                final_obs=places(5) if step == 5 else None,
+                infos=[{}],
+            ),
+        )
+    batch = buffer._assemble(np.repeat(np.arange(5), 2))  # every second row is relabelled with the last goal
+    assert batch.rewards[1::2].tolist() == [-1, -1, -1, -1, 0]
+    assert all(part.dtype == torch.float32 for part in batch.observations.values())

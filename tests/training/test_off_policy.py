@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
+import zlib
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from rlzoo import (
@@ -19,9 +22,11 @@ from rlzoo import (
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
     ReplayBuffer,
+    VecEnvWrapper,
+    VecFrameStack,
     VecNormalize,
 )
-from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.logger import Logger
 from rlzoo.envs.dummy import DummyVecEnv
 
@@ -210,6 +215,179 @@ def test_normalised_experience_is_stored_as_it_was() -> None:
         np.unique(env.normalize_obs(np.arange(7, dtype=np.float32)[:, None])),
         rtol=1e-6,
     )
+
+
+class Shaping(VecEnvWrapper):
+    """Adds 50 to observations and pays 7 less."""
+
+    def reset(self) -> Any:
+        return self.venv.reset() + 50
+
+    def step_wait(self) -> Any:
+        obs, rewards, dones, infos = self.venv.step_wait()
+        for info in infos:
+            if "terminal_observation" in info:
+                info["terminal_observation"] = info["terminal_observation"] + 50
+        return obs + 50, rewards - 7, dones, infos
+
+
+class Plain(VecEnvWrapper):
+    """Changes nothing."""
+
+
+def look_at_steps(seen: list[Any]) -> Any:
+    return lambda locals_, _: seen.append((locals_["new_obs"][:, 0], locals_["rewards"]))
+
+
+def test_what_a_wrapper_around_vec_normalize_does_is_learned_from() -> None:
+    env, seen = Shaping(VecNormalize(DummyVecEnv([Counting]))), []
+    model = DQN("MlpPolicy", env, **SMALL)
+    with pytest.warns(UserWarning, match="Shaping around VecNormalize may change"):
+        model.learn(40, look_at_steps(seen))
+    batch = model.replay_buffer._assemble(np.arange(1, 40))
+    np.testing.assert_array_equal(batch.observations[:, 0], [obs[0] for obs, _ in seen[:-1]])
+    np.testing.assert_array_equal(batch.rewards, [rewards[0] for _, rewards in seen[1:]])
+
+
+def test_a_wrapper_that_defines_no_step_leaves_rescaling_alone() -> None:
+    env = Plain(VecNormalize(DummyVecEnv([Counting])))
+    replay = DQN("MlpPolicy", env, **SMALL).learn(40).replay_buffer
+    raw = np.arange(7, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(
+        np.unique(replay.sample(300).observations), np.unique(env.normalize_obs(raw))
+    )
+
+
+class Grey(Counting):
+    """The same as small images."""
+
+    observation_space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+
+    def observe(self) -> Any:
+        return np.full((36, 36, 1), self.steps, np.uint8)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_rewards_of_images_are_scaled_by_present_statistics(stacked: bool) -> None:
+    env: Any = VecNormalize(DummyVecEnv([Grey]), norm_obs=False)
+    env = VecFrameStack(env, 2) if stacked else env
+    kwargs = {**SMALL, "policy_kwargs": {"features_extractor_kwargs": {"features_dim": 8}}}
+    model = DQN("CnnPolicy", env, **{**kwargs, "learning_starts": 100}).learn(60)
+    replay, normalize = model.replay_buffer, model.get_vec_normalize_env()
+    steps = replay._assemble(np.arange(60)).next_observations[:, -1, 0, 0].numpy().astype(np.float32)
+    np.testing.assert_array_equal(replay._assemble(np.arange(60)).rewards, normalize.normalize_reward(steps))
+    assert replay.frame_stack == (2 if stacked else 1)
+
+
+def test_stacks_of_normalised_frames_are_scaled_by_present_statistics() -> None:
+    normalize = VecNormalize(DummyVecEnv([Counting] * 2))
+    model = DQN("MlpPolicy", VecFrameStack(normalize, 3), **SMALL).learn(60)
+    batch = model.replay_buffer._assemble(np.arange(60))
+    scaled = normalize.normalize_obs(np.arange(8, dtype=np.float32)[:, None])[:, 0]
+    stacks = {tuple(row) for row in batch.observations.tolist()}
+    expected = {
+        tuple(float(scaled[step - lag]) if step >= lag else 0.0 for lag in (2, 1, 0)) for step in range(7)
+    }
+    assert stacks == expected
+    rewards = batch.rewards.numpy()
+    ends = batch.next_observations[:, -1].numpy()  # the reward is the number of the step
+    np.testing.assert_allclose(rewards, normalize.normalize_reward(_steps_of(ends, scaled)), rtol=1e-6)
+
+
+def _steps_of(values: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    return np.abs(values[:, None] - scaled).argmin(axis=1).astype(np.float32)
+
+
+class Far(Counting):
+    """Observations of double precision, whose differences single precision does not hold."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+    def observe(self) -> Any:
+        return np.array([1e9 + 0.01 * self.steps])
+
+
+def test_double_precision_is_kept_until_it_is_normalised() -> None:
+    env, seen = VecNormalize(DummyVecEnv([Far])), []
+    model = DQN("MlpPolicy", env, **{**SMALL, "learning_starts": 100})
+    model.learn(50)
+    env.training = False
+    model.learn(40, look_at_steps(seen), reset_num_timesteps=False)
+    batch = model.replay_buffer._assemble(np.arange(51, 90))
+    np.testing.assert_array_equal(batch.observations[:, 0], [obs[0] for obs, _ in seen[:-1]])
+    assert batch.observations.dtype == torch.float32
+    assert model.replay_buffer.obs.columns.rows.dtype == torch.float64
+    plain = DQN("MlpPolicy", DummyVecEnv([Far]), **SMALL)
+    assert plain.replay_buffer.obs.columns.rows.dtype == torch.float32  # the networks' own precision
+
+
+class FarBytes(Counting):
+    observation_space = spaces.Box(0, 255, (1,), np.uint8)
+
+    def observe(self) -> Any:
+        return np.array([self.steps], np.uint8)
+
+
+def test_normalised_integers_are_acted_on_as_they_are() -> None:
+    env, seen = VecNormalize(DummyVecEnv([FarBytes])), []
+    model = PPO("MlpPolicy", env, n_steps=16, batch_size=16, device="cpu")
+    model.learn(16, look_at_steps(seen))
+    np.testing.assert_array_equal(model.rollout_buffer.observations[1:, 0, 0], [obs[0] for obs, _ in seen])
+
+
+def as_older_file(path: Any) -> None:
+    """Take out of a file what earlier versions did not write."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    tree = json.loads(data[8 : 8 + length])
+    del tree["__metadata__"]["stored"]
+    tree["__metadata__"]["checksum"] = "00000000"
+    text = json.dumps(tree, separators=(",", ":"))
+    text += " " * (-len(text) % 8)
+    checksum = f'"checksum":"{zlib.crc32(text.encode()):08x}"'
+    header = text.replace('"checksum":"00000000"', checksum, 1).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
+
+
+def test_a_buffer_scaled_by_an_earlier_version_can_be_loaded(tmp_path: Any) -> None:
+    def make_env() -> Any:
+        return VecFrameStack(VecNormalize(DummyVecEnv([Counting])), 3)
+
+    class Scaled(VecEnvWrapper):
+        """What an earlier version stored is what the agent saw."""
+
+        def reset(self) -> Any:
+            return self.venv.reset()
+
+    with pytest.warns(UserWarning, match="Scaled around VecNormalize"):
+        older = DQN("MlpPolicy", Scaled(make_env()), **SMALL).learn(60)
+    older.save_replay_buffer(tmp_path / "older.safetensors")
+    as_older_file(tmp_path / "older.safetensors")
+    model = DQN("MlpPolicy", make_env(), **SMALL)
+    model.get_vec_normalize_env().load_state_dict(older.get_vec_normalize_env().state_dict())
+    model.load_replay_buffer(tmp_path / "older.safetensors")
+    found, expected = (m.replay_buffer._assemble(np.arange(60)) for m in (model, older))
+    np.testing.assert_allclose(found.observations, expected.observations, atol=1e-5)
+    np.testing.assert_allclose(found.next_observations, expected.next_observations, atol=1e-5)
+    np.testing.assert_allclose(found.rewards, expected.rewards, rtol=1e-4)
+
+
+def test_raw_files_are_refused_where_a_wrapper_changes_them(tmp_path: Any) -> None:
+    plain = DQN("MlpPolicy", VecNormalize(DummyVecEnv([Counting])), **SMALL).learn(20)
+    plain.save_replay_buffer(tmp_path / "plain")
+    other = DQN("MlpPolicy", Shaping(VecNormalize(DummyVecEnv([Counting]))), **SMALL)
+    with pytest.warns(UserWarning), pytest.raises(CheckpointError, match="put VecNormalize outermost"):
+        other.load_replay_buffer(tmp_path / "plain")
+    plain.load_replay_buffer(tmp_path / "plain")
+    assert len(plain.replay_buffer) == 20
+
+
+def test_single_precision_files_fill_buffers_of_double(tmp_path: Any) -> None:
+    single = DQN("MlpPolicy", DummyVecEnv([Far]), **SMALL).learn(20)
+    single.save_replay_buffer(tmp_path / "single")
+    double = DQN("MlpPolicy", VecNormalize(DummyVecEnv([Far])), **SMALL)
+    double.load_replay_buffer(tmp_path / "single")
+    assert len(double.replay_buffer) == 20
 
 
 def test_a_second_training_goes_on_in_the_same_episodes() -> None:
