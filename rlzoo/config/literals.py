@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlzoo.config.aliases import CLASSES, alias
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.yaml_text import MAX_DEPTH, load_yaml
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.schedules import schedule_text
 
@@ -76,6 +76,8 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
         keys = path.strip().split(".")
         if not colon or not all(keys) or not text.strip():
             raise UserError(f"{item!r} is not of the form key:value, such as learning_rate:1e-3")
+        if len(keys) > MAX_DEPTH:
+            raise UserError(f"{_short(item)} has {len(keys)} levels; at most {MAX_DEPTH} are possible")
         value = parse_value(text)
         for key in reversed(keys):
             value = {key: value}

@@ -3,6 +3,9 @@
 YAML 1.1 reads `1:30` as ninety, `010` as eight and `2020-01-01` as a date; here they are texts.
 
 The two tags that rl_zoo3 writes into its files, tuples and ordered dictionaries, are read as plain values.
+
+Nesting and aliases are counted while the text is parsed into events, before anything is built from it: the
+parser keeps its own stack, but building recurses, in C, and a few aliases can stand for any number of values.
 """
 
 from __future__ import annotations
@@ -17,8 +20,12 @@ import yaml
 from rlzoo.core.errors import UserError
 
 MAX_DEPTH = 100
-MAX_VALUES = 1_000_000
+MAX_VALUES = 300_000
+"""Values of a document, those behind an alias counted each time."""
+MAX_NUMBER = 1000
+"""Characters of a number."""
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _NUMBERS = {
     "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$"),
     "float": re.compile(
@@ -37,6 +44,22 @@ class Loader(_Base):  # type: ignore[misc]
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
         return mapping
 
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            if (
+                isinstance(node, yaml.ScalarNode)
+                and len(node.value) > MAX_NUMBER
+                and node.tag in _NUMBER_TAGS
+            ):
+                raise ValueError
+            return super().construct_object(node, deep=deep)
+        except (AttributeError, LookupError, TypeError, ValueError):  # of a tag that does not fit its value
+            kind = node.tag.rpartition(":")[2]
+            shown = f"{node.value[:40]!r}" if isinstance(node, yaml.ScalarNode) else f"this {node.id}"
+            raise yaml.MarkedYAMLError(
+                problem=f"{shown} is no {kind}", problem_mark=node.start_mark
+            ) from None
+
 
 def load_yaml(text: str, where: str) -> Any:
     """Parse one YAML document.
@@ -45,20 +68,22 @@ def load_yaml(text: str, where: str) -> Any:
     :raises UserError: one line that names `where` and the line
     """
     try:
-        value = yaml.load(text, Loader)
-        _extent(value, {})
-        return value
+        _check_extent(text)
+        return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         last = text.rstrip().count("\n")  # a document that stops too early is wrong on its last line
         line = f", line {min(mark.line, last) + 1}" if mark else ""
         raise UserError(f"{where}{line}: {' '.join(str(error.problem or error.context).split())}") from None
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+    except (yaml.YAMLError, TypeError, ValueError) as error:  # a TypeError: a key that cannot be hashed
         raise UserError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below."""
+    """The lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below.
+
+    :param text: what `load_yaml` reads
+    """
     lines: dict[tuple[str, ...], int] = {}
     top = yaml.compose(text, Loader)
     for entry, values in top.value if isinstance(top, yaml.MappingNode) else ():
@@ -105,21 +130,41 @@ class _Dumper(yaml.SafeDumper):
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
 
 
-def _extent(value: Any, known: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
-    """The number of values in a value, those behind an alias counted each time, and the levels of nesting.
+def _check_extent(text: str) -> None:
+    """Count the values of a document and its levels of nesting, before they are built.
 
-    :raises ValueError: more than a hyperparameter file can need; a value that holds itself is endless
+    :raises yaml.MarkedYAMLError: more than a hyperparameter file can need, or a value that holds itself
     """
-    if not isinstance(value, dict | list | tuple):
-        return 1, 0
-    if id(value) not in known and depth <= MAX_DEPTH:
-        items = value.values() if isinstance(value, dict) else value
-        parts = [_extent(item, known, depth + 1) for item in items]
-        known[id(value)] = (1 + sum(n for n, _ in parts), 1 + max((height for _, height in parts), default=0))
-    n_values, height = known.get(id(value), (0, 0))
-    if depth + height > MAX_DEPTH or n_values > MAX_VALUES:
-        raise ValueError("it holds too many values, is nested too deeply, or holds itself")
-    return n_values, height
+    total = 0
+    anchors: dict[str | None, tuple[int, int]] = {}  # values and levels of what an alias stands for
+    stack: list[list[Any]] = []  # open lists and mappings: anchor, total before it, levels inside
+    for event in yaml.parse(text, Loader):
+        levels = 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            stack.append([event.anchor, total, 0])
+            total += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before, levels = stack.pop()
+            levels += 1
+            anchors[anchor] = total - before, levels
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            anchors[event.anchor] = 1, 0
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _, _ in stack):
+                _refuse(event, "a value holds itself")
+            n_values, levels = anchors.get(event.anchor, (1, 0))  # the loader names one that is not there
+            total += n_values
+        if stack:
+            stack[-1][2] = max(stack[-1][2], levels)
+        if len(stack) + levels > MAX_DEPTH:
+            _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
+        if total > MAX_VALUES:
+            _refuse(event, f"more than {MAX_VALUES:,} values")
+
+
+def _refuse(event: Any, problem: str) -> None:
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
 def _refuse_duplicates(node: yaml.MappingNode) -> None:
@@ -157,5 +202,10 @@ def _own_scalars(kind: Any) -> None:
 _own_scalars(Loader)
 _own_scalars(_Dumper)
 _Dumper.add_representer(list, _Dumper.represent_list)
+Loader.yaml_constructors = {
+    tag: constructor
+    for tag, constructor in Loader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
+}  # and no bytes, dates or sets, which no hyperparameter is
 Loader.add_constructor("tag:yaml.org,2002:python/object/apply:collections.OrderedDict", _pairs)
 Loader.add_constructor("tag:yaml.org,2002:python/tuple", _tuple)

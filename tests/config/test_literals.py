@@ -217,3 +217,8 @@ def test_the_table_of_names_is_right():
 
 def test_a_dotted_name_may_be_a_key():
     assert parse_value("{my.Wrapper:{x:1}}") == {"my.Wrapper": {"x": 1}}
+
+
+def test_override_with_endless_levels_is_one_line():
+    with pytest.raises(UserError, match=r"has 5001 levels; at most 100 are possible$"):
+        parse_overrides(["a." * 5000 + "b:1"])

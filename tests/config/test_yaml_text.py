@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rlzoo.config.literals import parse_value
 from rlzoo.config.yaml_text import dump_yaml, key_lines, load_yaml, read_yaml
 from rlzoo.core.errors import UserError
 
@@ -47,7 +48,7 @@ def test_the_tags_of_rl_zoo3_are_read_as_plain_values():
         ("x:\n  a: 1\n  b: 2\n  a: 3", "f.yml, line 4: 'a' is given twice"),
         ("a: *nowhere", "f.yml, line 1: "),
         ("a: !!python/object/apply:os.getcwd []", "f.yml, line 1: "),
-        ("a: !!int many", "f.yml: not YAML: "),
+        ("a: !!int many", "f.yml, line 1: 'many' is no int"),
         ("a: \x00", "f.yml: not YAML: "),
         ("? [1]\n: 2", "f.yml, line 1: "),
     ],
@@ -59,19 +60,52 @@ def test_malformed_yaml_is_one_line_with_file_and_line(text, message):
     assert "\n" not in str(caught.value)
 
 
+def _aliases(start: str, entry: str, levels: int, copies: int) -> str:
+    lines = [f"a{i}: &a{i} {entry.format(', '.join([f'*a{i - 1}'] * copies))}" for i in range(1, levels)]
+    return "\n".join([f"a0: &a0 {start}", *lines])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a {b: *a}", "a value holds itself"),
+        ("a: &a [*a]", "a value holds itself"),
+        (f"a: {'[' * 500}{']' * 500}", "nested more than 100 levels deep"),
+        ("[" * 60_000, "nested more than 100 levels deep"),
+        ("- " * 60_000 + "a", "nested more than 100 levels deep"),
+        (_aliases("[1]", "[{}]", 200, 1), "nested more than 100 levels deep"),
+        (_aliases("[1]", "[{}]", 9, 9), "more than 300,000 values"),
+        (_aliases("{k: 1}", "{{<<: [{}]}}", 9, 10), "more than 300,000 values"),
+        ("[" + "1," * 300_001, "more than 300,000 values"),
+    ],
+    ids=["itself", "own list", "deep", "very deep", "blocks", "deep aliases", "aliases", "merges", "long"],
+)
+def test_what_would_never_end_is_refused(text, message):
+    for read in (lambda: load_yaml(text, "f"), lambda: parse_value(f"{{{text}}}")):
+        with pytest.raises(UserError) as caught:
+            read()
+        assert len(str(caught.value)) < 100
+    with pytest.raises(UserError, match=f"^f, line [0-9]+: {message}$"):
+        load_yaml(text, "f")
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "a: &a {b: *a}",
-        "a: &a [*a]",
-        f"a: {'[' * 500}{']' * 500}",
-        "\n".join(["a0: &a0 [1]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9))]),
+        "!!bool x",
+        '!!int ""',
+        "!!float x",
+        "!!timestamp x",
+        "!!binary x",
+        "!!int 1" + ":1" * 200_000,
+        "!!python/object/apply:collections.OrderedDict [5]",
+        "? !!python/tuple [[a]]\n: 1",
     ],
-    ids=["mapping in itself", "list in itself", "too deep", "too many"],
 )
-def test_what_would_never_end_is_refused(text):
-    with pytest.raises(UserError, match=r"^f: not YAML: it holds too many values"):
+def test_tag_that_does_not_fit_its_value_is_one_line(text):
+    with pytest.raises(UserError, match=r"^f(, line 1)?: .{,90}$"):
         load_yaml(text, "f")
+    assert parse_value(text) == text  # on the command line it is a text
 
 
 def test_an_alias_may_be_used_often():
