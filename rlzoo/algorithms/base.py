@@ -38,12 +38,13 @@ from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
-from rlzoo.core.memory import keep_freed_memory
+from rlzoo.core.memory import available_memory, keep_freed_memory
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.networks.keywords import policy_keywords
+from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.registry import get_policy_class
 from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.flat import FlatParameters
@@ -123,8 +124,7 @@ class Algorithm:
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
         arguments = todays_arguments(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
         common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
-        public = [name for name in COMMON_ARGUMENTS if not name.startswith("_")]
-        self.config = build_config(self.Config, arguments, also_known=public)
+        self.config = build_config(self.Config, arguments, also_known=[*COMMON_ARGUMENTS][:-1])
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
         if not isinstance(common["policy_kwargs"] or {}, Mapping):
@@ -155,7 +155,8 @@ class Algorithm:
             self._set_spaces(vec_env.observation_space, vec_env.action_space)
             self._use_env(vec_env)
             if common["_init_setup_model"]:
-                self._setup_model()
+                with parameter_budget(available_memory() // 2):  # they are copied into one vector
+                    self._setup_model()
 
     # ------------------------------------------------------------------ what an algorithm implements
 
@@ -222,10 +223,8 @@ class Algorithm:
             for name in schedule_names(self.Config)
             if (schedule := schedule_of(self.config, name)) is not None
         }
-        learning_rate = self.schedules["learning_rate"]
-        self.policy = self.policy_class(
-            self.observation_space, self.action_space, learning_rate, **self.policy_arguments()
-        ).to(self.device)
+        given = (self.observation_space, self.action_space, self.schedules["learning_rate"])
+        self.policy = self.policy_class(*given, **self.policy_arguments()).to(self.device)
         self.has_modes = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())

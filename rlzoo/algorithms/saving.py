@@ -5,6 +5,8 @@ The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.tra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,11 @@ from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
 from rlzoo.core.system_info import get_system_info
 from rlzoo.envs.vec_env import VecEnv, env_state
+from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 from rlzoo.networks.registry import policy_name
 from rlzoo.training.checkpoint import (
     Checkpoint,
+    check_finite,
     load_module,
     load_optimizer,
     metadata,
@@ -29,11 +33,23 @@ from rlzoo.training.checkpoint import (
 )
 from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
 
-ARGUMENTS = ("policy_kwargs", "stats_window_size", "tensorboard_log", "verbose", "seed")
-"""Constructor arguments that are saved beside the hyperparameters."""
+_ARGUMENTS: dict[str, Any] = {
+    "policy_kwargs": dict | None,
+    "stats_window_size": int,
+    "tensorboard_log": str | None,
+    "verbose": int,
+    "seed": int | None,
+}
+"""Constructor arguments that are saved beside the hyperparameters, with what a file may hold for them."""
+
+MAX_ENVS = 2**16
+"""Environments of a vector: noise has a copy for each."""
 
 COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "collected", "ended", "episodes")
 """What of the clock is saved."""
+
+FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
+"""What the networks that a model file describes may have beyond the weights in it."""
 
 
 def save(model: Any, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
@@ -70,7 +86,7 @@ def to_checkpoint(
     normalize_tree, normalize_tensors = pack(
         env_state(model.env) if model.env is not None else model.normalize_state
     )
-    arguments = {name: getattr(model, name) for name in ARGUMENTS if name not in left_out}
+    arguments = {name: getattr(model, name) for name in _ARGUMENTS if name not in left_out}
     left_out = left_out | set(model.unsaved)
     hyperparameters = {
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
@@ -191,7 +207,12 @@ def from_config(
             "observation_space", space_from_json(config["observation_space"])
         )
         action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
-        n_envs = int(config["n_envs"])
+        n_envs = config["n_envs"]
+        for name, kinds in _ARGUMENTS.items():
+            if name in decoded and not isinstance(decoded[name], kinds):
+                raise TypeError(f"{name} is {str(decoded[name])[:40]!r}")
+        if type(n_envs) is not int or not 1 <= n_envs <= MAX_ENVS:
+            raise TypeError(f"n_envs is {str(n_envs)[:40]!r}")
     except (KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"config.json of the model file is damaged: {error!r}") from None
     replaced = {
@@ -206,14 +227,44 @@ def from_config(
         model._set_spaces(observation_space, action_space)
         model.n_envs = n_envs
         seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
-        model._setup_model()
+        with _budget(checkpoint, model, arguments):
+            model._setup_model()
         model.seed = seed
-    except UserError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except _CANNOT_BUILD as error:
+        if isinstance(error, UserError) and not isinstance(error, TooManyParameters):
+            raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"the agent that the model file describes cannot be built: {reason}") from error
     return model
+
+
+# What building networks from values that do not go together raises.
+_CANNOT_BUILD = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError,
+    ValueError,
+)  # fmt: skip
+
+
+def _budget(checkpoint: Checkpoint, model: Any, arguments: Any) -> AbstractContextManager[None]:
+    """A limit on the networks that a file describes, from the weights that it holds.
+
+    A file for acting lacks those of the critics and of the copies. Where classes of the caller take part,
+    which may make networks that are not saved, there is no limit.
+    """
+    if _from_elsewhere(model.policy_class) or _from_elsewhere(arguments):
+        return nullcontext()
+    factor, sizes = (8 if checkpoint.actor_only else 2), checkpoint.weights.values()
+    n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in sizes)
+    return parameter_budget(factor * n_bytes + FREE_BYTES, factor * len(sizes) + FREE_TENSORS)
+
+
+def _from_elsewhere(value: Any) -> bool:
+    """Whether there is a class or function in `value` that is neither ours nor PyTorch's."""
+    if isinstance(value, Mapping):
+        return any(_from_elsewhere(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(_from_elsewhere(item) for item in value)
+    return callable(value) and not str(getattr(value, "__module__", "")).startswith(("rlzoo.", "torch."))
 
 
 def _restore(model: Any, checkpoint: Checkpoint) -> None:
@@ -222,23 +273,23 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
     others: Any = {}
     try:
         state = unpack(checkpoint.state["state"], checkpoint.optimizers)
-        optimizers = dict(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
+        optimizers = unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
+        if not isinstance(state, dict) or not isinstance(optimizers, dict):
+            raise TypeError("no dictionary")
         model.normalize_state = unpack(checkpoint.state["normalize"], checkpoint.normalize)
         for name in COUNTERS:
-            if type(state["clock"][name]) is not int:
-                raise CheckpointError(f"state.json of the model file is damaged: {name} is no whole number")
-            setattr(model.clock, name, state["clock"][name])
+            setattr(model.clock, name, _count(name, state["clock"][name]))
         if not model.actor_only:
             for episode in state["ep_info_buffer"]:
                 model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
             model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
-            model._resume = {"rng": state["rng"], "env_seed": state["env_seed"]}
+            model._resume = {"rng": state["rng"], "env_seed": _count("env_seed", state["env_seed"])}
             model._callback_states = state["callbacks"]
             others = state["others"]
     except CheckpointError:
         raise
-    except (KeyError, AttributeError, TypeError, ValueError) as error:
-        raise CheckpointError(f"state.json of the model file is damaged: {error!r}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"state.json of the model file is damaged: {error!r}"[:300]) from None
     model._env_id = checkpoint.metadata.get("env_id")
     for name, part in _parts(model, model.actor_only).items():
         if isinstance(part, nn.Module):
@@ -248,6 +299,28 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             load_optimizer(part, optimizers.get(name), name)
         else:
             _restore_other(name, part, others)
+    _check_finite(model)
+
+
+def _check_finite(model: Any) -> None:
+    """Ask that what was learned are numbers: an agent of others acts, or trains, without a word.
+
+    :raises CheckpointError: a parameter or a running statistic is NaN or infinite
+    """
+    for part in model.state().values():
+        if isinstance(part, nn.Module):
+            for name, value in part.named_parameters():
+                if value.requires_grad:
+                    check_finite(f"the parameter {name}", value.detach())
+            for name, value in part.named_buffers():
+                if value.is_floating_point() and name.endswith(("mean", "var", "count")):
+                    check_finite(f"the statistic {name}", value)
+
+
+def _count(name: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise CheckpointError(f"state.json of the model file is damaged: {name} is {str(value)[:40]!r}")
+    return value
 
 
 def _restore_other(name: str, part: Any, others: Any) -> None:
@@ -268,7 +341,7 @@ def continue_randomness(model: Any, env: VecEnv) -> None:
     try:
         set_rng_state(model._resume["rng"])
         env.seed(model._resume["env_seed"])
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"the random state in the model file is damaged: {error}") from None
 
 

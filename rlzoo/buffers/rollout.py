@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.interaction import Step
+from rlzoo.core.memory import available_memory
+
+BYTES_OF_A_ROW = 250  # the views of it
 
 Obs = Any  # a tensor or array [..., *shape], or a dict of them
 
@@ -47,6 +51,7 @@ class RolloutBuffer:
         like: Obs = None,
     ) -> None:
         self.n_steps, self.n_envs = n_steps, n_envs
+        self._check_memory(observation_space)
         if isinstance(observation_space, spaces.Dict):
             self.observations: Obs = {
                 key: self._obs_column(space, None if like is None else like[key])
@@ -67,6 +72,20 @@ class RolloutBuffer:
         self.episode_starts = np.zeros((n_steps, n_envs), bool)
         self.extra: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
+
+    def _check_memory(self, observation_space: spaces.Space) -> None:
+        """:raises UserError: the observations alone take more memory than is free"""
+        parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else ()
+        sizes = [
+            math.prod(s.shape or ()) * np.dtype(_stored_dtype(s.dtype)).itemsize
+            for s in parts or (observation_space,)
+        ]
+        needed, free = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW), available_memory()
+        if needed > free:
+            raise UserError(
+                f"n_steps={self.n_steps:,} with {self.n_envs} environments needs {needed / 1e9:,.1f} GB, "
+                f"but {free / 1e9:,.1f} GB of memory are free; choose a smaller n_steps"
+            )
 
     def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
         shape = space.shape if space.shape is not None else ()

@@ -51,7 +51,17 @@ def get_rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Continue from what `get_rng_state` returned; CUDA states are skipped where there is no CUDA."""
+    """Continue from what `get_rng_state` returned; CUDA states are skipped where there is no CUDA.
+
+    :raises ValueError: it is not such a state
+    """
+    try:
+        _set_rng_state(state)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        raise ValueError(f"no state of the random generators: {error}") from None
+
+
+def _set_rng_state(state: dict[str, Any]) -> None:
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(state["numpy"])

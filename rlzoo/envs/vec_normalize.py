@@ -273,6 +273,10 @@ class VecNormalize(VecEnvWrapper):
                     f"these normalisation statistics are of another environment: {name} has shape"
                     f" {np.shape(value)}, the environment needs {mine[name].shape}"
                 )
+            if not np.isfinite(value).all() or (np.min(value, initial=0) < 0 and not name.endswith("mean")):
+                raise UserError(
+                    f"these normalisation statistics are damaged: {name} is NaN, infinite or negative"
+                )
         for name, statistics in self._statistics().items():
             statistics.mean = np.array(state[f"{name}.mean"], dtype=np.float64)
             statistics.var = np.array(state[f"{name}.var"], dtype=np.float64)

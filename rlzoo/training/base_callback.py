@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.logger import Logger
 
 StepFunction: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], "bool | None"]
@@ -140,10 +141,21 @@ class BaseCallback(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned; a child that the state does not know starts anew."""
+        """Take over what `state_dict` returned; a child that the state does not know starts anew.
+
+        :raises CheckpointError: it is not the state of a callback, or of values of other types
+        """
+        if not is_callback_state(state):
+            raise CheckpointError("the state of the callbacks in the model file is damaged")
         for name in self._all_state_names():
             if name in state["values"]:
-                setattr(self, name, state["values"][name])
+                value = state["values"][name]
+                if not _of_one_type(getattr(self, name), value):
+                    raise CheckpointError(
+                        f"the state of {type(self).__name__} in the model file is damaged: "
+                        f"{name} is {str(value)[:60]!r}"
+                    )
+                setattr(self, name, value)
         unclaimed = list(state["children"])
         for child in self._children():
             for index, saved in enumerate(unclaimed):
@@ -153,6 +165,28 @@ class BaseCallback(ABC):
 
     def _all_state_names(self) -> list[str]:
         return [name for cls in type(self).__mro__ for name in vars(cls).get("state_names", ())]
+
+
+def is_callback_state(state: Any) -> bool:
+    """Whether a value has the form of what `BaseCallback.state_dict` returns."""
+    return (
+        isinstance(state, Mapping)
+        and isinstance(state.get("type"), str)
+        and isinstance(state.get("values"), Mapping)
+        and isinstance(state.get("children"), list)
+        and all(map(is_callback_state, state["children"]))
+    )
+
+
+def _of_one_type(own: Any, saved: Any) -> bool:
+    """Whether a saved value may replace an attribute: numbers numbers, lists lists of numbers or of such."""
+    if isinstance(own, Real) and not isinstance(own, bool):
+        return isinstance(saved, Real) and not isinstance(saved, bool)
+    if isinstance(own, list):
+        return isinstance(saved, list) and all(
+            isinstance(item, Real) or _of_one_type(own, item) for item in saved
+        )
+    return own is None or saved is None or isinstance(saved, type(own))
 
 
 class EventCallback(BaseCallback):

@@ -17,8 +17,10 @@ nothing is written to the disk and nothing is unpickled. Whatever is wrong with 
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
+import math
 import os
 import platform
 import struct
@@ -77,8 +79,10 @@ class Limits:
     """What a model file may ask for; more is refused before it is read."""
 
     total_bytes: int = 8 * 2**30  # all members, unpacked
-    json_bytes: int = 64 * 2**20  # each JSON member, unpacked
-    ratio: int = 200  # unpacked to packed size of a member over 1 MB
+    free_bytes: int = 256 * 2**20  # all members, unpacked, whatever they take in the file; from there on
+    ratio: int = 4  # ... unpacked to packed size: numbers hardly shrink
+    json_bytes: int = 32 * 2**20  # each JSON member, unpacked
+    json_nodes: int = 500_000  # lists and objects in each
 
 
 DEFAULT_LIMITS = Limits()
@@ -238,7 +242,7 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
         _refuse_foreign_start(file)
         with zipfile.ZipFile(file) as archive:
             members = _check_members(archive, limits)
-            info = _read_json(archive, members, "metadata.json")
+            info = _read_json(archive, members, "metadata.json", limits)
             _check_version(info)
             if type(info.get("actor_only", False)) is not bool:
                 raise CheckpointError("metadata.json does not say whether it holds the actor only")
@@ -248,7 +252,9 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
                 raise CheckpointError(
                     f"{first} is missing" if first in _MEMBERS else f"{first[:80]!r} does not belong in it"
                 )
-            config, state = (_read_json(archive, members, _JSON[part]) for part in ("config", "state"))
+            config, state = (
+                _read_json(archive, members, _JSON[part], limits) for part in ("config", "state")
+            )
             tensors = {
                 part: _read_tensors(archive, members, member) if member in members else {}
                 for part, member in _TENSORS.items()
@@ -297,12 +303,12 @@ def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfil
             raise CheckpointError(f"{name} is encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise CheckpointError(f"{name} is compressed in an unknown way")
-        if info.file_size > 1e6 and info.file_size > limits.ratio * info.compress_size:
-            raise CheckpointError(f"{name} unpacks to {info.file_size} bytes from {info.compress_size}")
         if name in _JSON.values() and info.file_size > limits.json_bytes:
             raise CheckpointError(f"{name} is larger than {limits.json_bytes} bytes")
-    if sum(info.file_size for info in infos) > limits.total_bytes:
-        raise CheckpointError(f"it unpacks to more than {limits.total_bytes} bytes")
+    unpacked, packed = (sum(getattr(info, name) for info in infos) for name in ("file_size", "compress_size"))
+    limit = min(limits.total_bytes, max(limits.free_bytes, limits.ratio * packed))
+    if unpacked > limit:
+        raise CheckpointError(f"it unpacks from {packed:,} bytes to {unpacked:,}, more than {limit:,} bytes")
     return members
 
 
@@ -339,10 +345,15 @@ def _content(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name
     return content
 
 
-def _read_json(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Json:
+def _read_json(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str, limits: Limits
+) -> Json:
+    content = _content(archive, members, name)
+    if content.count(b"[") + content.count(b"{") > limits.json_nodes:
+        raise CheckpointError(f"{name} holds more than {limits.json_nodes:,} lists")
     try:
         tree = json.loads(
-            _content(archive, members, name),
+            content,
             parse_constant=_refuse_number,
             parse_float=_finite,
             object_pairs_hook=_without_duplicates,
@@ -428,6 +439,16 @@ def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
         raise CheckpointError(f"{name} is {own.dtype} in the network, but {value.dtype} in the model file")
 
 
+def check_finite(name: str, value: torch.Tensor) -> None:
+    """
+    :raises CheckpointError: a number in a tensor of a file is NaN or infinite
+    """
+    if not math.isfinite(value.sum()) and not value.isfinite().all():  # the sum takes no memory
+        raise CheckpointError(
+            f"{name} is NaN or infinite in the model file: the training of this agent diverged"
+        )
+
+
 _OF_THIS_MACHINE = ("foreach", "fused", "capturable", "differentiable")
 
 
@@ -447,7 +468,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
         indices = [index for group in groups for index in group["params"]]
         entries = state["state"]
         for index, parameter in zip(indices, parameters, strict=True):
-            _check_entry(entries.get(index, {}), parameter, f"parameter {index} of {name}")
+            expected = _first_entry(type(optimizer), groups[0], parameter) if entries else {}
+            _check_entry(entries.get(index, {}), expected, parameter, f"parameter {index} of {name}")
         if len({frozenset(entry) for entry in entries.values()}) > 1:
             raise CheckpointError(f"the state of {name} does not say the same of every parameter")
         optimizer.load_state_dict({"state": entries, "param_groups": cast(Any, groups)})
@@ -457,10 +479,33 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
         raise CheckpointError(f"the state of {name} does not fit the model: {error}") from None
 
 
-def _check_entry(entry: Json, parameter: torch.Tensor, name: str) -> None:
+def _first_entry(kind: Any, options: Json, parameter: torch.Tensor) -> Json:
+    """What an optimiser keeps of a parameter after a step, of a vector in its first number; nothing where
+    that is unknown."""
+    arguments = inspect.signature(kind).parameters
+    if "params" not in arguments or not kind.__module__.startswith(("torch.optim.", "rlzoo.")):
+        return {}
+    known = {name: options[name] for name in arguments if name in options and name != "params"}
+    like = nn.Parameter(torch.zeros_like(parameter[:1] if parameter.dim() == 1 else parameter))
+    like.grad = torch.zeros_like(like)
+    try:
+        stepped = kind([like], **{**known, "lr": 0.0})
+        stepped.step()
+    except (RuntimeError, TypeError, ValueError):  # it needs a closure, or further arguments
+        return {}
+    return dict(stepped.state[like])
+
+
+def _check_entry(entry: Json, expected: Json, parameter: torch.Tensor, name: str) -> None:
+    if entry and (missing := expected.keys() - entry.keys()):
+        raise CheckpointError(f"{min(missing)} of {name} is missing")
     for key, value in entry.items():
-        if isinstance(value, torch.Tensor) and value.dim():
-            check_fits(f"{key} of {name}", value, parameter)
+        own = expected.get(key, value)
+        if isinstance(own, torch.Tensor) != isinstance(value, torch.Tensor):
+            raise CheckpointError(f"{key} of {name} is {str(value)[:40]!r}")
+        if isinstance(value, torch.Tensor) and (value.dim() or own.dim()):
+            check_fits(f"{key} of {name}", value, own if parameter.dim() > 1 and own.dim() else parameter)
+            check_finite(f"{key} of {name}", value)
         elif not (value is None or isinstance(value, torch.Tensor | int | float)):
             raise CheckpointError(f"{key} of {name} is no number")
 
@@ -479,4 +524,6 @@ def _fitting_group(own: Json, saved: Json, name: str) -> Json:
 def _kind(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_kind(item) for item in value]
-    return float if isinstance(value, int | float | torch.Tensor) else type(value)
+    if isinstance(value, int | float | torch.Tensor) and not isinstance(value, bool):
+        return type(float(value))  # an int may be too large for one
+    return type(value)

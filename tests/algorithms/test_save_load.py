@@ -8,8 +8,10 @@ import json
 import os
 import random
 import sys
+import time
 import zipfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +45,12 @@ from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import BaseFeaturesExtractor
+from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes
+from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 from rlzoo.training.expert_trajectories import generate_expert_traj
 from rlzoo.training.off_policy import off_policy
 
+ADAM = ("optimizers", "policy.optimizer", "state", "$dict", 0, 1)
 LOADED = [catalog.load(name) for name in catalog.names()]
 ALGORITHMS: list[Any] = [loaded for loaded in LOADED if hasattr(loaded, "Config")]  # `her` makes another
 REPLAYING = {"buffer_size": 50, "learning_starts": 8, "batch_size": 4, "train_freq": 4}
@@ -503,6 +508,107 @@ def test_a_file_that_names_a_foreign_class(name: str) -> None:
 
     with pytest.raises(CheckpointError, match=name):
         PPO.load(changed(saved(make()), inject), device="cpu")
+
+
+def _box(shape: list[int]) -> dict[str, Any]:
+    return {"type": "Box", "dtype": "float32", "shape": shape, "low": -1, "high": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net_arch": [20_000, 20_000]},
+        {"net_arch": [4000, 4000]},
+        {"net_arch": [1] * 10_000},
+        {"net_arch": [10**30]},
+        {"observation_space": {"type": "Discrete", "n": 10**8, "start": 0}},
+        {"action_space": _box([2**22])},
+        {"n_envs": 10**9},
+    ],
+    ids=["wide", "less wide", "deep", "overflow", "choices", "actions", "n_envs"],
+)
+@pytest.mark.parametrize("actor_only", [False, True])
+def test_small_file_that_asks_for_much_is_refused(change: dict[str, Any], actor_only: bool) -> None:
+    def ask(config: dict[str, Any]) -> None:
+        part = config["arguments"]["policy_kwargs"] if "net_arch" in change else config
+        part.update(change)
+
+    file = io.BytesIO()
+    make().save(file, actor_only=actor_only)
+    began = time.process_time()
+    with pytest.raises(CheckpointError, match=r"the networks (need|have) .*|n_envs is '1000000000'"):
+        PPO.load(changed(file, ask), device="cpu")
+    assert time.process_time() - began < 5
+
+
+class WithThingsAside(BaseFeaturesExtractor):
+    """Makes a network that is not among its own, and so not in a file."""
+
+    def __init__(self, observation_space: spaces.Space[Any]) -> None:
+        super().__init__(observation_space, 3)
+        self.aside = [nn.Linear(5000, 5000)]
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return observations[:, :3]
+
+
+def test_networks_of_the_user_may_be_of_any_size() -> None:
+    given = {"features_extractor_class": WithThingsAside}
+    file = saved(PPO("MlpPolicy", env_for(PPO), policy_kwargs=given))
+    PPO.load(file, device="cpu", custom_objects=given)
+
+
+@pytest.mark.parametrize(
+    ("member", "path", "value", "message"),
+    [
+        ("config.json", ("n_envs",), "x", "n_envs is 'x'"),
+        ("config.json", ("arguments", "verbose"), None, "verbose is 'None'"),
+        ("config.json", ("arguments", "tensorboard_log"), 5, "tensorboard_log is '5'"),
+        ("state.json", ("state",), {"$scalar": ["float64", 1.0]}, "state.json .* is damaged"),
+        ("state.json", ("state",), {"$tensor": "state/rng/torch"}, "state.json .* is damaged"),
+        ("state.json", ("state", "clock", "num_timesteps"), -5, "num_timesteps is '-5'"),
+        ("state.json", ("state", "env_seed"), -1, "env_seed is '-1'"),
+        ("state.json", ("state", "callbacks"), [1], "state of the callbacks .* is damaged"),
+        ("state.json", ("state", "callbacks", "values", "n_calls"), "x", "n_calls is 'x'"),
+        ("state.json", ("state", "callbacks", "children", 0), {}, "state of the callbacks .* is damaged"),
+        ("state.json", ("state", "rng", "python"), {"$tuple": [3, [-1], None]}, "random state .* is damaged"),
+        ("state.json", (*ADAM, "exp_avg"), 1, "exp_avg of parameter 0 .* is '1'"),
+        ("state.json", (*ADAM, "exp_avg"), {"$tensor": "optimizers/policy.optimizer/state/0/step"}, "shape"),
+        ("state.json", ADAM, {}, ""),
+        ("state.json", ADAM, {"step": 1}, "exp_avg of parameter 0 .* is missing"),
+    ],
+)
+def test_value_of_another_kind_is_one_error(
+    member: str, path: tuple[Any, ...], value: Any, message: str
+) -> None:
+    """The last but one is a state before the first step, and good."""
+
+    def change(root: Any) -> None:
+        for key in path[:-1]:
+            root = root[key]
+        root[path[-1]] = value
+
+    callbacks = [StopTrainingOnMaxEpisodes(10**6)]
+    model = make(PPO, env_for(PPO)).learn(16, callbacks)
+    with pytest.raises(CheckpointError, match=message) if message else nullcontext():
+        loaded = PPO.load(changed(saved(model), change, member), env_for(PPO), device="cpu")
+        loaded.learn(16, callbacks, reset_num_timesteps=False)
+
+
+@pytest.mark.parametrize("member", ["weights", "optimizers", "normalize"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_agent_that_is_no_number_is_refused(member: str, number: float) -> None:
+    env = VecNormalize(env_for(PPO))
+    checkpoint = read_checkpoint(saved(make(PPO, env).learn(16)))
+    name = {"weights": "policy/action_net.weight", "normalize": "0.VecNormalize.obs_rms.mean"}.get(
+        member, "optimizers/policy.optimizer/state/0/exp_avg"
+    )
+    getattr(checkpoint, member)[name].view(-1)[0] = number
+    file = io.BytesIO()
+    write_checkpoint(file, checkpoint)
+    with pytest.raises(UserError, match=r"NaN(,| or) infinite"):
+        model = PPO.load(io.BytesIO(file.getvalue()), device="cpu")
+        load_env_state(VecNormalize(env_for(PPO)), model.normalize_state)
 
 
 def paths_of(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
