@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +25,7 @@ from gymnasium import spaces
 
 from rlzoo.buffers.rollout import Obs, map_obs
 from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.npz import read_npz
 from rlzoo.core.spaces import is_image_space
 
 KEYS = ("actions", "obs", "rewards", "episode_returns", "episode_starts")
@@ -282,25 +281,8 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
     :raises UserError: there is no such file, it is damaged or of another kind, or holds pickled objects
     """
-    if not os.path.isfile(path):
-        raise UserError(f"there is no file {path}")
-    if not zipfile.is_zipfile(path):
-        raise UserError(f"{path} is no .npz archive of demonstrations")
-    data, name = {}, ""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            check_keys(str(path), archive.files)
-            for name in archive.files:
-                data[name] = archive[name]
-    except UserError:
-        raise
-    except (EOFError, MemoryError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        if "allow_pickle" in str(error):
-            raise UserError(
-                f"{path}: {name!r} holds pickled Python objects, which are never loaded;"
-                " record the demonstrations again"
-            ) from None
-        raise UserError(f"{path} is damaged: {error}") from None
+    data = read_npz(path, "demonstrations")
+    check_keys(str(path), data)
     return data
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
@@ -11,22 +12,42 @@ from gymnasium import spaces
 
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
+from rlzoo.core.npz import read_npz
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.obs_arrays import Obs, copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 
-SETTINGS = (
-    "training",
-    "norm_obs",
-    "norm_reward",
-    "clip_obs",
-    "clip_reward",
-    "gamma",
-    "epsilon",
-    "norm_obs_keys",
-)
+
+def _is_bool(value: Any) -> bool:
+    return type(value) in (bool, int) and value in (0, 1)
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _is_statistic(value: Any, may_be_negative: bool) -> bool:
+    """Whether these are finite numbers."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite(array).all() and (may_be_negative or (array >= 0).all()))
+
+
+SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "training": _is_bool,
+    "norm_obs": _is_bool,
+    "norm_reward": _is_bool,
+    "clip_obs": lambda value: value == math.inf or _is_positive(value),
+    "clip_reward": lambda value: value == math.inf or _is_positive(value),
+    "gamma": lambda value: value == 0 or _is_positive(value),
+    "epsilon": lambda value: value == 0 or _is_positive(value),
+    "norm_obs_keys": lambda value: isinstance(value, list) and all(isinstance(key, str) for key in value),
+}
+"""What a file holds besides the statistics, with what it may be."""
 
 
 class VecNormalize(VecEnvWrapper):
@@ -268,14 +289,12 @@ class VecNormalize(VecEnvWrapper):
             differing = ", ".join(sorted(set(state) ^ set(mine)))
             raise UserError(f"these normalisation statistics are of another environment: {differing} differ")
         for name, value in state.items():
+            if not _is_statistic(value, may_be_negative=name.endswith("mean")):
+                raise UserError(f"these normalisation statistics are damaged: {name} is {str(value)[:60]}")
             if np.shape(value) != mine[name].shape:
                 raise UserError(
                     f"these normalisation statistics are of another environment: {name} has shape"
                     f" {np.shape(value)}, the environment needs {mine[name].shape}"
-                )
-            if not np.isfinite(value).all() or (np.min(value, initial=0) < 0 and not name.endswith("mean")):
-                raise UserError(
-                    f"these normalisation statistics are damaged: {name} is NaN, infinite or negative"
                 )
         for name, statistics in self._statistics().items():
             statistics.mean = np.array(state[f"{name}.mean"], dtype=np.float64)
@@ -298,14 +317,13 @@ class VecNormalize(VecEnvWrapper):
 
         :raises UserError: no such file, no file of ours, or of another environment
         """
-        try:
-            with np.load(load_path, allow_pickle=False) as file:
-                content = {name: file[name] for name in file.files}
-        except FileNotFoundError:
-            raise UserError(f"there is no file {load_path}") from None
-        except Exception as error:
-            raise UserError(f"{load_path} is damaged or no file of VecNormalize ({error})") from None
+        content = read_npz(load_path, "VecNormalize statistics")
         settings = {name: content.pop(name).tolist() for name in SETTINGS if name in content}
+        for name, value in settings.items():
+            if not SETTINGS[name](value):
+                raise UserError(
+                    f"{load_path} is damaged or no file of VecNormalize: {name} is {str(value)[:60]}"
+                )
         normalize = VecNormalize(venv, **settings)
         normalize.load_state_dict(content)
         return normalize

@@ -204,6 +204,21 @@ def test_files_that_are_not_ours_give_one_line(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=path.name) as error:
             VecNormalize.load(path, random_script())
         assert "\n" not in str(error.value)
+    for change in (
+        {"clip_obs": "x"},
+        {"gamma": [1.0, 2.0]},
+        {"norm_obs": "x"},
+        {"norm_obs_keys": 5},
+        {"epsilon": np.nan},
+        {"obs_rms.mean": np.full(2, np.nan)},
+        {"obs_rms.var": np.full(2, -1.0)},
+        {"ret_rms.count": np.inf},
+        {"ret_rms.mean": "x"},
+    ):
+        VecNormalize(random_script()).save(tmp_path / "good.npz")
+        np.savez(tmp_path / "odd.npz", **{**np.load(tmp_path / "good.npz"), **change})
+        with pytest.raises(UserError, match=min(change)):
+            VecNormalize.load(tmp_path / "odd.npz", random_script())
     other = tmp_path / "other.npz"
     VecNormalize(NativeCartPole("CartPole-v1")).save(other)
     with pytest.raises(UserError, match=r"obs_rms.mean has shape \(4,\), the environment needs \(2,\)"):
