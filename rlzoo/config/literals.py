@@ -152,7 +152,8 @@ def _class_name(text: str) -> Name:
     """A class by a name of the table or by a dotted path of the user's."""
     if text in CLASSES:
         return Name(CLASSES[text])
-    if "." not in text or text.startswith(_TABLED):
+    dotted = "." in text and all(part.isidentifier() for part in text.split("."))
+    if not dotted or text.startswith(_TABLED):
         raise unknown("name", text, CLASSES)
     return Name(alias(text))
 

@@ -253,8 +253,11 @@ class CSVOutputFormat(KVWriter):
         self.columns = next(iter(self._rows()), [])
 
     def _rows(self) -> list[list[str]]:
-        with self.path.open(newline="", encoding="utf-8") as file:
-            return list(csv.reader(file))
+        try:
+            with self.path.open(newline="", encoding="utf-8") as file:
+                return list(csv.reader(file))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise UserError(f"{self.path} is damaged, so it cannot be continued: {error}") from None
 
     def write(self, key_values: dict[str, Any], key_excluded: Excluded, step: int = 0) -> None:
         values = filter_excluded_keys(key_values, key_excluded, "csv")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ class ResultsWriter:
             text = file.read()
             whole = text.rfind(b"\n") + 1
             file.truncate(whole)
-        lines = text[:whole].decode().splitlines()
+        lines = _whole_lines(self.path, text)
         if len(lines) < 2:
             return False
         self._t_shift = t_start - _first_line(self.path, lines[0])["t_start"]
@@ -241,17 +242,11 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise LoadMonitorResultsError(f"no monitor file (*{EXTENSION}) found in {path}")
     starts, frames = [], []
     for name in files:
-        text = Path(name).read_text()
-        lines = text[
-            : text.rfind("\n") + 1
-        ].splitlines()  # a process may have been killed in the middle of its last row
+        lines = _whole_lines(name, Path(name).read_bytes())
         if len(lines) < 2:
             continue
         starts.append(float(_first_line(name, lines[0])["t_start"]))
-        try:
-            frames.append(pd.read_csv(io.StringIO("\n".join(lines[1:]))))
-        except pd.errors.ParserError as error:
-            raise LoadMonitorResultsError(f"{name} is damaged: {error}") from error
+        frames.append(_table(name, lines[1:]))
     if not frames:
         raise LoadMonitorResultsError(f"the monitor files in {path} are empty")
     for start, frame in zip(starts, frames, strict=True):
@@ -259,12 +254,35 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     return pd.concat(frames).sort_values("t", kind="stable").reset_index(drop=True)
 
 
+def _whole_lines(file: str | os.PathLike[str], content: bytes) -> list[str]:
+    """The lines of a monitor file but one that a killed process left half written."""
+    try:
+        return content[: content.rfind(b"\n") + 1].decode().splitlines()
+    except UnicodeDecodeError:
+        raise LoadMonitorResultsError(f"{file} is not a monitor file: it is no text") from None
+
+
+def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
+    """The episodes below the first line of a monitor file."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(io.StringIO("\n".join(lines)))
+    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
+        raise LoadMonitorResultsError(f"{file} is damaged: {' '.join(str(error).split())}") from error
+    for column in ("r", "l", "t"):
+        if column not in table or (len(table) and table[column].dtype.kind not in "iuf"):
+            raise LoadMonitorResultsError(f"{file} is damaged: it has no numbers in a column {column!r}")
+    return table
+
+
 def _first_line(file: str | os.PathLike[str], line: str) -> dict[str, Any]:
     try:
         values = json.loads(line.removeprefix("#")) if line.startswith("#") else None
-    except json.JSONDecodeError:
-        values = None
-    if not isinstance(values, dict) or not isinstance(values.get("t_start"), int | float):
+        good = isinstance(values, dict) and math.isfinite(values["t_start"])
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
+        good = False
+    if not good:
         raise LoadMonitorResultsError(
             f'{file} is not a monitor file: its first line is not #{{"t_start": ...}}'
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,24 +45,43 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
 
     :raises UserError: see `read_records`
     """
-    annotations = {field.name: str(field.type) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if not isinstance(item, dict):
         raise UserError(f"{path}: {str(item)[:40]!r} is no record")
-    if missing := annotations.keys() - item.keys():
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if missing := names - item.keys():
         raise UserError(f"{path}: {min(missing)} is missing in a record")
-    for key in item:
-        if key not in annotations:
-            raise unknown(f"entry in {path}", key, annotations)
-    values = {key: check_value(f"{path}: {key}", value, annotations[key]) for key, value in item.items()}
-    for key, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{path}: {key} must be a number, not {value}")
-        if annotations[key].startswith("dict") and not isinstance(value, dict):
-            raise UserError(f"{path}: {key} must be a dictionary, not {value!r}")
+    values = check_fields(path, kind, item)
     try:
         return kind(**values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def check_fields(path: Path, kind: type, values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Values for fields of a dataclass as a file holds them, each in the type of its annotation.
+
+    :raises UserError: a field that the class lacks, a value of another type or one that is not finite
+    """
+    annotations = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    for key in values:
+        if key not in annotations:
+            raise unknown(f"entry in {path}", key, annotations)
+    return {key: _check(f"{path}: {key}", value, annotations[key]) for key, value in values.items()}
+
+
+def _check(name: str, value: Any, annotation: str) -> Any:
+    if annotation.startswith("dict"):
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise UserError(f"{name} must be a dictionary, not {str(value)[:60]!r}")
+        return value
+    if annotation.startswith("tuple[str"):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise UserError(f"{name} must be a list of texts, not {str(value)[:60]!r}")
+        return tuple(value)
+    value = check_value(name, value, annotation)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{name} must be a number, not {value}")
+    return value
 
 
 def _write(path: Path, content: Any) -> None:

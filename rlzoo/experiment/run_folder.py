@@ -15,17 +15,17 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import CheckpointError, UserError, unknown
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.system_info import git_commit, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
+from rlzoo.experiment.records import check_fields
 from rlzoo.training.checkpoint import read_checkpoint
 
 try:
@@ -165,17 +165,9 @@ def read_run(folder: Path) -> RunConfig:
     if not found:
         raise UserError(f"{folder} is not the folder of a run: it has no <env>/args.yml")
     values = read_yaml(found[0])
-    known = {field.name: str(field.type) for field in dataclasses.fields(RunConfig)}
     if not isinstance(values, dict) or not {"algo", "env_id"} <= values.keys():
         raise UserError(f"{found[0]} does not describe a run of rlzoo")
-    for key in values:
-        if key not in known:
-            raise unknown(f"argument in {found[0]}", key, known)
-    arguments: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else check_value(f"{found[0]}: {key}", value, known[key])
-        for key, value in values.items()
-    }
-    return RunConfig(**arguments)
+    return RunConfig(**check_fields(found[0], RunConfig, values))
 
 
 def checkpoints(folder: Path, env_id: str) -> list[Path]:
@@ -189,9 +181,8 @@ def checkpoints(folder: Path, env_id: str) -> list[Path]:
         if not path.is_file():
             continue
         try:
-            clock = read_checkpoint(path).state["state"]["clock"]
-            found.append((int(clock["num_timesteps"]), path == final, path))
-        except (CheckpointError, KeyError) as error:
+            found.append((read_checkpoint(path).steps(), path == final, path))
+        except CheckpointError as error:
             print(f"rlzoo: passing over {path}: {error}", file=sys.stderr)
     return [path for _, _, path in sorted(found, reverse=True)]
 

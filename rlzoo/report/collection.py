@@ -150,8 +150,8 @@ def _check_whole(source: Path, file: Path) -> None:
 
     :raises UserError: it was stopped before, or the file cannot be read
     """
-    clock = read_checkpoint(file).state.get("state", {}).get("clock", {})
-    learned, planned = clock.get("num_timesteps", 0), clock.get("total_timesteps", 0)
+    checkpoint = read_checkpoint(file)
+    learned, planned = checkpoint.steps(), checkpoint.steps("total_timesteps")
     if learned < planned:
         raise UserError(
             f"{source} stopped at step {learned:,} of {planned:,}; `rlzoo train --resume {source}` goes on"

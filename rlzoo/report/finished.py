@@ -52,7 +52,7 @@ def training_seconds(folder: Path) -> float | None:
     content = _content(folder)
     try:
         seconds = float(content["seconds"])
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
         raise UserError(f"{folder / FINISHED} does not say how long the training took")
@@ -64,13 +64,16 @@ def learned_from(folder: Path) -> str | None:
 
     :raises UserError: the mark is damaged
     """
-    return _content(folder).get("expert")
+    expert = _content(folder).get("expert")
+    if not isinstance(expert, str | None):
+        raise UserError(f"{folder / FINISHED} is damaged: expert is {str(expert)[:40]!r}")
+    return expert
 
 
 def _content(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads((folder / FINISHED).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise UserError(f"{folder / FINISHED} is damaged: {error}") from None
     if not isinstance(content, dict):
         raise UserError(f"{folder / FINISHED} is damaged: {str(content)[:40]!r}")

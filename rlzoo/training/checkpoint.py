@@ -73,6 +73,19 @@ class Checkpoint:
         """Whether only acting is possible with it."""
         return bool(self.metadata.get("actor_only", False))
 
+    def steps(self, name: str = "num_timesteps") -> int:
+        """A counter of the training.
+
+        :raises CheckpointError: it is not there
+        """
+        try:
+            value = self.state["state"]["clock"][name]
+        except (LookupError, TypeError):
+            value = None
+        if type(value) is not int or value < 0:
+            raise CheckpointError(f"state.json of the model file is damaged: {name} is {str(value)[:40]!r}")
+        return value
+
 
 @dataclass(frozen=True)
 class Limits:

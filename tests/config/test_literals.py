@@ -222,3 +222,9 @@ def test_a_dotted_name_may_be_a_key():
 def test_override_with_endless_levels_is_one_line():
     with pytest.raises(UserError, match=r"has 5001 levels; at most 100 are possible$"):
         parse_overrides(["a." * 5000 + "b:1"])
+
+
+@pytest.mark.parametrize("text", [".", "a..b", ".a", "a.", "a b.c"])
+def test_class_key_wants_a_dotted_name(text):
+    with pytest.raises(UserError, match="unknown name"):
+        parse_overrides([f"replay_buffer_class:{text}"])

@@ -297,3 +297,10 @@ def test_make_logger_makes_no_folder_unless_asked(tmp_path: Path, monkeypatch: p
     assert [type(output) for output in make_logger(1).output_formats] == [HumanOutputFormat]
     assert make_logger(1).get_dir() is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"a,b\n\xff\n", b"a,b\n" + b"x" * 200_000 + b"\n"])
+def test_damaged_table_is_not_continued(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_bytes(content)
+    with pytest.raises(UserError, match=r"progress\.csv is damaged, so it cannot be continued"):
+        CSVOutputFormat(tmp_path / "progress.csv", append=True)

@@ -164,3 +164,26 @@ def test_load_results_names_what_is_wrong(tmp_path: Path, text: str | None) -> N
         (tmp_path / "monitor.csv").write_text(text)
     with pytest.raises(LoadMonitorResultsError):
         load_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\n\x00\n",
+        b"#" + b"[" * 100_000 + b"\nr,l,t\n1,2,3\n",
+        b'#{"t_start": "x"}\nr,l,t\n1,2,3\n',
+        b'#{"t_start": 1' + b"0" * 400 + b"}\nr,l,t\n1,2,3\n",
+        b'#{"t_start": NaN}\nr,l,t\n1,2,3\n',
+        b'#{"t_start": 1}\nr,l\n1,2\n',
+        b'#{"t_start": 1}\nr,l,t\n1,2,x\n',
+        b'#{"t_start": 1}\nr,l,t\n1,2,3,4\n1,2\n1,2,3,4,5,6\n',
+        b'#{"t_start": 1}\n\n\n',
+    ],
+)
+def test_damaged_monitor_file_is_one_line(content, tmp_path):
+    (tmp_path / "0.monitor.csv").write_bytes(content)
+    with pytest.raises(
+        LoadMonitorResultsError, match=r"0\.monitor\.csv is (damaged|not a monitor file)"
+    ) as caught:
+        load_results(tmp_path)
+    assert "\n" not in str(caught.value)

@@ -92,6 +92,27 @@ def test_a_folder_that_is_no_run(tmp_path, content, message):
         run_folder.read_run(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("env_id: [a]", "env_id must be a text"),
+        ("n_timesteps: [[]]", "n_timesteps must be a whole number"),
+        ("eval_env_kwargs: x", "eval_env_kwargs must be a dictionary"),
+        ("env_kwargs: {1: 2}", "env_kwargs must be a dictionary"),
+        ("gym_packages: x", "gym_packages must be a list of texts"),
+        ("gym_packages: [[a]]", "gym_packages must be a list of texts"),
+        ("1: 2", "unknown entry in "),
+    ],
+)
+def test_argument_of_another_type_is_named(tmp_path, values, message):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "args.yml").write_text(
+        ("" if "env_id" in values else "env_id: x\n") + f"algo: ppo\n{values}\n"
+    )
+    with pytest.raises(UserError, match=message):
+        run_folder.read_run(tmp_path)
+
+
 def test_the_newest_checkpoint_is_the_one_with_the_most_steps(tmp_path, capsys):
     for name, steps in [
         ("E-v0.zip", 900),
