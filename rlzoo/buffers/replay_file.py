@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
+from gymnasium import spaces
 
 from rlzoo.buffers.aside import Aside
 from rlzoo.buffers.replay import ASIDE, ENDED, TERMINATED, ReplayBuffer
@@ -419,9 +420,43 @@ def _check_columns(content: Content, replay: ReplayBuffer) -> None:
         expected = lengths.get(head, seen if head in ("observations", "ages", "filled") else size)
         if len(array) != expected:
             raise CheckpointError(f"{name} has {len(array)} rows, not {expected}")
+    for name, array in arrays.items():
+        if name.split(".")[0] in ("observations", "finals", "older"):
+            check_rows(name, array, part_of(replay.observation_space, name.partition(".")[2]))
+        elif name in ("actions", "rewards", "own.priorities"):
+            check_rows(name, array, replay.action_space if name == "actions" else None, from_zero=True)
+    if "own.priorities" in arrays and (arrays["own.priorities"] < 0).any():
+        raise CheckpointError("own.priorities has negative numbers")
     valid = np.isin(flags, (0, ASIDE, ASIDE | ENDED, ASIDE | ENDED | TERMINATED)).all()
     if not valid or (stacked and arrays["ages"].max(initial=0) > replay.obs.n_context):
         raise CheckpointError("its episodes are damaged")
+
+
+def part_of(space: Any, key: str) -> Any:
+    """The part of a Dict space; another space is its only part."""
+    return space[key] if isinstance(space, spaces.Dict) else space
+
+
+def check_rows(name: str, rows: np.ndarray, space: spaces.Space[Any] | None, from_zero: bool = False) -> None:
+    """Ask that a column of a file holds what training can use.
+
+    :param space: of one row; None: numbers
+    :param from_zero: choices are counted from zero, wherever those of the space begin
+    :raises CheckpointError: NaN, infinity, or a choice that the space does not have
+    """
+    choices: Any = None
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        choices = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    elif isinstance(space, spaces.MultiBinary):
+        choices = 2
+    for start, stop in _ranges(len(rows), rows[:1].nbytes):
+        chunk = rows[start:stop]
+        if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
+            raise CheckpointError(f"{name} holds NaN or infinity")
+        if choices is not None:
+            chosen = chunk if from_zero else chunk - getattr(space, "start", 0)
+            if not ((chosen >= 0) & (chosen < choices)).all():
+                raise CheckpointError(f"{name} holds values that are not in {space}")
 
 
 def _fill(replay: ReplayBuffer, content: Content) -> None:

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from rlzoo.buffers.replay_file import find_replay_file, with_suffix
+from rlzoo.buffers.replay_file import check_rows, find_replay_file, part_of, with_suffix
 from rlzoo.buffers.trajectories import STEPWISE, TrajectoryBuffer
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
@@ -106,6 +106,11 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
         expected = lengths.get(name.split("/")[0])
         if expected is not None and array.shape[:3] != (n_slots, n_envs, expected):
             raise CheckpointError(f"{name} is {array.shape}, not {(n_slots, n_envs, expected)}")
+        name, _, key = name.partition("/")
+        if name in ("obs", "final_obs"):
+            check_rows(name, array, part_of(identity.get("observation_space"), key))
+        else:
+            check_rows(name, array, identity.get("action_space") if name == "actions" else None, from_zero=True)
     if not 0 <= int(arrays["position"][0]) <= n_slots:
         raise CheckpointError(f"the position is {int(arrays['position'][0])} of {n_slots}")
     if "finals" in arrays:

@@ -323,3 +323,31 @@ def test_mistakes_of_the_caller(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFailed, match="cannot write"):
         save_replay_buffer(tmp_path / "file" / "below", replay)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("actions", 7, "actions holds values that are not in Discrete"),
+        ("actions", -1, "actions holds values that are not in Discrete"),
+        ("rewards", np.nan, "rewards holds NaN or infinity"),
+        ("obs", np.inf, "observations holds NaN or infinity"),
+    ],
+)
+def test_values_that_cannot_be_learned_from_are_refused(column, value, message, path):
+    replay, target = (ReplayBuffer(20, VECTOR, spaces.Discrete(3, start=5), n_envs=2) for _ in range(2))
+    envs = RandomEnvs(VECTOR, 2, 0)
+    replay.start(envs.reset())
+    for _ in range(5):
+        replay.add_step(np.array([0, 2]), envs.step())
+    save_replay_buffer(path, replay)
+    load_replay_buffer(path, target)
+    columns = {"actions": replay.actions, "obs": replay.obs.columns}
+    if column in columns:
+        rows = columns[column].read(slice(0, 1)).copy()
+        rows.reshape(-1)[0] = value
+        columns[column].write(slice(0, 1), rows)
+    else:
+        replay.rewards[0, 0] = value
+    save_replay_buffer(path, replay)
+    refused(path, target, message)

@@ -246,3 +246,15 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(tmp_path):
         load_trajectories(tmp_path / "nowhere", buffer, IDENTITY)
     check_whole(buffer.sample())
     assert buffer.n_filled == 1
+
+
+@pytest.mark.parametrize(("column", "value"), [("actions", 7), ("rewards", np.nan), ("log_mu", np.inf)])
+def test_values_that_cannot_be_learned_from_are_refused(column, value, tmp_path):
+    buffer, identity = filled(3, range(2)), {**IDENTITY, "action_space": spaces.Discrete(2)}
+    buffer.columns["actions"][:] = 0
+    save_trajectories(tmp_path / "good", buffer, identity)
+    load_trajectories(tmp_path / "good", TrajectoryBuffer(3), identity)
+    buffer.columns[column].reshape(-1)[0] = value
+    save_trajectories(tmp_path / "bad", buffer, identity)
+    with pytest.raises(CheckpointError, match=f"{column} holds"):
+        load_trajectories(tmp_path / "bad", TrajectoryBuffer(3), identity)
