@@ -292,7 +292,7 @@ class NativeAtariVecEnv(VecEnv):
 
     def _no_single_envs(self, what: str) -> AttributeError:
         text = "native Atari games are no single environments and have no"
-        return AttributeError(f"{text} {what}; make them with backend='dummy'")
+        return AttributeError(f"{text} {what}; make them with backend='dummy' or vec_env_cls=DummyVecEnv")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         does_its_work = issubclass(wrapper_class, Monitor | AtariWrapper)

@@ -41,8 +41,9 @@ class SubprocVecEnv(VecEnv):
     """Steps environments in worker processes, several in each; pays off where a step takes 0.1 ms or more.
 
     Observations, actions, rewards and flags are in shared memory. Workers ignore Ctrl-C, and die with this
-    process. With the start methods "forkserver" and "spawn" the calling script needs
-    `if __name__ == "__main__":`; "fork" does not, but can deadlock where threads are in use.
+    process. A step that Ctrl-C interrupts is lost; `reset` goes on from there. With the start methods
+    "forkserver" and "spawn" the calling script needs `if __name__ == "__main__":`; "fork" does not, but can
+    deadlock where threads are in use.
 
     :param env_fns: functions of no argument, each returning an environment of its own
     :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one

@@ -264,7 +264,7 @@ def test_after_ctrl_c_in_a_step_it_can_be_reset(make_venv: Any, monkeypatch, met
     np.testing.assert_array_equal(venv.step(actions(2))[0], other.step(actions(2))[0])
 
 
-def test_an_answer_that_ctrl_c_left_behind_is_not_taken_for_a_steps(make_venv: Any, monkeypatch) -> None:
+def test_a_left_behind_answer_is_not_taken_for_a_step(make_venv: Any, monkeypatch) -> None:
     venv = make_venv([make_env(0), make_env(1)], n_workers=2)
     venv.reset()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
