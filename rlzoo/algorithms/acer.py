@@ -31,12 +31,15 @@ from torch import Tensor
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy import OnPolicyAlgorithm
+from rlzoo.algorithms.stored_experience import scaled_as_seen, stored_dtypes, stored_experience
 from rlzoo.buffers.rollout import RolloutBuffer
+from rlzoo.buffers.stored import Conversion
 from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
+from rlzoo.envs.rescaling import Rescaling
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.networks.q_valued import with_q_values
 from rlzoo.optim.polyak import Target
@@ -113,6 +116,7 @@ class ACER(OnPolicyAlgorithm):
     action_spaces = (spaces.Discrete,)
     default_log_interval = 100
     divergence_suspects = ("learning_rate", "max_grad_norm", "q_coef", "correction_term")
+    keeps_raw_rollouts = True
     _replay_buffer: TrajectoryBuffer | None = None
 
     # ------------------------------------------------------------------ construction
@@ -160,10 +164,13 @@ class ACER(OnPolicyAlgorithm):
         new = Trajectories.of_rollout(rollout, tuple(self.memory or ()))
         history = [self._learn(new, clock)]
         if config.replay_ratio > 0:
-            replay.add(new)
+            replay.add(new if rollout.raw is None else new.before_scaling(rollout.raw))
             if replay.steps_held >= config.replay_start:
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
-                    history.append(self._learn(replay.sample(), clock))
+                    drawn = replay.sample()
+                    if rollout.raw is not None:
+                        drawn = drawn.scaled(rollout.raw.rescaling)
+                    history.append(self._learn(drawn, clock))
         explained = history[0].pop("explained_variance")
         metrics = self.summarise(history, clock)
         metrics.update(explained_variance=explained, learning_rate=learning_rate)
@@ -253,7 +260,8 @@ class ACER(OnPolicyAlgorithm):
 
     @property
     def replay_buffer(self) -> TrajectoryBuffer:
-        """The trajectories that are remembered; forgotten when `buffer_size` or `n_steps` changes."""
+        """The trajectories that are remembered, raw where a VecNormalize scales them; forgotten when
+        `buffer_size` or `n_steps` changes."""
         n_slots = max(1, self.config.buffer_size // self.config.n_steps)
         if self._replay_buffer is None or self._replay_buffer.n_slots != n_slots:
             n_stack = 1 if self.env is None else n_stacked_frames(self.env)
@@ -264,7 +272,8 @@ class ACER(OnPolicyAlgorithm):
         """Write the trajectories to a path (`.safetensors` is appended when it has no suffix) or file."""
         from rlzoo.buffers import trajectory_file
 
-        trajectory_file.save_trajectories(path, self.replay_buffer, self._identity())
+        stored = stored_experience(self.env)
+        trajectory_file.save_trajectories(path, self.replay_buffer, self._identity(), stored)
 
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
         """Remember the trajectories of a file; nothing in it is executed.
@@ -274,7 +283,13 @@ class ACER(OnPolicyAlgorithm):
         """
         from rlzoo.buffers import trajectory_file
 
-        trajectory_file.load_trajectories(path, self.replay_buffer, self._identity())
+        conversion = Conversion(
+            stored_experience(self.env),
+            scaled_as_seen(self.env),  # what earlier versions stored
+            Rescaling.of(self.env),
+            {} if self.env is None else stored_dtypes(self.env),
+        )
+        trajectory_file.load_trajectories(path, self.replay_buffer, self._identity(), conversion)
 
     def _identity(self) -> dict[str, Any]:
         return {

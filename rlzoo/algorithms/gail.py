@@ -137,6 +137,7 @@ class GAIL(OnPolicyAlgorithm):
     action_spaces = (spaces.Box, spaces.Discrete)
     unsaved = ("expert_dataset",)
     divergence_suspects = ("d_stepsize", "learning_rate")
+    keeps_raw_rollouts = True
     student: OnPolicyAlgorithm  # the learner
 
     @property
@@ -213,6 +214,8 @@ class GAIL(OnPolicyAlgorithm):
         obs, stored = rollout.flat_obs(self.device), rollout.actions
         executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
         actions = torch.from_numpy(executed).to(self.device)
+        if rollout.raw is not None:  # scaled by the same statistics as the expert's observations
+            obs = rollout.raw.flat_obs(self.device)
         metrics: Metrics = {}
         if clock.iteration % self.config.g_step == 0:
             metrics = self.update_discriminator(obs, actions)
@@ -227,7 +230,7 @@ class GAIL(OnPolicyAlgorithm):
     def update_discriminator(self, obs: Any, actions: Tensor) -> Metrics:
         """`d_step` gradient steps.
 
-        :param obs: what the agent saw, [n, ...]
+        :param obs: what the agent saw, scaled by present statistics, [n, ...]
         :param actions: what it did, as the environment executed it, [n, ...]
         """
         config, network, optimizer = self.config, self.discriminator, self.discriminator_optimizer

@@ -18,18 +18,17 @@ from gymnasium import spaces
 
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
+from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
 from rlzoo.buffers.her import HerReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer
-from rlzoo.buffers.stored import Stored
 from rlzoo.config.her import drop_old_keys
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.memory import available_memory
 from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.spaces import is_image_space
-from rlzoo.envs.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.envs.rescaling import Rescaling
+from rlzoo.envs.vec_env import VecEnv
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy import off_policy
@@ -105,43 +104,6 @@ def as_rows(actions: torch.Tensor) -> torch.Tensor:
 def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
     """The mean of losses [..., batch], each row times its importance weight where replay is prioritised."""
     return losses.mean() if weights is None else (losses * weights).mean()
-
-
-def stored_experience(env: VecEnv | None) -> Stored:
-    """Return whether experience of the environment is stored raw; warn where it cannot be."""
-    opaque = opaque_wrapper(env)
-    if opaque is None:
-        rescaling = Rescaling.of(env)
-        return Stored("raw stacks" if rescaling is not None and rescaling.of_stacks else "raw")
-    scaled = {what: "scaled" if scales(opaque, what) else "raw" for what in ("norm_obs", "norm_reward")}
-    if "scaled" in scaled.values():
-        warn_of_opaque(opaque, "experience is replayed as it was scaled when it was collected")
-    return Stored(scaled["norm_obs"], scaled["norm_reward"])
-
-
-def stored_by_older(env: VecEnv | None) -> Stored:
-    """Return what earlier versions stored: raw where the outermost VecNormalize has the agent's space."""
-    normalize = unwrap_vec_normalize(env)
-    if env is None or normalize is None or normalize.observation_space == env.observation_space:
-        return Stored()
-    return Stored("scaled" if normalize.norm_obs else "raw", "scaled" if normalize.norm_reward else "raw")
-
-
-def stored_dtypes(env: VecEnv) -> dict[str | None, Any]:
-    """Return the dtypes of parts of observations that are stored otherwise than their space says."""
-    rescaling = Rescaling.of(env)
-    if rescaling is not None:
-        return rescaling.wide_parts()
-    if opaque_wrapper(env) is None or not scales(env, "norm_obs"):
-        return {}
-    space = env.observation_space
-    parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}
-    boxes = {key: part for key, part in parts.items() if isinstance(part, spaces.Box)}
-    return {
-        key: np.float32
-        for key, part in boxes.items()
-        if part.dtype.kind in "iu" and not is_image_space(part)  # normalised, it has integers no longer
-    }
 
 
 class _RoundOfNoise:

@@ -31,6 +31,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     loop = on_policy
     reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
+    keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.interaction import Step
@@ -17,6 +18,8 @@ from rlzoo.core.memory import available_memory
 BYTES_OF_A_ROW = 250  # the views of it
 
 Obs = Any  # a tensor or array [..., *shape], or a dict of them
+Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
 def map_obs(function: Callable[..., Any], *observations: Obs) -> Obs:
@@ -72,6 +75,7 @@ class RolloutBuffer:
         self.episode_starts = np.zeros((n_steps, n_envs), bool)
         self.extra: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
+        self.raw: RawRollout | None = None
 
     def _check_memory(self, observation_space: spaces.Space) -> None:
         """:raises UserError: the observations alone take more memory than is free"""
@@ -97,6 +101,8 @@ class RolloutBuffer:
         """Begin a new rollout with the observations that the environments show now."""
         self._finals.clear()
         self._write_obs(0, obs)
+        if self.raw is not None:
+            self.raw.start(obs)
 
     def _write_obs(self, t: int, obs: Obs) -> None:
         row = self._obs_writers[t]
@@ -121,22 +127,17 @@ class RolloutBuffer:
                 )
             self.extra[name][t] = value
         if len(result.ended):
-            for row, env in enumerate(result.ended):
-                if result.truncated[env] and not result.terminated[env]:
-                    self._finals.append(
-                        (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
-                    )
+            self._finals += _truncated(t, result)
+        if self.raw is not None:
+            self.raw.add(t, result)
 
-    def finals(self) -> tuple[Obs, tuple[np.ndarray, np.ndarray]] | None:
+    def finals(self) -> Finals | None:
         """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
         without any."""
-        if not self._finals:
+        if (found := _stacked(self._finals)) is None:
             return None
-        steps, envs, rows = zip(*self._finals, strict=True)
-        stacked = map_obs(
-            lambda *parts: np.stack(parts).astype(_stored_dtype(parts[0].dtype), copy=False), *rows
-        )
-        return stacked, (np.array(steps), np.array(envs))
+        obs, places = found
+        return map_obs(lambda rows: rows.astype(_stored_dtype(rows.dtype), copy=False), obs), places
 
     def flat_obs(self, device: torch.device) -> Obs:
         """Observations that were acted on, [n_steps * n_envs, ...]."""
@@ -179,6 +180,73 @@ class RolloutBuffer:
             for name, row in final.items() if isinstance(final, dict) else [("observation", final)]:
                 if row.dtype.kind == "f" and not (finite := np.isfinite(row)).all():
                     raise _not_finite(row[~finite][0], name, env, steps_before + t + 1)
+
+
+class RawRollout:
+    """The experience of a rollout as it was before a VecNormalize scaled it, in the precision it had.
+
+    :param n_steps: of the rollout
+    :param rescaling: the `Rescaling` of the environment
+    """
+
+    def __init__(self, n_steps: int, rescaling: Any) -> None:
+        self.n_steps, self.rescaling = n_steps, rescaling
+        self.observations: Obs = None
+        self._finals: list[tuple[int, int, Obs]] = []
+
+    def start(self, shown: Obs) -> None:
+        """:param shown: the observations that the rollout begins with, as the agent sees them"""
+        obs = self.rescaling.raw_obs(shown)
+        if self.observations is None:
+            self.observations = map_obs(
+                lambda rows: np.zeros((self.n_steps + 1, *rows.shape), rows.dtype), obs
+            )
+            self.rewards = np.zeros((self.n_steps, self.rescaling.rewards.num_envs), np.float32)
+        self._finals.clear()
+        self._write(0, obs)
+
+    def add(self, t: int, result: Any) -> None:
+        """Write step `t`, of which the agent saw `result`."""
+        raw = self.rescaling.raw_step(result)
+        self._write(t + 1, raw.obs)
+        self.rewards[t] = raw.rewards
+        if len(raw.ended):
+            self._finals += _truncated(t, raw)
+
+    def _write(self, t: int, obs: Obs) -> None:
+        if isinstance(obs, dict):
+            for key, rows in obs.items():
+                self.observations[key][t] = rows
+        else:
+            self.observations[t] = obs
+
+    def finals(self) -> Finals | None:
+        """As those of the rollout."""
+        return _stacked(self._finals)
+
+    def flat_obs(self, device: torch.device) -> Obs:
+        """Observations that were acted on, as the agent would see them now, [n_steps * n_envs, ...]."""
+        rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
+        return map_obs(
+            lambda part: torch.from_numpy(part.astype(_stored_dtype(part.dtype), copy=False)).to(device),
+            self.rescaling.normalize_obs(rows),
+        )
+
+
+def _truncated(t: int, result: Any) -> list[tuple[int, int, Obs]]:
+    """Copies of the final observations of the episodes that step `t` truncated, with step and environment."""
+    return [
+        (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
+        for row, env in enumerate(result.ended)
+        if result.truncated[env] and not result.terminated[env]
+    ]
+
+
+def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
+    if not finals:
+        return None
+    steps, envs, rows = zip(*finals, strict=True)
+    return map_obs(lambda *parts: np.stack(parts), *rows), (np.array(steps), np.array(envs))
 
 
 def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:

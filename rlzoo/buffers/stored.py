@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from rlzoo.core.errors import CheckpointError
+
+Function: TypeAlias = "Callable[[Any], Any]"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Stored:
                     " what the agent sees; put VecNormalize outermost"
                 )
 
-    def conversions(self, source: Stored, scaling: Any) -> tuple[Callable | None, Callable | None]:
+    def conversions(self, source: Stored, scaling: Any) -> tuple[Function | None, Function | None]:
         """Functions of observations and of rewards [n] that are stored as `source` says; None changes none.
 
         What was scaled when it was collected is taken to be scaled by the present statistics.
@@ -46,6 +48,39 @@ class Stored:
         if scaling is not None and source.rewards == "scaled" != self.rewards:
             of_rewards = scaling.unnormalize_reward
         return of_obs, of_rewards
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How experience in a file becomes what is stored.
+
+    :param stored: what is stored
+    :param older: what a file holds that does not say
+    :param scaling: the `Rescaling` of the environment, or None
+    :param dtypes: of parts of observations by key (None: the whole), where not those of the file
+    """
+
+    stored: Stored
+    older: Stored
+    scaling: Any
+    dtypes: Mapping[str | None, Any]
+
+    def functions(self, source: Stored | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """What converts observations [n, ...], and what rewards [n], that are stored as `source` says.
+
+        :raises CheckpointError: that cannot be done
+        """
+        source = source or self.older
+        self.stored.check_source(source)
+        of_obs, of_rewards = self.stored.conversions(source, self.scaling)
+
+        def observations(obs: Any) -> Any:
+            obs = obs if of_obs is None else of_obs(obs)
+            if isinstance(obs, dict):
+                return {key: rows.astype(self.dtypes.get(key, rows.dtype)) for key, rows in obs.items()}
+            return obs.astype(self.dtypes.get(None, obs.dtype))
+
+        return observations, of_rewards or (lambda rewards: rewards)
 
 
 def _without_nan(obs: Any) -> Any:

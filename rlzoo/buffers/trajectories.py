@@ -7,19 +7,16 @@ own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs
+from rlzoo.buffers.rollout import Finals, Obs, RawRollout, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import Memory, Sequences
 from rlzoo.buffers.stacks import Stacks
-
-Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
-"""Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
 @dataclass
@@ -59,6 +56,24 @@ class Trajectories:
             log_mu=rollout.extra["log_mu"].cpu().numpy(),
             memory={name: rollout.extra[name][0].cpu().numpy() for name in memory_names},
             finals=rollout.finals(),
+        )
+
+    def before_scaling(self, raw: RawRollout) -> Trajectories:
+        """The same with what a VecNormalize has scaled as it was before."""
+        return replace(self, obs=raw.observations, rewards=raw.rewards, finals=raw.finals())
+
+    def scaled(self, rescaling: Any) -> Trajectories:
+        """Raw trajectories as the agent would see them now.
+
+        :param rescaling: the `Rescaling` of the environment
+        """
+        flat = map_obs(lambda column: column.reshape(-1, *column.shape[2:]), self.obs)
+        shape = (self.n_steps + 1, self.n_envs)
+        return replace(
+            self,
+            obs=map_obs(lambda rows: rows.reshape(*shape, *rows.shape[1:]), rescaling.normalize_obs(flat)),
+            rewards=rescaling.normalize_reward(self.rewards.reshape(-1)).reshape(self.rewards.shape),
+            finals=self.finals and (rescaling.normalize_obs(self.finals[0]), self.finals[1]),
         )
 
     @property

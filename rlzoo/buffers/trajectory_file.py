@@ -9,6 +9,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from rlzoo.buffers.replay_file import check_rows, find_replay_file, part_of, with_suffix
+from rlzoo.buffers.stored import Conversion, Stored
 from rlzoo.buffers.trajectories import STEPWISE, TrajectoryBuffer
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
@@ -30,15 +32,19 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def save_trajectories(path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any]) -> None:
+def save_trajectories(
+    path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any], stored: Stored | None = None
+) -> None:
     """Write all trajectories, whole or not at all.
 
     :param path: a path (`.safetensors` is appended when it has no suffix), or a binary file object
     :param identity: spaces and numbers that a buffer must share to be filled from the file
+    :param stored: whether the trajectories are raw
     :raises RunFailed: the disk is full or the folder not writable; a previous file is intact
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in buffer.arrays().items()}
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "checksum": str(_checksum(arrays))}
+    header["stored"] = json.dumps(asdict(stored or Stored()))
     data = save(arrays, {**header, **_as_text(identity)})
     if isinstance(path, str | os.PathLike):
         with atomic_write(with_suffix(path), size=len(data)) as file:
@@ -52,9 +58,12 @@ def save_trajectories(path: Any, buffer: TrajectoryBuffer, identity: Mapping[str
         raise RunFailed(f"cannot write the trajectories: {error.strerror or error}") from error
 
 
-def load_trajectories(path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any]) -> None:
+def load_trajectories(
+    path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any], conversion: Conversion | None = None
+) -> None:
     """Fill a buffer with what a file holds; when not all of it fits, with the newest.
 
+    :param conversion: how experience in the file becomes what the buffer stores
     :raises CheckpointError: the file is missing, damaged, foreign, or of other spaces or numbers; the buffer
         is as it was before
     """
@@ -65,8 +74,10 @@ def load_trajectories(path: Any, buffer: TrajectoryBuffer, identity: Mapping[str
     else:
         raise UserError(f"trajectories are read from a path or a file object, not from {path!r}")
     try:
-        arrays = _verified(data, _as_text(identity))
+        arrays, said = _verified(data, _as_text(identity))
         _check_columns(arrays, identity)
+        if conversion is not None and "rewards" in arrays:
+            arrays = _converted(arrays, conversion, said)
         if "rewards" in arrays:
             buffer.set_arrays(arrays)
         else:
@@ -76,8 +87,29 @@ def load_trajectories(path: Any, buffer: TrajectoryBuffer, identity: Mapping[str
         raise CheckpointError(f"{name} is not loaded as trajectories: {reason}") from None
 
 
-def _verified(data: bytes, identity: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The arrays of a file, after its header was compared and its checksum computed."""
+def _converted(
+    arrays: dict[str, np.ndarray], conversion: Conversion, said: str | None
+) -> dict[str, np.ndarray]:
+    """:param said: what the file says about how it is stored; None: it is of an earlier version"""
+    of_obs, of_rewards = conversion.functions(None if said is None else Stored(**json.loads(said)))
+    converted = {
+        **arrays,
+        "rewards": of_rewards(arrays["rewards"].reshape(-1)).reshape(arrays["rewards"].shape),
+    }
+    for prefix, n_axes in (("obs/", 3), ("final_obs/", 1)):
+        parts = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+        if not parts:
+            continue
+        lead = next(iter(parts.values())).shape[:n_axes]
+        flat = {key: part.reshape(-1, *part.shape[n_axes:]) for key, part in parts.items()}
+        result = of_obs(flat.get("", flat))
+        for key, rows in result.items() if isinstance(result, dict) else [("", result)]:
+            converted[f"{prefix}{key}"] = rows.reshape(*lead, *rows.shape[1:])
+    return converted
+
+
+def _verified(data: bytes, identity: Mapping[str, str]) -> tuple[dict[str, np.ndarray], str | None]:
+    """The arrays of a file, after its header was compared and its checksum computed; how they are stored."""
     length = int.from_bytes(data[:8], "little")
     if not 2 <= length <= len(data) - 8 or data[8:9] != b"{":
         raise CheckpointError("it is damaged or of another format")
@@ -93,7 +125,7 @@ def _verified(data: bytes, identity: Mapping[str, str]) -> dict[str, np.ndarray]
     arrays = load(data)
     if str(_checksum(arrays)) != metadata["checksum"]:
         raise CheckpointError("its columns are damaged")
-    return arrays
+    return arrays, metadata.get("stored")
 
 
 def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]) -> None:

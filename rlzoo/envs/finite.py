@@ -22,7 +22,7 @@ def check_finite(result: StepArrays, step: int) -> None:
     _check_rows("reward", result.rewards, everywhere, step)
     check_finite_obs(result.obs, everywhere, step)
     if len(result.ended):
-        check_finite_obs(result.final_obs, result.ended, step)
+        check_finite_obs(result.final_obs, result.ended.tolist(), step)
 
 
 def check_finite_obs(obs: Any, envs: Sequence[int], step: int) -> None:

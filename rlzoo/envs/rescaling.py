@@ -103,8 +103,8 @@ class Rescaling:
         if self.observations is None:
             return {}
         raw = self.observations.venv.observation_space
-        parts: dict[str | None, Any] = dict(raw.spaces) if isinstance(raw, spaces.Dict) else {None: raw}
-        dtypes = {key: np.dtype(part.dtype) for key, part in parts.items()}
+        parts: Any = raw.spaces if isinstance(raw, spaces.Dict) else {None: raw}
+        dtypes: dict[str | None, Any] = {key: np.dtype(part.dtype) for key, part in parts.items()}
         for wrapper in self.path:
             if isinstance(wrapper, VecExtractDictObs):
                 dtypes = {None: dtypes[wrapper.key]}
@@ -198,7 +198,7 @@ def warn_of_opaque(wrapper: VecEnvWrapper, consequence: str) -> None:
     )
 
 
-def scales(venv: VecEnv, what: str) -> bool:
+def scales(venv: VecEnv | None, what: str) -> bool:
     """Return whether any VecNormalize of `venv` scales: `norm_obs` or `norm_reward`."""
     wrapper: Any = venv
     while (wrapper := unwrap_vec_normalize(wrapper)) is not None:

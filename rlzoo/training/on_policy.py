@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from rlzoo.buffers.rollout import RolloutBuffer, map_obs
+from rlzoo.buffers.rollout import RawRollout, RolloutBuffer, map_obs
 from rlzoo.core.interaction import Inputs
 from rlzoo.envs.action_masks import mask_reader
+from rlzoo.envs.rescaling import Rescaling
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
@@ -31,6 +32,8 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
         env.action_space,
         like=algorithm._last_obs,
     )
+    if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
+        rollout.raw = RawRollout(rollout.n_steps, rescaling)
     algorithm.rollout_buffer = rollout
     locals_ = LoopLocals(algorithm, rollout_buffer=rollout)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,12 +11,13 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo import ACER, DummyVecEnv
+from rlzoo import ACER, DummyVecEnv, VecFrameStack, VecNormalize
 from rlzoo.algorithms.acer import policy_gradient, trust_region
 from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import retrace
+from rlzoo.envs.rescaling import Rescaling
 
 N, N_ACTIONS = 12, 4
 
@@ -300,6 +303,79 @@ def test_training_goes_on_to_the_bit_with_its_trajectories(policy, network, tmp_
         assert all(map(torch.equal, mine.parameters(), other.parameters()))
     for name, array in model.replay_buffer.arrays().items():
         np.testing.assert_array_equal(array, again.replay_buffer.arrays()[name])
+
+
+class Steps(RandomWalk):
+    """Observations of double precision, at an offset that single precision rounds; a reward of 1."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def observe(self):
+        return 1e8 + self.np_random.normal(0, 0.01, 2)
+
+    def step(self, action):
+        obs, _, *rest = super().step(action)
+        return obs, 1.0, *rest
+
+
+def normalised(n_stack=1, **kwargs):
+    env = VecNormalize(DummyVecEnv([Steps] * 2))
+    env = VecFrameStack(env, n_stack) if n_stack > 1 else env
+    options = {"n_steps": 10, "replay_start": 20, "buffer_size": 100, "seed": 0, "device": "cpu"}
+    return ACER("MlpPolicy", env, **{**options, **kwargs})
+
+
+@pytest.mark.parametrize("n_stack", [1, 2])
+def test_replayed_trajectories_are_scaled_by_present_statistics(n_stack):
+    model, shown = normalised(n_stack), []
+    learn = model._learn
+    model._learn = lambda trajectories, clock: (shown.append(trajectories), learn(trajectories, clock))[1]
+    normalize = model.get_vec_normalize_env()
+    model.learn(200)
+    normalize.training = False
+    normalize.obs_rms.mean, normalize.obs_rms.var = np.full(2, 1e8 + 0.02), np.full(2, 1e-4)
+    normalize.ret_rms.var = np.float64(16.0)
+    model.learn(20, reset_num_timesteps=False)  # the first observations of this rollout are of before
+    shown.clear()
+    model.learn(100, reset_num_timesteps=False)
+    assert len(shown) > 10
+    for trajectories in shown:
+        np.testing.assert_allclose(trajectories.rewards, 0.25)
+        assert trajectories.obs.dtype == np.float32
+    means = [one.obs[..., -2:].mean() for one in shown]
+    np.testing.assert_allclose(means, -2, atol=0.7)  # 0.02 is two standard deviations
+    finals = np.concatenate([one.finals[0][..., -2:] for one in shown if one.finals])
+    assert abs(finals.mean() + 2) < 0.5
+
+
+def without_stored(data):
+    """The bytes of a file as earlier versions wrote them."""
+    length = int.from_bytes(data[:8], "little")
+    tree = json.loads(data[8 : 8 + length])
+    del tree["__metadata__"]["stored"]
+    header = json.dumps(tree).encode()
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
+
+
+def test_trajectories_scaled_by_an_earlier_version_can_be_loaded(tmp_path):
+    older, path = normalised(), tmp_path / "older.safetensors"
+    older.keeps_raw_rollouts = False
+    older.learn(60)
+    older.save_replay_buffer(path)
+    path.write_bytes(without_stored(path.read_bytes()))
+    model = normalised()
+    model.get_vec_normalize_env().load_state_dict(older.get_vec_normalize_env().state_dict())
+    model.load_replay_buffer(path)
+    torch.manual_seed(0)
+    expected = older.replay_buffer.sample()
+    torch.manual_seed(0)
+    raw = model.replay_buffer.sample()
+    assert raw.obs.dtype == np.float64
+    found = raw.scaled(Rescaling.of(model.env))
+    np.testing.assert_allclose(found.rewards, expected.rewards, rtol=1e-5)
+    held = len(model.replay_buffer)
+    model.learn(40)
+    assert len(model.replay_buffer) == held + 40
 
 
 def test_a_training_that_goes_on_without_its_trajectories_collects_new_ones_first(tmp_path):

@@ -226,6 +226,25 @@ def test_training_goes_on_to_the_bit(learner: str, normalized: bool) -> None:
         assert value == other[name], name
 
 
+def test_the_discriminator_sees_both_scaled_by_present_statistics() -> None:
+    env = VecNormalize(DummyVecEnv([Echo] * 2))
+    model, judged = make(env=env, g_step=1), []
+    look = model.update_discriminator
+
+    def note(obs: Any, actions: Any) -> Any:
+        raw = model.rollout_buffer.raw
+        present = env.normalize_obs(raw.observations[:-1].reshape(-1, 1))
+        judged.append((obs.numpy().copy(), present, np.abs(raw.observations).max()))
+        return look(obs, actions)
+
+    model.update_discriminator = note  # type: ignore[method-assign]
+    model.learn(128)
+    assert judged
+    for obs, present, largest_raw in judged:
+        np.testing.assert_array_equal(obs, present)
+        assert largest_raw <= 1
+
+
 def test_an_agent_acts_without_its_demonstrations() -> None:
     model = make().learn(128)
     file = io.BytesIO()

@@ -1,0 +1,59 @@
+"""How experience that a VecNormalize scales is stored: raw wherever that can be undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.buffers.stored import Stored
+from rlzoo.core.spaces import is_image_space
+from rlzoo.envs.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
+from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+
+
+def stored_experience(env: VecEnv | None) -> Stored:
+    """Return whether experience of the environment is stored raw; warn where it cannot be."""
+    opaque = opaque_wrapper(env)
+    if opaque is None:
+        rescaling = Rescaling.of(env)
+        return Stored("raw stacks" if rescaling is not None and rescaling.of_stacks else "raw")
+    stored = scaled_as_seen(env)
+    if stored != Stored():
+        warn_of_opaque(opaque, "experience is replayed as it was scaled when it was collected")
+    return stored
+
+
+def scaled_as_seen(env: VecEnv | None) -> Stored:
+    """Return what is scaled of experience that is stored as the agent sees it."""
+    by = {what: "scaled" if scales(env, what) else "raw" for what in ("norm_obs", "norm_reward")}
+    return Stored(by["norm_obs"], by["norm_reward"])
+
+
+def stored_by_older(env: VecEnv | None) -> Stored:
+    """Return what replay buffers of earlier versions stored.
+
+    It was raw where the outermost VecNormalize has the observation space of the agent.
+    """
+    normalize = unwrap_vec_normalize(env)
+    if env is None or normalize is None or normalize.observation_space == env.observation_space:
+        return Stored()
+    return Stored("scaled" if normalize.norm_obs else "raw", "scaled" if normalize.norm_reward else "raw")
+
+
+def stored_dtypes(env: VecEnv) -> dict[str | None, Any]:
+    """Return the dtypes of parts of observations that are stored otherwise than their space says."""
+    rescaling = Rescaling.of(env)
+    if rescaling is not None:
+        return rescaling.wide_parts()
+    if opaque_wrapper(env) is None or not scales(env, "norm_obs"):
+        return {}
+    space = env.observation_space
+    parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}
+    boxes = {key: part for key, part in parts.items() if isinstance(part, spaces.Box)}
+    return {
+        key: np.float32
+        for key, part in boxes.items()
+        if part.dtype.kind in "iu" and not is_image_space(part)  # normalised, it has integers no longer
+    }
