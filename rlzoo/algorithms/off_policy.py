@@ -21,6 +21,7 @@ from rlzoo.algorithms.hyperparameters import check_range, check_value, field_nam
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
 from rlzoo.buffers.her import HerReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.buffers.stored import Stored
 from rlzoo.config.her import drop_old_keys
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -323,7 +324,13 @@ class OffPolicyAlgorithm(Algorithm):
     def _connect_statistics(self, replay: ReplayBuffer) -> None:
         """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
         replay.normalizer, was = Rescaling.of(self.env), replay.stored
-        replay.stored = stored_experience(self.env)
+        of_goals = isinstance(replay, HerReplayBuffer)
+        replay.stored = stored_experience(self.env, warn=not of_goals)
+        if of_goals and replay.stored != Stored():
+            raise UserError(
+                "HER compares goals from before VecNormalize, but a wrapper around it changes observations or"
+                " rewards; put VecNormalize outermost"
+            )
         replay.stored_by_older = stored_by_older(self.env)
         kinds = {was.observations, replay.stored.observations}
         if len(replay) and "raw stacks" in kinds and len(kinds) > 1:

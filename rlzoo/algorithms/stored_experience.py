@@ -13,14 +13,17 @@ from rlzoo.envs.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaq
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 
 
-def stored_experience(env: VecEnv | None) -> Stored:
-    """Return whether experience of the environment is stored raw; warn where it cannot be."""
+def stored_experience(env: VecEnv | None, warn: bool = True) -> Stored:
+    """Return whether experience of the environment is stored raw.
+
+    :param warn: say so where it cannot be
+    """
     opaque = opaque_wrapper(env)
     if opaque is None:
         rescaling = Rescaling.of(env)
         return Stored("raw stacks" if rescaling is not None and rescaling.of_stacks else "raw")
     stored = scaled_as_seen(env)
-    if stored != Stored():
+    if warn and stored != Stored():
         warn_of_opaque(opaque, "experience is replayed as it was scaled when it was collected")
     return stored
 

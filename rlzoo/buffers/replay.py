@@ -290,10 +290,14 @@ class ReplayBuffer:
     def sample(self, batch_size: int, env: Any = None) -> ReplayBatch:
         """Draw transitions, each with the same probability, with replacement.
 
-        :param env: a VecNormalize to scale them with, instead of `normalizer`
+        :param env: a VecNormalize to scale them with, instead of `normalizer`; of no effect where that uses
+            it already, or experience is stored scaled
         """
         normalizer = self.normalizer
-        self.normalizer = normalizer if env is None else env
+        in_use = (getattr(normalizer, "observations", None), getattr(normalizer, "rewards", None))
+        scaled = "scaled" in (self.stored.observations, self.stored.rewards)
+        if env is not None and not scaled and all(env is not one for one in in_use):
+            self.normalizer = env
         try:
             return self._assemble(self._draw_any(batch_size))
         finally:

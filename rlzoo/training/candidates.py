@@ -25,6 +25,7 @@ from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.make import as_vec_env
+from rlzoo.envs.rescaling import Rescaling
 from rlzoo.envs.subproc import CLOSE_TIMEOUT, Pickled, answer, answer_error, die_with_parent, remote_error
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.envs.vec_normalize import VecNormalize
@@ -76,7 +77,7 @@ def play(
     n = len(weights)
     idle = np.repeat(weights[-1:], env.num_envs - n, axis=0)
     act = actor.with_weights(np.concatenate([weights, idle]) if len(idle) else weights)
-    normalizer = unwrap_vec_normalize(env)
+    normalizer, rescaling = unwrap_vec_normalize(env), Rescaling.of(env)
     rewards: list[np.ndarray] = []
     observed: list[np.ndarray] = []
     ends: list[dict[int, dict[str, Any]]] = [{} for _ in range(n)]
@@ -89,7 +90,7 @@ def play(
                 observed.append(normalizer.old_obs.copy())
             step = env.step_arrays(act(obs))
             check_finite(step, len(rewards) + 1)
-            rewards.append((step.rewards if normalizer is None else normalizer.old_reward).copy())
+            rewards.append((step.rewards if rescaling is None else rescaling.rewards.old_reward).copy())
             for index in step.ended.tolist():
                 if index < n and len(ends[index]) < n_episodes:
                     ends[index][len(rewards) - 1] = dict(step.infos[index])

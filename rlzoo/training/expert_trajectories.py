@@ -20,6 +20,7 @@ from rlzoo.core.spaces import is_channels_first, is_image_space, space_name
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.obs_arrays import copy_obs, obs_row
+from rlzoo.envs.rescaling import opaque_wrapper, warn_of_opaque
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.training.evaluate import is_monitored, mask_keywords
 
@@ -68,7 +69,8 @@ def generate_expert_traj(
     path = None if save_path is None else Path(f"{str(save_path).removesuffix('.npz')}.npz")
     try:
         with _standing_still(venv) as normalize:
-            space = venv.observation_space if normalize is None else normalize.venv.observation_space
+            scaled = normalize is not None and normalize.norm_obs
+            space = normalize.venv.observation_space if scaled else venv.observation_space
             store = _image_store(path, image_folder) if is_image_space(space) else None
             act = _agent(model, venv, deterministic) if is_agent else _function(model, venv)
             episodes = _play(act, venv, normalize, n_episodes, store)
@@ -117,6 +119,8 @@ def _standing_still(venv: VecEnv) -> Iterator[Any]:
         return
     if normalize.norm_obs and normalize.observation_space != venv.observation_space:
         raise UserError("a wrapper around VecNormalize changes observations; put VecNormalize outermost")
+    if (normalize.norm_obs or normalize.norm_reward) and (opaque := opaque_wrapper(venv)) is not None:
+        warn_of_opaque(opaque, "what is recorded is from before it")
     training, normalize.training = normalize.training, False
     try:
         yield normalize if normalize.norm_obs or normalize.norm_reward else None
@@ -166,7 +170,8 @@ def _play(
     finished: list[_Episode] = []
     obs, starts = venv.reset(), np.ones(n_envs, bool)
     while len(finished) < n_episodes:
-        raw = copy_obs(obs) if normalize is None else normalize.get_original_obs()
+        scaled = normalize is not None and normalize.norm_obs
+        raw = normalize.get_original_obs() if scaled else copy_obs(obs)
         actions = act(obs, starts)
         obs, rewards, starts, infos = venv.step(actions)
         if normalize is not None:

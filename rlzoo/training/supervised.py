@@ -24,6 +24,7 @@ from rlzoo.buffers.rollout import Obs, map_obs
 from rlzoo.buffers.sequences import Sequences
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.distributions import Distribution
+from rlzoo.envs.rescaling import opaque_wrapper, warn_of_opaque
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress
@@ -164,6 +165,8 @@ def _normalizer(model: Any) -> Any:
             "demonstrations cannot be scaled as this agent's observations are: a wrapper around VecNormalize"
             " changes them; put VecNormalize outermost"
         )
+    if (opaque := opaque_wrapper(model.env)) is not None:
+        warn_of_opaque(opaque, "demonstrations are learned from without what it does")
     return normalize
 
 

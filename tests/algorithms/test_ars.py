@@ -18,6 +18,7 @@ from rlzoo import (
     BaseCallback,
     EnvironmentFailed,
     UserError,
+    VecEnvWrapper,
     make_vec_env,
 )
 from rlzoo.algorithms.ars import ars_step
@@ -172,6 +173,22 @@ def test_normalised_candidates_see_the_statistics_of_before() -> None:
     assert outcome.seen is not None and outcome.seen.count == len(outcome.rewards) == len(seen)
     np.testing.assert_allclose(outcome.seen.mean, np.concatenate(seen).mean(0) * 2.0 + 4.0, rtol=1e-4)
     assert model.env.obs_rms.count == 100.0
+
+
+class Bonus(VecEnvWrapper):
+    """Pays 100 for each step on top."""
+
+    def wait_arrays(self) -> Any:
+        step = self.venv.wait_arrays()
+        step.rewards = step.rewards + 100
+        return step
+
+
+def test_rewards_of_a_wrapper_around_vec_normalize_count() -> None:
+    env = Bonus(env_of(normalized=True))
+    model = ARS("LinearPolicy", env, seed=3, device="cpu", n_delta=2)
+    model.learn(20)
+    assert (model.returns >= 2 * 90).all()  # an episode has two steps at least
 
 
 def test_a_killed_worker_is_replaced_and_its_candidate_played_again(

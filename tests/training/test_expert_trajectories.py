@@ -19,7 +19,7 @@ from rlzoo import (
 )
 from rlzoo.core.errors import UserError
 from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_env import VecEnv, VecEnvWrapper
 
 KEYS = {"actions", "obs", "rewards", "episode_returns", "episode_starts"}
 
@@ -105,6 +105,28 @@ def test_what_is_recorded_is_before_normalisation() -> None:
     stacked = VecFrameStack(VecNormalize(counting(3)), 2)
     with pytest.raises(UserError, match="put VecNormalize outermost"):
         generate_expert_traj(last_digit, None, stacked, n_episodes=1)
+
+
+def test_stacks_are_recorded_as_the_agent_sees_them() -> None:
+    venv = VecFrameStack(VecNormalize(counting(3), norm_obs=False), 2)
+    model = PPO("MlpPolicy", venv, n_steps=8, batch_size=8, n_epochs=1, device="cpu").learn(8)
+    data = generate_expert_traj(model, n_episodes=2)
+    assert data["obs"].tolist() == [[0, 30], [30, 31], [31, 32]] * 2
+    assert data["rewards"].tolist() == data["actions"][:, 0].tolist()
+
+
+class Bonus(VecEnvWrapper):
+    """Pays 7 on top."""
+
+    def wait_arrays(self) -> Any:
+        step = self.venv.wait_arrays()
+        step.rewards = step.rewards + 7
+        return step
+
+
+def test_a_wrapper_around_vec_normalize_is_named_when_recording() -> None:
+    with pytest.warns(UserWarning, match="Bonus around VecNormalize may change"):
+        generate_expert_traj(last_digit, None, Bonus(VecNormalize(counting(3))), n_episodes=1)
 
 
 class Remembering:

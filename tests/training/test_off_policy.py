@@ -18,6 +18,8 @@ from rlzoo import (
     PPO,
     SAC,
     TD3,
+    BitFlippingEnv,
+    HerReplayBuffer,
     LogEveryNTimesteps,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
@@ -26,7 +28,7 @@ from rlzoo import (
     VecFrameStack,
     VecNormalize,
 )
-from rlzoo.core.errors import CheckpointError, EnvironmentFailed
+from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
 from rlzoo.core.logger import Logger
 from rlzoo.envs.dummy import DummyVecEnv
 
@@ -247,6 +249,36 @@ def test_what_a_wrapper_around_vec_normalize_does_is_learned_from() -> None:
     batch = model.replay_buffer._assemble(np.arange(1, 40))
     np.testing.assert_array_equal(batch.observations[:, 0], [obs[0] for obs, _ in seen[:-1]])
     np.testing.assert_array_equal(batch.rewards, [rewards[0] for _, rewards in seen[1:]])
+
+
+def test_sample_does_not_scale_twice() -> None:
+    stacked = VecFrameStack(VecNormalize(DummyVecEnv([Counting])), 3)
+    model = DQN("MlpPolicy", stacked, **SMALL).learn(40)
+    shaped = DQN("MlpPolicy", Shaping(VecNormalize(DummyVecEnv([Counting]))), **SMALL)
+    with pytest.warns(UserWarning, match="Shaping"):
+        shaped.learn(40)
+    for one in (model, shaped):
+        batches = []
+        for env in (None, one.get_vec_normalize_env()):
+            torch.manual_seed(0)
+            batches.append(one.replay_buffer.sample(20, env=env))
+        np.testing.assert_array_equal(batches[0].observations, batches[1].observations)
+        np.testing.assert_array_equal(batches[0].rewards, batches[1].rewards)
+
+
+def test_hindsight_needs_goals_from_before_vec_normalize() -> None:
+    env = VecNormalize(DummyVecEnv([lambda: BitFlippingEnv(n_bits=4, continuous=False)]), norm_obs=False)
+    kwargs = {**SMALL, "replay_buffer_class": HerReplayBuffer}
+    model = DQN("MultiInputPolicy", ShapedRewards(env), **kwargs)
+    with pytest.raises(UserError, match="put VecNormalize outermost"):
+        model.learn(20)
+
+
+class ShapedRewards(VecEnvWrapper):
+    def wait_arrays(self) -> Any:
+        step = self.venv.wait_arrays()
+        step.rewards = step.rewards - 7
+        return step
 
 
 def test_a_wrapper_that_defines_no_step_leaves_rescaling_alone() -> None:
