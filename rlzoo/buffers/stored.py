@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rlzoo.core.errors import CheckpointError
+from rlzoo.core.spaces import MISSING
 
 Function: TypeAlias = "Callable[[Any], Any]"
 
@@ -17,7 +18,7 @@ Function: TypeAlias = "Callable[[Any], Any]"
 class Stored:
     """Whether stored experience is raw, or scaled by the statistics of the day when it was collected.
 
-    :param observations: "raw", "scaled", or "raw stacks", in which NaN stands for missing frames
+    :param observations: "raw", "scaled", or "raw stacks", with `MISSING` for missing frames
     :param rewards: "raw" or "scaled"
     """
 
@@ -42,7 +43,7 @@ class Stored:
         """
         of_obs = of_rewards = None
         if source.observations == "raw stacks" != self.observations:
-            of_obs = _without_nan
+            of_obs = _without_missing
         if scaling is not None and source.observations == "scaled" != self.observations:
             of_obs = scaling.unnormalize_obs
         if scaling is not None and source.rewards == "scaled" != self.rewards:
@@ -83,7 +84,7 @@ class Conversion:
         return observations, of_rewards or (lambda rewards: rewards)
 
 
-def _without_nan(obs: Any) -> Any:
+def _without_missing(obs: Any) -> Any:
     if isinstance(obs, dict):
-        return {key: _without_nan(rows) for key, rows in obs.items()}
-    return np.nan_to_num(obs, nan=0.0) if obs.dtype.kind == "f" else obs
+        return {key: _without_missing(rows) for key, rows in obs.items()}
+    return np.where(obs == MISSING, obs.dtype.type(0), obs)

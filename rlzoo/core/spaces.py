@@ -9,6 +9,9 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 
+MISSING = float(np.finfo(np.float32).min)
+"""Stands in raw stacks for the frames before an episode: a number, since files with NaN are refused."""
+
 
 def is_image_space(
     space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False

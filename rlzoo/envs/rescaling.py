@@ -64,7 +64,7 @@ class Rescaling:
     """Raw observations and rewards below a VecNormalize, and the way from there to the agent.
 
     Raw observations are arranged as the agent sees them: images transposed, frames stacked, one entry of a
-    Dict taken. In raw stacks NaN stands for the frames before an episode, which the agent sees as 0.
+    Dict taken. In raw stacks `MISSING` stands for the frames before an episode, which the agent sees as 0.
 
     :param observations: the VecNormalize that scales observations, if any
     :param rewards: the VecNormalize that scales rewards
@@ -108,7 +108,7 @@ class Rescaling:
         for wrapper in self.path:
             if isinstance(wrapper, VecExtractDictObs):
                 dtypes = {None: dtypes[wrapper.key]}
-            elif isinstance(wrapper, VecFrameStack):  # NaN needs a floating-point type
+            elif isinstance(wrapper, VecFrameStack):  # MISSING needs a floating-point type
                 dtypes = {key: np.result_type(dtype, np.float32) for key, dtype in dtypes.items()}
         wide = {key: dtype for key, dtype in dtypes.items() if key in self.keys}
         return {key: np.float64 for key, dtype in wide.items() if dtype == np.float64}

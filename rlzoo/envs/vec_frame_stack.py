@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import is_channels_first, is_image_space
+from rlzoo.core.spaces import MISSING, is_channels_first, is_image_space
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 from rlzoo.envs.vec_normalize import VecNormalize
@@ -50,9 +50,9 @@ class FrameStack:
             dtype=np.dtype(space.dtype).type,
         )
         # Frames lie one behind the other in memory, however they are stacked: moving them is one plain copy.
-        self._frames = np.full((n_envs, n_stack, *space.shape), missing, dtype=dtype or space.dtype)
+        self.frames = np.full((n_envs, n_stack, *space.shape), missing, dtype=dtype or space.dtype)
         self._missing = missing
-        axes = list(range(self._frames.ndim))
+        axes = list(range(self.frames.ndim))
         axes.insert(axis + 1, axes.pop(1))
         self._axes = tuple(axes)
         self.axis = axis
@@ -63,26 +63,31 @@ class FrameStack:
 
     def by_frame(self, stacks: np.ndarray) -> np.ndarray:
         """Stacks [n, ...] as frames [n * n_stack, ...]."""
-        n_stack, frame = self._frames.shape[1], self._frames.shape[2:]
+        n_stack, frame = self.frames.shape[1], self.frames.shape[2:]
         split = stacks.reshape(len(stacks), *frame[: self.axis], n_stack, *frame[self.axis :])
         return np.moveaxis(split, self.axis + 1, 1).reshape(-1, *frame)
 
-    def stacked(self, frames: np.ndarray) -> np.ndarray:
-        """Frames [n * n_stack, ...] as stacks [n, ...], where NaN becomes 0."""
-        stacks = self._stacked(frames.reshape(-1, *self._frames.shape[1:]))
-        return np.nan_to_num(stacks, copy=False, nan=0.0) if stacks.dtype.kind == "f" else stacks
+    def stacked(self, frames: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """Frames [n * n_stack, ...] as stacks [n, ...], with zeros where `missing`, of the same shape."""
+        if missing.any():
+            frames = np.where(missing, frames.dtype.type(0), frames)
+        return self._stacked(frames.reshape(-1, *self.frames.shape[1:]))
+
+    def stacks(self) -> np.ndarray:
+        """The present stacks [n_envs, ...]."""
+        return self._stacked(self.frames)
 
     def reset(self, obs: np.ndarray) -> np.ndarray:
         """Begin every stack with one observation; what came before it is missing."""
-        self._frames[...] = self._missing
-        self._frames[:, -1] = obs
-        return self._stacked(self._frames)
+        self.frames[...] = self._missing
+        self.frames[:, -1] = obs
+        return self._stacked(self.frames)
 
     def push(
         self, obs: np.ndarray, ended: np.ndarray, final_obs: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Add an observation to every stack; the stacks, and those that ended an episode [n_ended, ...]."""
-        frames, finals = self._frames, None
+        frames, finals = self.frames, None
         frames[:, :-1] = frames[:, 1:]
         if final_obs is not None:
             last = frames[ended]
@@ -97,8 +102,9 @@ class VecFrameStack(VecEnvWrapper):
     """Stacks the last `n_stack` observations; at the start of an episode the missing ones are zero.
 
     Around a VecNormalize that scales observations, `raw_obs` and `raw_final_obs` (as `StepArrays.final_obs`)
-    are the stacks of the last step before they were scaled, valid until the next step. There NaN stands for
-    the missing observations.
+    are the stacks of the last step before they were scaled, valid until the next step. There `MISSING`
+    stands for the missing observations. They are kept from when `raw_obs` is first read; what is older is
+    computed from the present statistics.
 
     :param venv: a vector environment with Box observations, or a Dict of them
     :param n_stack: observations in a stack
@@ -116,8 +122,6 @@ class VecFrameStack(VecEnvWrapper):
         space = venv.observation_space
         self.n_stack = n_stack
         self.stacks: dict[str | None, FrameStack] = {}
-        self.raw_obs: Obs = None
-        self.raw_final_obs: Obs | None = None
         below = Rescaling.of(venv)
         self._below = below if below is not None and below.keys else None
         if isinstance(space, spaces.Dict):
@@ -130,7 +134,9 @@ class VecFrameStack(VecEnvWrapper):
         else:
             self.stacks[None] = self._stack(venv, None, space, channels_order)
             stacked = self.stacks[None].space
-        self._raw_stacks = self._make_raw_stacks(venv)
+        self._raw_stacks: dict[str | None, FrameStack] = {}  # kept from when they are first asked for
+        self._raw_obs: Obs = None
+        self.raw_final_obs: Obs | None = None
         super().__init__(venv, observation_space=stacked)
 
     def _stack(self, venv: VecEnv, key: str | None, part: spaces.Space, order: str | None) -> FrameStack:
@@ -138,35 +144,50 @@ class VecFrameStack(VecEnvWrapper):
         dtype = np.result_type(part.dtype, np.float32) if scaled and part.dtype is not None else None
         return FrameStack(part, venv.num_envs, self.n_stack, order, dtype)
 
-    def _make_raw_stacks(self, venv: VecEnv) -> dict[str | None, FrameStack]:
-        """Stacks of what a VecNormalize has scaled, before it did."""
-        if self._below is None:
-            return {}
-        space, wide = venv.observation_space, self._below.wide_parts()
-        raw = {}
-        for key in self._below.keys:
+    @property
+    def raw_obs(self) -> Obs:
+        """The present stacks before a VecNormalize scaled them."""
+        assert self._below is not None
+        if not self._raw_stacks:
+            self._begin_raw_stacks(self._below)
+        return self._raw_obs
+
+    def _begin_raw_stacks(self, below: Any) -> None:
+        space, wide = self.venv.observation_space, below.wide_parts()
+        shown = {key: stack.frames for key, stack in self.stacks.items()}
+        rows = {key: frames.reshape(-1, *frames.shape[2:]) for key, frames in shown.items()}
+        like = rows if isinstance(space, spaces.Dict) else rows[None]
+        older = dict(_items(below.unnormalize_obs(_by_key(like, rows))))
+        now = {key: frames[:, -1] for key, frames in shown.items()}
+        newest = dict(_items(below.raw_obs(_by_key(like, now))))
+        for key in below.keys:
             part = space if key is None else space[key]  # type: ignore[index]
             order = "first" if self.stacks[key].axis == 0 else "last"
             dtype = wide.get(key, np.float32)
-            raw[key] = FrameStack(part, venv.num_envs, self.n_stack, order, dtype, np.nan)
-        return raw
+            stack = FrameStack(part, self.num_envs, self.n_stack, order, dtype, MISSING)
+            stack.frames[...] = older[key].reshape(shown[key].shape)
+            stack.frames[~shown[key].reshape(self.num_envs, self.n_stack, -1).any(axis=2)] = MISSING
+            stack.frames[:, -1] = newest[key]
+            self._raw_stacks[key] = stack
+        stacks = {key: self._raw_stacks.get(key, stack).stacks() for key, stack in self.stacks.items()}
+        self._raw_obs, self.raw_final_obs = _by_key(like, stacks), None
 
     def reset(self) -> Obs:
         obs: Any = self.venv.reset()
         shown = _by_key(obs, {key: self.stacks[key].reset(value) for key, value in _items(obs)})
-        if self._below is not None:
+        if self._below is not None and self._raw_stacks:
             raw = dict(_items(self._below.raw_obs(obs)))
             stacks = {key: stack.reset(raw[key]) for key, stack in self._raw_stacks.items()}
-            self.raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
+            self._raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
         return shown
 
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
-        raw = None if self._below is None else self._below.raw_step(step)
+        raw = self._below.raw_step(step) if self._below is not None and self._raw_stacks else None
         step.obs, step.final_obs = self._push(self.stacks, step, {}, {})
         if raw is not None:
             shown, finals = dict(_items(step.obs)), dict(_items(step.final_obs))
-            self.raw_obs, self.raw_final_obs = self._push(self._raw_stacks, raw, shown, finals)
+            self._raw_obs, self.raw_final_obs = self._push(self._raw_stacks, raw, shown, finals)
         return step
 
     def _push(
@@ -185,10 +206,12 @@ class VecFrameStack(VecEnvWrapper):
         return shown, _by_key(step.obs, ends)
 
     def by_frame(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
-        """Apply a function of single observations to those in stacks [n, ...]; NaN becomes 0."""
+        """Apply a function of single observations to those in stacks [n, ...]; missing ones become 0."""
         frames = {key: self.stacks[key].by_frame(value) for key, value in _items(obs)}
-        result = dict(_items(function(_by_key(obs, frames))))
-        return _by_key(obs, {key: self.stacks[key].stacked(value) for key, value in result.items()})
+        result = _items(function(_by_key(obs, frames)))
+        return _by_key(
+            obs, {key: self.stacks[key].stacked(value, frames[key] == MISSING) for key, value in result}
+        )
 
 
 def _items(obs: Obs) -> Any:

@@ -85,6 +85,7 @@ def test_raw_experience_becomes_what_the_agent_sees(space: Any, wrappers: Any) -
     venv.reset()
     rescaling = Rescaling.of(venv)
     assert rescaling is not None
+    rescaling.raw_obs(None)
     wrapper = venv
     while isinstance(wrapper, VecEnvWrapper):
         if isinstance(wrapper, VecNormalize):
@@ -114,6 +115,17 @@ def test_raw_experience_becomes_what_the_agent_sees(space: Any, wrappers: Any) -
                 if rescaling.observations is not None and "stack" not in str(wrappers):
                     np.testing.assert_allclose(c, b, atol=1e-3)
         np.testing.assert_array_equal(rescaling.normalize_reward(raw.rewards), result.rewards)
+
+
+def test_raw_stacks_may_be_asked_for_during_an_episode() -> None:
+    venv, early = made_of(VECTOR, VecNormalize, stack), 3
+    venv.reset()
+    for step in range(9):
+        venv.step_arrays(np.zeros(2, int))
+        venv.venv.training = step < 1
+        if step >= early:
+            shown = venv.stacks[None].stacks()
+            np.testing.assert_allclose(Rescaling.of(venv).normalize_obs(venv.raw_obs), shown, atol=1e-5)
 
 
 class Named(VecEnvWrapper):
