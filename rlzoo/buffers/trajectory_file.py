@@ -142,7 +142,9 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
         if name in ("obs", "final_obs"):
             check_rows(name, array, part_of(identity.get("observation_space"), key))
         else:
-            check_rows(name, array, identity.get("action_space") if name == "actions" else None, from_zero=True)
+            check_rows(
+                name, array, identity.get("action_space") if name == "actions" else None, from_zero=True
+            )
     if not 0 <= int(arrays["position"][0]) <= n_slots:
         raise CheckpointError(f"the position is {int(arrays['position'][0])} of {n_slots}")
     if "finals" in arrays:

@@ -57,7 +57,7 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
         raise UserError(f"{path}: {error}") from None
 
 
-def check_fields(path: Path, kind: type, values: Mapping[Any, Any]) -> dict[str, Any]:
+def check_fields(path: Path | str, kind: type, values: Mapping[Any, Any]) -> dict[str, Any]:
     """Values for fields of a dataclass as a file holds them, each in the type of its annotation.
 
     :raises UserError: a field that the class lacks, a value of another type or one that is not finite

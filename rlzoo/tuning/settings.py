@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
+from rlzoo.experiment.records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,6 @@ class Settings:
         if not isinstance(values, Mapping) or not set(values) <= names:
             raise UserError("the study was not made by this version of rlzoo")
         try:
-            return cls(**{**values, "gym_packages": tuple(values.get("gym_packages", ()))})
+            return cls(**check_fields("the study", cls, values))
         except TypeError as error:
             raise UserError(f"the study was not made by this version of rlzoo: {error}") from None

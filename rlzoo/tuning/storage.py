@@ -79,12 +79,53 @@ def open_storage(url: str | None, folder: Path, create: bool = True) -> BaseStor
 def open_study(storage: BaseStorage, name: str) -> optuna.Study:
     """A study that is there already.
 
-    :raises UserError: there is none of that name
+    :raises UserError: there is none of that name, or it is damaged
     """
     try:
-        return optuna.load_study(study_name=name, storage=storage)
+        study = optuna.load_study(study_name=name, storage=storage)
     except KeyError:
-        raise unknown("study", name, optuna.get_all_study_names(storage)) from None
+        raise unknown("study", name, map(str, optuna.get_all_study_names(storage))) from None
+    except _DAMAGE as error:
+        raise UserError(f"study {name} is damaged: {_first_line(error)}") from None
+    check_study(study)
+    return study
+
+
+# What Optuna raises on values in a storage that it did not write.
+_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+_ATTRIBUTES: dict[str, Any] = {
+    "config": str, "hyperparams": str, "error": str, "worker": str, "attempts": int, "deaths": int,
+    "heartbeat": int, "of": int, "run": int, "n_steps": int, "seconds": int | float, "seeds": list,
+    "evaluations": list,
+}  # fmt: skip
+
+
+def check_study(study: optuna.Study) -> None:
+    """Ask that everything in a study can be read, and is of the types that rlzoo writes.
+
+    :raises UserError: the first value that is not
+    """
+    try:
+        trials, attributes, n_values = (
+            study.get_trials(deepcopy=False),
+            study.user_attrs,
+            len(study.directions),
+        )
+    except _DAMAGE as error:
+        raise UserError(f"study {study.study_name} is damaged: {_first_line(error)}") from None
+    if type(attributes.get("n_trials", 0)) is not int:
+        raise UserError(f"study {study.study_name} is damaged: n_trials is {attributes['n_trials']!r:.60}")
+    for trial in trials:
+        where = f"trial {trial.number} of study {study.study_name} is damaged"
+        for name, kind in _ATTRIBUTES.items():
+            value = trial.user_attrs.get(name)
+            if name in trial.user_attrs and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise UserError(f"{where}: {name} is {str(value)[:60]!r}")
+        if trial.state == TrialState.COMPLETE and len(trial.values or ()) != n_values:
+            raise UserError(f"{where}: it is complete, but without its result")
+        if not all(type(value) in (int, float) for value in (trial.values or [])):
+            raise UserError(f"{where}: its result is {trial.values!r:.60}")
 
 
 def hide_password(url: str) -> str:
@@ -171,7 +212,7 @@ def _open_journal(path: Path, create: bool) -> BaseStorage:
         return Journal(path)
     except OSError as error:
         raise UserError(f"cannot open the journal {path}: {error.strerror}") from None
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"the journal {path} is damaged, or of another version of Optuna") from None

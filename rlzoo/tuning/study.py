@@ -39,7 +39,7 @@ from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space import Space
 from rlzoo.tuning.space_file import space_from_file
 from rlzoo.tuning.spaces import search_space
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.storage import check_study, open_storage, open_study
 from rlzoo.tuning.supervisor import Supervisor
 
 SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
@@ -217,6 +217,7 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
         deadline = time.monotonic() + SETTLING
         while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
             time.sleep(0.05)  # its maker is about to write them, unless it was killed
+        check_study(study)
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
         study.set_user_attr(SETTINGS, settings.to_json())
     if any_seed:

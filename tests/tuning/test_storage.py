@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -86,6 +87,41 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(raised.value)
         assert "secret" not in str(raised.value)
     assert (tmp_path / "notes.log").read_text() == "my notes\nmore of them"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("update trial_params set distribution_json = '{}'", "study s is damaged"),
+        ("update trial_params set distribution_json = 'x'", "study s is damaged"),
+        ("update trials set state = 'x'", "study s is damaged"),
+        ("update trials set datetime_start = 'x'", "study s is damaged"),
+        (
+            "update trial_user_attributes set value_json = '5'",
+            "trial 0 of study s is damaged: hyperparams is '5'",
+        ),
+        ("delete from trial_values", "trial 0 of study s is damaged: it is complete, but without"),
+        ("update trial_values set value = 'x'", "trial 0 of study s is damaged: its result is"),
+        ("update study_user_attributes set value_json = '[1]'", "study s is damaged: n_trials is"),
+        ("update studies set study_name = x'ff00'", "unknown study|study s is damaged"),
+        ("update study_directions set direction = 'x'", "study s is damaged"),
+    ],
+)
+def test_damaged_database_is_one_line(statement: str, message: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    study = optuna.create_study(study_name="s", storage=url)
+    study.set_user_attr("n_trials", 1)
+    trial = study.ask()
+    trial.suggest_float("x", 0, 1)
+    trial.set_user_attr("hyperparams", "{}")
+    study.tell(trial, 1.0)
+    open_study(open_storage(url, tmp_path), "s")
+    with sqlite3.connect(tmp_path / "s.db") as database:
+        database.execute("pragma ignore_check_constraints = 1")
+        database.execute(statement)
+    with pytest.raises(UserError, match=message) as caught:
+        open_study(open_storage(url, tmp_path), "s")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_server_that_is_not_there_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
