@@ -12,7 +12,9 @@ Exit codes: 0 done, 1 the run failed, 2 the call was wrong, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -37,6 +39,11 @@ COMMANDS = (
     "validate",
     "completion",
 )
+SURROUNDINGS = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
+    errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
+)  # fmt: skip
+"""Errors of the system that are no defects of rlzoo wherever they come from: full disks, forbidden files."""
 FIRST_WORDS = (*dict.fromkeys(name.partition(" ")[0] for name in COMMANDS), "--help", "--version")
 
 
@@ -48,14 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = in_one_line(warnings.showwarning)
-            return dispatch(list(sys.argv[1:] if argv is None else argv))
+            _print_anything()
+            code = dispatch(list(sys.argv[1:] if argv is None else argv))
+            sys.stdout.flush()  # so that a full disk is an error here
+            return code
     except UserError as error:
         return _report(error, 2)
     except RunFailed as error:
         return _report(error, 1)
     except BrokenPipeError:  # `rlzoo list envs | head`: whoever reads has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in SURROUNDINGS:
+            raise
+        _discard_output()
+        where = "" if error.filename is None else f": {str(error.filename)[:300]}"
+        return _report(error.strerror + where, 2 if error.errno == errno.ENAMETOOLONG else 1)
     except KeyboardInterrupt:
         print("rlzoo: interrupted", file=sys.stderr)
         return 130
@@ -72,6 +88,7 @@ def dispatch(arguments: list[str]) -> int:
     if arguments[1:] in (["-h"], ["--help"]) and (several := _beginning_with(arguments[0])):
         print(overview(several))
         return 0
+    _check_working_directory()
     name, rest = command_of(arguments)
     command = load_command(name)
     return int(command.run(build(name, command).parse_args(rest)))
@@ -142,6 +159,29 @@ def version() -> str:
         return "(run from a checkout that is not installed)"
 
 
-def _report(error: Exception, code: int) -> int:
+def _print_anything() -> None:
+    """Let a terminal without Unicode, or a path that is not UTF-8, give question marks instead of errors."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Send what could not be printed nowhere, lest Python tries again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_working_directory() -> None:
+    """:raises UserError: it was deleted"""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the working directory was deleted; change to one that is there") from None
+
+
+def _report(error: Exception | str, code: int) -> int:
     print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
     return code

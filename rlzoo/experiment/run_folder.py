@@ -44,6 +44,10 @@ def claim(log_folder: str | Path, algo: str, env_id: str, unique: bool = False) 
     :param unique: append a random id to the name
     """
     parent = Path(log_folder) / algo
+    try:
+        os.path.abspath(parent).encode()  # the files of the run name it
+    except UnicodeEncodeError:
+        raise UserError(f"cannot keep runs in {str(parent)!r}: the path is not UTF-8") from None
     number = names.latest_run_id(log_folder, algo, env_id)
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +132,8 @@ def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command:
     config_path(folder, run.env_id).parent.mkdir()
     write_configuration(folder, run, hyperparams)
     (folder / "command.txt").write_text(command + "\n")
-    (folder / "system.json").write_text(json.dumps(system_info(), indent=2) + "\n")
+    with atomic_write(folder / "system.json") as file:
+        file.write((json.dumps(system_info(), indent=2) + "\n").encode())
 
 
 def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:
