@@ -312,9 +312,9 @@ def _check_finite(model: Any) -> None:
             for name, value in part.named_parameters():
                 if value.requires_grad:
                     check_finite(f"the parameter {name}", value.detach())
-            for name, value in part.named_buffers():
-                if value.is_floating_point() and name.endswith(("mean", "var", "count")):
-                    check_finite(f"the statistic {name}", value)
+            for name, buffer in part.named_buffers():
+                if buffer.is_floating_point() and name.endswith(("mean", "var", "count")):
+                    check_finite(f"the statistic {name}", buffer)
 
 
 def _count(name: str, value: Any) -> int:

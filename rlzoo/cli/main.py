@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _discard_output()
         where = "" if error.filename is None else f": {str(error.filename)[:300]}"
-        return _report(error.strerror + where, 2 if error.errno == errno.ENAMETOOLONG else 1)
+        return _report(f"{error.strerror}{where}", 2 if error.errno == errno.ENAMETOOLONG else 1)
     except KeyboardInterrupt:
         print("rlzoo: interrupted", file=sys.stderr)
         return 130

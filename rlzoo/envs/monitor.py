@@ -278,12 +278,12 @@ def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
 
 def _first_line(file: str | os.PathLike[str], line: str) -> dict[str, Any]:
     try:
-        values = json.loads(line.removeprefix("#")) if line.startswith("#") else None
+        values: Any = json.loads(line.removeprefix("#")) if line.startswith("#") else None
         good = isinstance(values, dict) and math.isfinite(values["t_start"])
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
-        good = False
+        values, good = {}, False
     if not good:
         raise LoadMonitorResultsError(
             f'{file} is not a monitor file: its first line is not #{{"t_start": ...}}'
         )
-    return values
+    return dict(values)

@@ -94,8 +94,9 @@ class Limits:
     total_bytes: int = 8 * 2**30  # all members, unpacked
     free_bytes: int = 256 * 2**20  # all members, unpacked, whatever they take in the file; from there on
     ratio: int = 4  # ... unpacked to packed size: numbers hardly shrink
-    json_bytes: int = 32 * 2**20  # each JSON member, unpacked
+    json_bytes: int = 16 * 2**20  # each JSON member, unpacked
     json_nodes: int = 500_000  # lists and objects in each
+    header_bytes: int = 4 * 2**20  # names and shapes of the tensors in a member
 
 
 DEFAULT_LIMITS = Limits()
@@ -269,7 +270,7 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
                 _read_json(archive, members, _JSON[part], limits) for part in ("config", "state")
             )
             tensors = {
-                part: _read_tensors(archive, members, member) if member in members else {}
+                part: _read_tensors(archive, members, member, limits) if member in members else {}
                 for part, member in _TENSORS.items()
             }
     except ForeignCheckpoint as error:
@@ -383,7 +384,7 @@ def _read_json(
             child
             for item in level
             for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
+            if type(child) in (dict, list)
         ]
         if not level:
             return tree
@@ -406,8 +407,12 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> Json:
     return tree
 
 
-def _read_tensors(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Tensors:
+def _read_tensors(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str, limits: Limits
+) -> Tensors:
     content = _content(archive, members, name)
+    if int.from_bytes(content[:8], "little") > limits.header_bytes:
+        raise CheckpointError(f"{name}: its header is larger than {limits.header_bytes} bytes")
     try:
         return safetensors.torch.load(content)
     except _DAMAGE as error:
@@ -513,7 +518,7 @@ def _check_entry(entry: Json, expected: Json, parameter: torch.Tensor, name: str
     if entry and (missing := expected.keys() - entry.keys()):
         raise CheckpointError(f"{min(missing)} of {name} is missing")
     for key, value in entry.items():
-        own = expected.get(key, value)
+        own: Any = expected.get(key, value)
         if isinstance(own, torch.Tensor) != isinstance(value, torch.Tensor):
             raise CheckpointError(f"{key} of {name} is {str(value)[:40]!r}")
         if isinstance(value, torch.Tensor) and (value.dim() or own.dim()):
