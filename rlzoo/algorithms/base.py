@@ -33,7 +33,6 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_of,
 )
 from rlzoo.config.old_names import todays_arguments
-from rlzoo.core.denormals import start_workers
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
@@ -41,6 +40,7 @@ from rlzoo.core.logger import Logger, make_logger
 from rlzoo.core.memory import available_memory, keep_freed_memory
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
+from rlzoo.core.threads import Threaded, one_thread
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.networks.keywords import policy_keywords
@@ -72,7 +72,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 """What observations may be made of, alone or as the parts of a Dict."""
 
 
-class Algorithm:
+class Algorithm(Threaded):
     """A learner.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
@@ -216,7 +216,6 @@ class Algorithm:
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
             keep_freed_memory()
-            start_workers()
         self.set_random_seed(self.seed)
         self.schedules = {
             name: schedule
@@ -224,7 +223,8 @@ class Algorithm:
             if (schedule := schedule_of(self.config, name)) is not None
         }
         given = (self.observation_space, self.action_space, self.schedules["learning_rate"])
-        self.policy = self.policy_class(*given, **self.policy_arguments()).to(self.device)
+        policy = one_thread()(self.policy_class)(*given, **self.policy_arguments())
+        self.policy = policy.to(self.device)
         self.has_modes = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
@@ -330,6 +330,10 @@ class Algorithm:
     ) -> Self:
         """Train for `total_timesteps` environment steps, counted over all environments.
 
+        On the CPU, gradient steps of wide networks and of images use as many threads as are fastest at the
+        time, at most `torch.get_num_threads()`; the rest uses one. The last bits of results can depend on the
+        number; `model.num_threads = 1` fixes it.
+
         :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends
             the training
         :param log_interval: iterations between two dumps of metrics
@@ -355,7 +359,8 @@ class Algorithm:
         hooks = self._prepare_callback(callback, progress_bar)
         if self._last_obs is None or reset_num_timesteps:
             self._reset_envs(env, resume=not reset_num_timesteps)
-        type(self).loop(self, env, hooks, log_interval or self.default_log_interval)
+        with self.training_threads():
+            type(self).loop(self, env, hooks, log_interval or self.default_log_interval)
         return self
 
     def _prepare_callback(self, callback: Any, progress_bar: bool) -> BaseCallback:

@@ -155,5 +155,7 @@ class OnPolicyAlgorithm(Algorithm):
     def minibatches(self, columns: Columns, batch_size: int, rollout: RolloutBuffer) -> Iterator[Columns]:
         """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
         if self.recurrent:
-            return sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
-        return minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)
+            batches = sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
+        else:
+            batches = minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)
+        return iter(self.threads.timed(batches))

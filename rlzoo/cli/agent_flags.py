@@ -84,7 +84,7 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
         type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
-        help="PyTorch threads (default: 1, and all cores for images)",
+        help="PyTorch threads (default: 1)",
     )
 
 

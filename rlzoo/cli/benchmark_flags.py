@@ -34,7 +34,7 @@ def add_jobs_flag(parser: argparse.ArgumentParser, what: str) -> None:
 
 def choose_jobs(n_jobs: int | None, num_threads: int = 1) -> int:
     """As many jobs as were asked for, which is said when the cores are too few, else one for each core."""
-    from rlzoo.experiment.environments import available_cores
+    from rlzoo.core.threads import available_cores
 
     cores = available_cores()
     n_jobs = n_jobs or max(1, cores // num_threads)

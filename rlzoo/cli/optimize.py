@@ -106,7 +106,7 @@ def search(config: TuneConfig) -> OpenStudy:
 
     :raises RunFailed: there is no trial left to run, and none is complete
     """
-    from rlzoo.experiment.environments import available_cores
+    from rlzoo.core.threads import available_cores
     from rlzoo.tuning.study import optimize
 
     if config.n_jobs > available_cores():

@@ -93,7 +93,8 @@ def add_how_to_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         type=Whole(1, special=(-1,)),
         default=-1,
         metavar="N",
-        help="PyTorch threads (default: 1, and all cores for images and large replayed batches)",
+        help="PyTorch threads (default: 1, and for images and wide networks as many as are fastest at the"
+        " time, which can change the last bits of results)",
     )
     how.add_argument(
         "--verbose",

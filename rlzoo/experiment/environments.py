@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
-from torch import nn
 
 from rlzoo.config.env_ids import bare_id
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.envs.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.experiment.blueprint import Blueprint, Class, check_arguments, construct
-
-MANY_MULTIPLICATIONS = 256 * 256 * 256
-"""Of a batch with the largest matrix of a network: what is worth a second thread."""
 
 
 class WrapperChain:
@@ -106,28 +99,6 @@ def evaluation_seed(seed: int) -> int:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]) % 2**31
 
 
-def choose_threads(num_threads: int, model: Any, batch_size: int) -> int:
-    """What `--num-threads` says; otherwise all cores for images and for large products, else one.
-
-    A small network loses more by handing work to a second thread than the second thread does.
-
-    :param batch_size: rows that go through the networks at once
-    """
-    if num_threads > 0:
-        return num_threads
-    images = any(is_image_space(part) for part in _boxes(model.observation_space))
-    convolutional = any(isinstance(part, nn.Conv2d) for part in model.policy.modules())
-    largest = max((parameter.numel() for parameter in model.policy.parameters()), default=0)
-    if not (images or convolutional or largest * batch_size >= MANY_MULTIPLICATIONS):
-        return 1
-    return available_cores()
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _base(
     blueprint: Blueprint,
     env_id: str,
@@ -181,9 +152,3 @@ def _wrapped(blueprint: Blueprint, venv: VecEnv, normalize: dict[str, Any] | Non
     except BaseException:
         venv.close()
         raise
-
-
-def _boxes(space: spaces.Space[Any]) -> list[spaces.Box]:
-    """An observation space, or the parts of a Dict, where they are Boxes."""
-    parts = space.spaces.values() if isinstance(space, spaces.Dict) else (space,)
-    return [part for part in parts if isinstance(part, spaces.Box)]

@@ -22,7 +22,7 @@ from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
-from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments, choose_threads
+from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.training.evaluate import mask_keywords
 from rlzoo.training.progress_bar import ProgressBar
 
@@ -67,9 +67,8 @@ def play(config: PlayConfig) -> Scores:
     with ExitStack() as resources:
         venv = _build_env(config, blueprint)
         resources.callback(venv.close)
-        torch.set_num_threads(1)
+        torch.set_num_threads(max(config.num_threads, 1))
         model = load_model(blueprint, agent.path, venv, config.device)
-        torch.set_num_threads(choose_threads(config.num_threads, model, config.n_envs))
         set_random_seed(config.seed)
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)

@@ -16,7 +16,7 @@ from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
-from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments, choose_threads
+from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.training.expert_trajectories import generate_expert_traj
 
 
@@ -40,9 +40,8 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     with ExitStack() as resources:
         venv = build_evaluation_env(blueprint, config.env_id, config.n_envs, config.seed, "auto")
         resources.callback(venv.close)
-        torch.set_num_threads(1)
+        torch.set_num_threads(max(config.num_threads, 1))
         model = load_model(blueprint, agent.path, venv, config.device)
-        torch.set_num_threads(choose_threads(config.num_threads, model, config.n_envs))
         set_random_seed(config.seed)
         venv.seed(config.seed)
         data = generate_expert_traj(

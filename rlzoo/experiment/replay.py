@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rlzoo.algorithms.off_policy import OffPolicyAlgorithm
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import CheckpointError
 from rlzoo.experiment import run_folder
@@ -16,11 +15,6 @@ from rlzoo.experiment import run_folder
 def has_buffer(model: Any) -> bool:
     """Whether the agent learns from replayed experience."""
     return hasattr(type(model), "save_replay_buffer")
-
-
-def batch_size(model: Any) -> int:
-    """Rows of a gradient step on replayed transitions; 1 for others, whose networks are small."""
-    return int(model.batch_size) if isinstance(model, OffPolicyAlgorithm) else 1
 
 
 def prepare(model: Any, run: RunConfig, agent: Path | None, resumed: bool) -> None:

@@ -21,7 +21,7 @@ from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.system_info import git_commit, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
@@ -134,6 +134,15 @@ def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command:
     (folder / "command.txt").write_text(command + "\n")
     with atomic_write(folder / "system.json") as file:
         file.write((json.dumps(system_info(), indent=2) + "\n").encode())
+
+
+def record_threads(folder: Path, threads: int | str) -> None:
+    """Add the numbers of PyTorch's threads to system.json: the last bits of results can depend on them."""
+    path = folder / "system.json"
+    with suppress(OSError, RunFailed, ValueError):  # no reason to lose the summary of the run
+        values = {**json.loads(path.read_text()), "threads": threads}
+        with atomic_write(path) as file:
+            file.write((json.dumps(values, indent=2) + "\n").encode())
 
 
 def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:

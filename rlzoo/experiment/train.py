@@ -16,6 +16,7 @@ import torch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.logger import Logger, make_logger, make_output_format
+from rlzoo.core.threads import thread_limit
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.registration import ensure_registered
@@ -28,7 +29,6 @@ from rlzoo.experiment.environments import (
     build_evaluation_env,
     build_training_env,
     check_env_arguments,
-    choose_threads,
     evaluation_seed,
 )
 from rlzoo.experiment.signals import StopSignals
@@ -170,6 +170,7 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         except BaseException as error:
             failure = error
         kept = save(session, failure)
+        run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
     if isinstance(failure, RunFailed):
         raise RunFailed(f"{failure}; {kept}") from failure
     if failure is not None and not isinstance(failure, Exception) and is_failure(failure):
@@ -180,7 +181,8 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     if run.verbose > 0:
         speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
         word = "Interrupted" if stop.received else "Done"
-        print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s); {kept}")
+        threads = model.threads.summary() if model.num_threads is None else f"{model.num_threads} threads"
+        print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
     return session.result(stop.received is not None)
@@ -257,7 +259,8 @@ def _build(
         dataset.log_info()
     if replay.has_buffer(model):
         replay.prepare(model, run, Path(agent) if agent else None, resumed)
-    torch.set_num_threads(choose_threads(run.num_threads, model, replay.batch_size(model)))
+    model.num_threads = run.num_threads if run.num_threads > 0 else None
+    torch.set_num_threads(model.num_threads or thread_limit())
     if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
         resources.callback(tracking.start(run, blueprint, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)

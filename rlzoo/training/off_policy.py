@@ -82,7 +82,8 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             clock.warm_up = clock.num_timesteps < config.learning_starts
-            step = algorithm.act(Inputs(obs, algorithm._last_episode_starts, clock.collected, clock))
+            inputs = Inputs(obs, algorithm._last_episode_starts, clock.collected, clock)
+            step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
             raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
@@ -121,7 +122,7 @@ def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     algorithm.set_training_mode(True)
     history = []
     with denormals_as_zero():
-        for batch in replay.batches(steps, config.batch_size):
+        for batch in algorithm.threads.timed(replay.batches(steps, config.batch_size)):
             history.append(algorithm.update(batch, clock))
             if batch.priorities is not None:
                 replay.update_priorities(batch.indices, batch.priorities)

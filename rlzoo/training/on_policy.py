@@ -42,7 +42,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
             if not collect(algorithm, env, rollout, callback, locals_):
                 break
             rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
-            metrics = algorithm.update(rollout, clock)
+            metrics = algorithm.threads.call("update", algorithm.update, rollout, clock)
             clock.iteration += 1
             if clock.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
@@ -69,7 +69,8 @@ def collect(
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             masks = None if ask_masks is None else ask_masks()
-            step = algorithm.act(Inputs(obs, episode_start, t, clock, masks))
+            inputs = Inputs(obs, episode_start, t, clock, masks)
+            step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             rollout.add(t, step, result, episode_start)
             clock.num_timesteps += env.num_envs

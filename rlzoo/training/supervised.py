@@ -313,7 +313,7 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.update_locals(locals_)
         while clock.num_timesteps < clock.total_timesteps:
             examples = algorithm.demonstrations.draw(algorithm.config.batch_size)
-            history.append(algorithm.update(examples, clock))
+            history.append(algorithm.threads.call("update", algorithm.update, examples, clock))
             clock.num_timesteps += len(examples)
             if not callback.on_step():
                 break

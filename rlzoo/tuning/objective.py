@@ -27,7 +27,6 @@ from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
     build_evaluation_env,
     build_training_env,
-    choose_threads,
     evaluation_seed,
 )
 from rlzoo.training.trial_eval_callback import TrialEvalCallback
@@ -214,14 +213,13 @@ def _train(
     with ExitStack() as resources:
         venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, None)
         resources.callback(venv.close)
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads)
         model = build_model(blueprint, venv, run.seed, run.device, verbose=0)
         if (n_workers := min(n_workers, threads)) > 1:
             model.async_eval = start_workers(blueprint, run, None, n_workers, model.policy)
             resources.callback(model.async_eval.close)
         if replay.has_buffer(model):
             replay.prepare(model, run, None, resumed=False)
-        torch.set_num_threads(min(threads, choose_threads(-1, model, replay.batch_size(model))))
         model.set_logger(Logger(None, []))
         seed = evaluation_seed(run.seed)
         eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)

@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
-from rlzoo.experiment.environments import available_cores
+from rlzoo.core.threads import available_cores
 from rlzoo.tuning.display import Display
 from rlzoo.tuning.queue import Watch
 

@@ -10,8 +10,9 @@ import torch
 from rlzoo import CheckpointCallback, ParallelTrainCallback
 from rlzoo.config import catalog
 from rlzoo.config.run import PlayConfig
+from rlzoo.core import threads
 from rlzoo.core.noise import LinearNormalActionNoise, OrnsteinUhlenbeckActionNoise, VectorizedActionNoise
-from rlzoo.experiment import environments, run_folder
+from rlzoo.experiment import run_folder
 from rlzoo.experiment.play import play
 from rlzoo.experiment.train import reopen, resume, start, train
 from rlzoo.training.off_policy import off_policy
@@ -181,16 +182,16 @@ def test_the_buffer_is_written_before_the_agent(replay_run, monkeypatch):
     ],
 )
 def test_threads_follow_the_size_of_an_update(replay_run, monkeypatch, algo, net_arch, batch_size, cores):
-    monkeypatch.setattr(environments.os, "sched_getaffinity", lambda _: range(7), raising=False)
-    monkeypatch.setattr(environments.os, "cpu_count", lambda: 7)
-    asked = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    monkeypatch.setattr(threads, "thread_limit", lambda: 7)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     hyperparams = {"policy_kwargs": {"net_arch": net_arch}, "batch_size": batch_size}
-    for num_threads, expected in ((-1, cores), (3, 3)):
+    for num_threads, expected in ((-1, cores), (3, 1)):
         fields = {"algo": algo, "env_id": env_of(algo), "hyperparams": hyperparams}
         session = start(replay_run(**fields, num_threads=num_threads))
         session.resources.close()
-        assert asked[-1] == expected
+        with session.model.training_threads():
+            assert session.model.threads.limit == expected
+        assert session.model.num_threads == (None if num_threads < 0 else num_threads)
 
 
 def test_what_is_logged(replay_run):

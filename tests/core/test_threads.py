@@ -1,0 +1,279 @@
+"""The number of threads: what the machine allows, and what is fastest on a machine of made-up speed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from rlzoo import PPO, SAC
+from rlzoo.core import threads
+from rlzoo.core.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
+
+
+class Machine:
+    """A clock that steps advance, by a time that depends on the number of threads and on the moment."""
+
+    def __init__(self, seconds: Callable[[int, float], float], limit: int = 2, idle: float | None = 1.0):
+        self.now, self.seconds, self.idle, self.used = 100.0, seconds, idle, 1
+        self.tuner = ThreadTuner(limit, ("update",), lambda: self.now, self.use, lambda: self.idle)
+        self.start, self.wasted, self.steps = self.now, 0.0, 0
+        self.limit = limit
+
+    def use(self, n: int) -> None:
+        self.used = n
+
+    def step(self) -> None:
+        before = self.now
+
+        def work() -> None:
+            self.now += self.seconds(self.used, self.now - self.start)
+
+        self.tuner.call("update", work)
+        counts = range(1, self.limit + 1)
+        self.wasted += self.now - before - min(self.seconds(n, before - self.start) for n in counts)
+        self.steps += 1
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            self.step()
+
+
+def free(n: int, _: float) -> float:
+    return 0.0069 if n == 1 else 0.0045
+
+
+def busy(n: int, _: float) -> float:
+    return 0.0055 if n == 1 else 0.150
+
+
+def test_two_threads_are_taken_on_a_free_machine():
+    machine = Machine(free)
+    machine.run(1.0)
+    assert machine.tuner.threads == 2
+    machine.run(60.0)
+    assert machine.tuner.threads == 2
+
+
+def test_one_thread_is_kept_on_a_busy_machine():
+    machine = Machine(busy, idle=0.0)
+    machine.run(1.0)
+    assert machine.tuner.threads == 1
+
+
+@pytest.mark.parametrize("idle", [0.0, None, 1.0])
+@pytest.mark.parametrize("seconds", [free, busy], ids=["free", "busy"])
+def test_the_wrong_count_costs_less_than_1_percent(seconds, idle):
+    machine = Machine(seconds, idle=idle)
+    machine.run(300.0)
+    assert machine.wasted < 0.01 * 300
+
+
+def test_a_busy_neighbour_is_noticed_within_a_second():
+    machine = Machine(lambda n, t: free(n, t) if t < 30 else busy(n, t))
+    machine.run(30.0)
+    assert machine.tuner.threads == 2
+    machine.idle = 0.0
+    machine.run(1.0)
+    assert machine.tuner.threads == 1
+
+
+def test_two_threads_return_when_the_neighbour_ends():
+    machine = Machine(lambda n, t: busy(n, t) if 30 < t < 60 else free(n, t))
+    machine.run(30.0)
+    machine.idle = 0.0
+    machine.run(30.2)
+    assert machine.tuner.threads == 1
+    machine.idle = 1.0
+    machine.run(5.0)
+    assert machine.tuner.threads == 2
+
+
+def test_trials_that_lose_become_rare():
+    machine = Machine(lambda n, _: 0.005 * n, idle=1.0)
+    tried = []
+    machine.tuner.set_threads = lambda n: (tried.append(machine.now) if n > 1 else None, machine.use(n))
+    machine.run(500.0)
+    first = sum(time < 110 for time in tried)
+    last = sum(time > 590 for time in tried)
+    assert first >= 3 * threads.TRIAL // 2 and last <= threads.TRIAL
+
+
+def test_a_single_pause_changes_nothing():
+    machine = Machine(free)
+    machine.run(10.0)
+    machine.seconds = lambda n, t: 0.5
+    machine.step()
+    machine.seconds = free
+    for _ in range(50):
+        machine.step()
+        assert machine.tuner.threads == 2
+
+
+def test_noise_leaves_the_faster_count():
+    rng = np.random.default_rng(0)
+    machine = Machine(free)
+    machine.seconds = lambda n, t: free(n, t) * rng.lognormal(sigma=0.2)
+    machine.run(100.0)
+    shares = machine.tuner.seconds
+    assert shares[2] > 0.9 * sum(shares.values())
+
+
+def test_steps_that_become_larger_keep_their_count():
+    machine = Machine(lambda n, t: free(n, t) * (1 if t < 10 else 4))
+    machine.run(10.0)
+    machine.run(5.0)
+    assert machine.tuner.threads == 2
+
+
+@pytest.mark.parametrize(("limit", "best"), [(16, 4), (6, 6), (16, 16)])
+def test_many_cores_are_climbed_by_doubling(limit, best):
+    machine = Machine(lambda n, _: 0.05 / min(n, best) + 0.002 * max(0, n - best), limit, idle=16.0)
+    machine.run(20.0)
+    assert machine.tuner.threads == best
+
+
+def test_a_limit_of_one_times_nothing():
+    tuner = ThreadTuner(1, set_threads=pytest.fail, clock=pytest.fail)
+    batches = [1, 2]
+    assert tuner.timed(batches) is batches and tuner.call("update", abs, -1) == 1
+
+
+def test_steps_inside_of_steps_are_timed_alone():
+    machine = Machine(free)
+    machine.tuner.call("update", lambda: [machine.step() for _ in range(20)])
+    assert sum(machine.tuner.seconds.values()) == pytest.approx(machine.now - machine.start)
+
+
+def test_the_count_outside_of_steps_stays(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
+    tuner = ThreadTuner(2, set_threads=asked.append)
+    for _ in tuner.timed([1]):
+        assert asked == [1]
+    assert asked == [1, 5]
+
+
+def test_summary_tells_the_counts():
+    tuner = ThreadTuner(2)
+    assert tuner.summary() == "1 thread"
+    tuner.seconds = {1: 1.0, 2: 3.0}
+    assert tuner.summary() == "25% with 1 thread, 75% with 2 threads"
+
+
+# ---------------------------------------------------------------------- what the machine allows
+
+
+@pytest.fixture
+def cgroups(tmp_path):
+    """Write the membership of the process and files of its groups."""
+
+    def write(membership: str, **files: str) -> float:
+        (tmp_path / "cgroup").write_text(membership)
+        for name, text in files.items():
+            path = tmp_path / "fs" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return cpu_quota(tmp_path / "cgroup", tmp_path / "fs")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, math.inf),
+        ({"a/b/cpu.max": "max 100000\n"}, math.inf),
+        ({"a/b/cpu.max": "150000 100000\n"}, 1.5),
+        ({"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "100000 50000\n"}, 2.0),
+        ({"cpu.max": "300000 100000\n"}, 3.0),  # of a container
+        ({"unified/a/cpu.max": "300000 100000\n"}, 3.0),
+        ({"a/b/cpu.max": "nonsense\n"}, math.inf),
+    ],
+)
+def test_quota_is_the_least_of_all_levels(cgroups, files, expected):
+    assert cgroups("0::/a/b\n", **files) == expected
+
+
+@pytest.mark.parametrize("controllers", ["cpu,cpuacct", "cpu"])
+def test_quota_of_version_1_is_read(cgroups, controllers):
+    folder = f"{controllers}/docker/x"
+    files = {f"{folder}/cpu.cfs_quota_us": "-1\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
+    membership = f"5:memory:/other\n3:{controllers}:/docker/x\n0::/\n"
+    assert cgroups(membership, **files) == math.inf
+    files[f"{controllers}/cpu.cfs_quota_us"] = "250000\n"
+    files[f"{controllers}/cpu.cfs_period_us"] = "100000\n"
+    assert cgroups(membership, **files) == 2.5
+
+
+def test_quota_without_cgroups_is_none(tmp_path):
+    assert cpu_quota(tmp_path / "none") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("1", 1), ("2", 2), ("9", 3), ("2,1", 2), ("", 3), ("0", 3), ("many", 3)]
+)
+def test_omp_num_threads_is_an_upper_bound(monkeypatch, value, expected):
+    monkeypatch.setattr(threads, "cpu_quota", lambda: 3.7)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert thread_limit() == expected
+
+
+def test_idle_cores_are_those_it_may_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    file, now, ticks = tmp_path / "stat", [0.0], os.sysconf("SC_CLK_TCK")
+    meter = IdleCores(file, lambda: now[0])
+    assert meter() is None
+    file.write_text("cpu 0 0 0 9 9\ncpu0 0 0 0 0 0\ncpu1 0 0 0 0 0\ncpu2 0 0 0 0 0\n")
+    assert meter() is None
+    now[0] = 2.0
+    file.write_text(
+        f"cpu 0 0 0 9 9\ncpu0 0 0 0 {ticks} 0\ncpu1 0 0 0 {ticks} {ticks}\ncpu2 0 0 0 {9 * ticks} 0\n"
+    )
+    assert meter() == pytest.approx(1.5)
+
+
+# ---------------------------------------------------------------------- of a training
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_training_restores_the_count(two_threads):
+    seen = []
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, n_epochs=1, seed=0)
+    for model.num_threads in (None, 2):
+        model.learn(8, callback=lambda *_: seen.append(torch.get_num_threads()))
+    assert torch.get_num_threads() == 2 and set(seen[:8]) == {1} and set(seen[8:]) == {2}
+
+
+@pytest.mark.parametrize(("num_threads", "limit"), [(None, 2), (1, 1), (2, 1)])
+def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_threads, limit):
+    monkeypatch.setattr(threads, "thread_limit", lambda: 4)
+    model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=10, seed=0)
+    model.num_threads = num_threads
+    model.learn(13)
+    assert model.threads.limit == limit and bool(model.threads.seconds) == (limit > 1)
+
+
+def test_initial_parameters_do_not_depend_on_threads():
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            found.append(PPO("MlpPolicy", "CartPole-v1", seed=0).parameter_vectors()[0].clone())
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
