@@ -123,9 +123,9 @@ class ThreadTuner:
     before. Training begins with one thread. A trial of twice or half as many takes ten steps, or less when
     they turn out slow, and is decided by their mean time without the slowest one:
 
-    - More threads are tried in the first steps. After they have lost, they are tried again when cores have
-      been idle, at the earliest after a second; each loss in a row doubles that, up to a minute. Without idle
-      cores they are tried once a minute.
+    - More threads are tried when cores have been idle, from the first steps on. After they have lost, they
+      are tried again after a second at the earliest; each loss in a row doubles that, up to a minute. Without
+      idle cores they are tried once a minute.
     - Fewer threads are tried when steps suddenly take twice their usual time, which two slow steps in sixteen
       are enough for, and otherwise once in 16 to 64 seconds.
 
@@ -159,7 +159,6 @@ class ThreadTuner:
         self.began: float | None = None
         self.chosen_at = self.next_look = self.next_up = self.next_down = self.next_alarm = 0.0
         self.up_wait, self.down_wait, self.alarm_wait = SHORTEST, SHORTEST * 16, SHORTEST
-        self.has_lost = False  # more threads have, since the machine was last known to be free
         self.spent = 0.0  # seconds that trials cost
 
     @property
@@ -217,7 +216,9 @@ class ThreadTuner:
         """Take the time of a step, and begin, continue or decide a trial."""
         now = self.clock()
         self.n_timed += 1
-        self.began = now if self.began is None else self.began
+        if self.began is None:
+            self.began = self.next_up = now
+            self.idle_cores()  # measures from now on
         threads = self.trial.threads if self.trial else self.threads
         self.seconds[threads] = self.seconds.get(threads, 0.0) + seconds
         if self.to_skip[phase]:
@@ -252,7 +253,7 @@ class ThreadTuner:
             return None
         if more > self.threads and now >= self.next_up:
             is_free = idle is None or idle >= (more - self.threads) / 2
-            if is_free or not self.has_lost or now >= self.next_up + LONGEST - self.up_wait:
+            if is_free or now >= self.next_up + LONGEST - self.up_wait:
                 return more
         return fewer(self.threads) if self.threads > 1 and now >= self.next_down else None
 
@@ -266,7 +267,6 @@ class ThreadTuner:
         if won != is_up:  # more threads are not worth it
             if self.threads > 1 and now - self.chosen_at > LONGEST:
                 self.up_wait = SHORTEST
-            self.has_lost = True
             self.next_up = now + self.up_wait
             self.up_wait = min(2 * self.up_wait, LONGEST)
             self.idle_cores()  # measures from now on
@@ -276,8 +276,6 @@ class ThreadTuner:
             self.usual = {trial.phase: mean}
             self.next_look, self.next_down = now, now + (self.down_wait if is_up else 0.0)
             self.down_wait, self.alarm_wait = SHORTEST * 16, SHORTEST
-            if is_up:
-                self.has_lost = False
         elif trial.is_sudden:  # the steps have become larger
             self.usual[trial.phase] = trial.reference
             self.next_alarm = now + self.alarm_wait

@@ -66,8 +66,9 @@ def test_one_thread_is_kept_on_a_busy_machine():
     assert machine.tuner.threads == 1
 
 
-@pytest.mark.parametrize("idle", [0.0, None, 1.0])
-@pytest.mark.parametrize("seconds", [free, busy], ids=["free", "busy"])
+@pytest.mark.parametrize(
+    ("seconds", "idle"), [(free, 1.0), (free, None), (busy, 1.0), (busy, None), (busy, 0.0)]
+)
 def test_the_wrong_count_costs_less_than_1_percent(seconds, idle):
     machine = Machine(seconds, idle=idle)
     machine.run(300.0)
@@ -91,6 +92,14 @@ def test_two_threads_return_when_the_neighbour_ends():
     assert machine.tuner.threads == 1
     machine.idle = 1.0
     machine.run(5.0)
+    assert machine.tuner.threads == 2
+
+
+def test_two_threads_are_tried_without_idle_cores():
+    machine = Machine(free, idle=0.0)
+    machine.run(30.0)
+    assert machine.tuner.threads == 1
+    machine.run(40.0)
     assert machine.tuner.threads == 2
 
 
