@@ -6,7 +6,7 @@
 Every side runs in turn, each in a fresh process, beside 0, 1, 2 and 4 processes that keep a core busy. Steps
 per second are counted for a few seconds after a warm-up, between the starts of rollouts. The machine has to
 be idle otherwise. Prints one JSON line per run and a Markdown table of medians; ratios are to the better of
-the fixed numbers of threads. Without an interpreter that has stable-baselines3 and sbx their columns are empty.
+the fixed numbers of threads. Columns of sides whose interpreter is not given are empty.
 """
 
 from __future__ import annotations
