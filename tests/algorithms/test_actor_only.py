@@ -22,6 +22,7 @@ from rlzoo.algorithms.td3 import TD3
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv, load_env_state
@@ -110,7 +111,7 @@ def changed(
 
 def predictions(model: Algorithm, deterministic: bool) -> list[Any]:
     """Twenty actions on the same observations, with the state of a recurrent policy handed on."""
-    torch.manual_seed(3)
+    set_random_seed(3)
     generator, state, actions = np.random.default_rng(5), None, []
     for _ in range(20):
         obs = generator.uniform(-1, 1, 3).astype(np.float32)

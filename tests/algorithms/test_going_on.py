@@ -29,7 +29,7 @@ from rlzoo.config import catalog
 from rlzoo.core.noise import AdaptiveParamNoiseSpec
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import load_env_state
-from rlzoo.training.off_policy import off_policy
+from rlzoo.training.off_policy import off_policy, remember_start
 
 OFF_POLICY = [name for name in catalog.names() if getattr(catalog.load(name), "loop", None) is off_policy]
 CONTINUOUS = [name for name in OFF_POLICY if catalog.load(name).action_spaces == (spaces.Box,)]
@@ -147,8 +147,8 @@ class SaveAndReset(BaseCallback):
             env.seed(model.restart_seed())
             model._last_obs = env.reset()
             model._last_episode_starts = np.ones(env.num_envs, bool)
-            normalizer = model.replay_buffer.normalizer
-            model.replay_buffer.start(model._last_obs if normalizer is None else normalizer.old_obs)
+            model.replay_continues = False
+            remember_start(model)
         return True
 
 

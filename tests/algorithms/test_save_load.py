@@ -39,6 +39,7 @@ from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
 from rlzoo.core.schedules import LinearSchedule
+from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.vec_env import VecEnv, load_env_state
@@ -201,9 +202,9 @@ def test_predictions_come_back_exactly(
             model.predict(obs, deterministic=True)[0], again.predict(obs, deterministic=True)[0]
         )
     obs = observations(model, 1)[0]
-    torch.manual_seed(3)
+    set_random_seed(3)
     expected = [model.predict(obs)[0] for _ in range(20)]
-    torch.manual_seed(3)
+    set_random_seed(3)
     np.testing.assert_array_equal(expected, [again.predict(obs)[0] for _ in range(20)])
 
 

@@ -34,9 +34,9 @@ class RandomEnvs:
             return obs
         stacks = self.stack.reset(obs)
         if filled:
-            self.stack._frames[...] = self.rng.integers(0, 256, self.stack._frames.shape)
-            self.stack._frames[: self.n_envs // 2, :-1] = 0  # of some environments only
-        return stacks.copy() if not filled else self.stack._stacked(self.stack._frames).copy()
+            self.stack.frames[...] = self.rng.integers(0, 256, self.stack.frames.shape)
+            self.stack.frames[: self.n_envs // 2, :-1] = 0  # of some environments only
+        return stacks.copy() if not filled else self.stack._stacked(self.stack.frames).copy()
 
     def actions(self):
         return self.rng.uniform(-1, 1, (self.n_envs, 2)).astype(np.float32)
