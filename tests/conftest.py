@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 # Before torch or matplotlib are imported: both read these once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C; some tests need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -72,11 +72,11 @@ def check_fields(path: Path | str, kind: type, values: Mapping[Any, Any]) -> dic
 def _check(name: str, value: Any, annotation: str) -> Any:
     if annotation.startswith("dict"):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            raise UserError(f"{name} must be a dictionary, not {str(value)[:60]!r}")
+            raise UserError(f"{name} must be a dictionary, not {repr(value)[:60]}")
         return value
     if annotation.startswith("tuple[str"):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise UserError(f"{name} must be a list of texts, not {str(value)[:60]!r}")
+            raise UserError(f"{name} must be a list of texts, not {repr(value)[:60]}")
         return tuple(value)
     value = check_value(name, value, annotation)
     if isinstance(value, float) and not math.isfinite(value):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
 
 from rlzoo.core.errors import UserError
 
@@ -24,7 +25,8 @@ def parameter_budget(max_bytes: int, max_tensors: int | None = None) -> Iterator
     """Refuse parameters beyond a limit while networks are built in this thread.
 
     A layer's tensors are counted when it registers them, so before they are initialised: until then the
-    system has only promised their memory. Copies (`copy.deepcopy`) are not counted.
+    system has only promised their memory. Copies (`copy.deepcopy`) and lazy layers, whose sizes are not known
+    yet, are not counted.
 
     :raises TooManyParameters: the parameters made inside the block take more than `max_bytes`, or are more
         than `max_tensors` tensors
@@ -34,7 +36,7 @@ def parameter_budget(max_bytes: int, max_tensors: int | None = None) -> Iterator
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         nonlocal n_bytes, n_tensors
-        if parameter is None or threading.get_ident() != thread:
+        if parameter is None or is_lazy(parameter) or threading.get_ident() != thread:
             return
         n_bytes += parameter.numel() * parameter.element_size()
         n_tensors += 1

@@ -125,7 +125,7 @@ def test_one_environment_does_not_run_on_into_itself():
     memory = {"m": torch.arange(5.0)[:, None, None, None]}
     torch.manual_seed(0)
     for _ in range(10):
-        for minibatch in sequence_minibatches({"row": torch.arange(4)}, 3, rollout, memory):
+        for minibatch in sequence_minibatches({"row": torch.arange(4), "context": {}}, 3, rollout, memory):
             rows, sequences = minibatch["row"], minibatch["context"]["sequences"]
             n_jumps = int((rows.diff() != 1).sum())
             assert sequences.n_sequences == n_jumps + 1

@@ -34,6 +34,7 @@ NOT_TUNED = {
     *("zero_policy", "random_exploration", "normalize_observations", "normalize_returns", "param_noise"),
     *("use_sde_at_warmup", "noise_std_final", "sub_sampling_factor", "policy_kwargs.use_expln"),
     *("policy_kwargs.optimizer_class", "policy_kwargs.optimizer_kwargs", "policy_kwargs.layer_norm"),
+    "sum_kl",
     *("noise_type", "noise_std"),  # of SAC; DDPG and TD3 have rows
 }
 """What only a configuration decides."""
