@@ -5,6 +5,7 @@ The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.tra
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -200,6 +201,12 @@ def from_config(
             for name, value in known.items()
             if name not in custom_objects and name not in overrides
         }
+        if (place := decoded.pop("tensorboard_log", None)) is not None:
+            warnings.warn(
+                f"this agent was made with tensorboard_log={place!r}, which a file may not decide: give"
+                " tensorboard_log to load() to go on with it",
+                stacklevel=4,
+            )
         policy = overrides.pop("policy", None) or custom_objects.get("policy_class")
         if policy is None:
             policy = decode_value(config["policy"], custom_objects, trusted_modules)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rlzoo.cli.parser import OneOf
 from rlzoo.config import catalog
+from rlzoo.core.errors import printable
 
 HELP = "list algorithms, environments or trained agents"
 EPILOG = """\
@@ -60,7 +61,7 @@ def print_table(rows: Iterable[tuple[str, ...]]) -> None:
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(printable("  ".join(map(str.ljust, row, widths)).rstrip()))
 
 
 def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:

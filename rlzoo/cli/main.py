@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from rlzoo.cli.parser import Parser
-from rlzoo.core.errors import RunFailed, UserError, in_one_line, unknown
+from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
+from rlzoo.core.trust import trust
 
 COMMANDS = (
     "train",
@@ -39,6 +40,17 @@ COMMANDS = (
     "validate",
     "completion",
 )
+TRUSTING = (
+    "train",
+    "enjoy",
+    "optimize",
+    "benchmark run",
+    "benchmark score",
+    "benchmark ship",
+    "record-expert",
+    "validate",
+)
+"""Commands that read files which name code: they have `--trust`."""
 SURROUNDINGS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
     errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
@@ -99,7 +111,9 @@ def dispatch(arguments: list[str]) -> int:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     command = load_command(name)
-    return int(command.run(build(name, command).parse_args(rest)))
+    args = build(name, command).parse_args(rest)
+    trust((*vars(args).pop("trust", ()), *getattr(args, "gym_packages", ())))
+    return int(command.run(args))
 
 
 def command_of(arguments: list[str]) -> tuple[str, list[str]]:
@@ -131,6 +145,14 @@ def build(name: str, command: ModuleType) -> Parser:
     """The parser of one command."""
     parser = Parser(prog=f"rlzoo {name}", description=command.HELP)
     command.build_parser(parser)
+    if name in TRUSTING:
+        parser.add_argument(
+            "--trust",
+            nargs="+",
+            default=[],
+            metavar="MODULE",
+            help="modules whose code the files of others may name (default: those of RLZOO_TRUST)",
+        )
     return parser
 
 
@@ -191,5 +213,5 @@ def _check_working_directory() -> None:
 
 
 def _report(error: Exception | str, code: int) -> int:
-    print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
+    print("rlzoo: error:", one_line(error), file=sys.stderr)
     return code

@@ -13,7 +13,7 @@ from rlzoo.cli.parser import Parser, Whole, given, say_ignored
 from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep
 from rlzoo.config.tune import TuneConfig
-from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.errors import RunFailed, UserError, printable
 
 if TYPE_CHECKING:
     from rlzoo.tuning.study import OpenStudy
@@ -135,13 +135,13 @@ def conclude(opened: OpenStudy) -> None:
     from rlzoo.tuning.report import train_command
     from rlzoo.tuning.results import top_table
 
-    print(top_table(opened.study))
+    print(printable(top_table(opened.study)))
     if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
         print(f"{done} of {opened.n_trials} trials are done; the same command goes on with the others.")
     written = [name for name in ("best.yml", "trials.csv", "report.html") if (opened.folder / name).is_file()]
     print(f"Everything is in {opened.folder}: {', '.join(written)}")
     if "best.yml" in written:
-        print("Train with the best:", train_command(opened.settings, opened.folder))
+        print("Train with the best:", printable(train_command(opened.settings, opened.folder)))
 
 
 def train_trial(config: TuneConfig, number: int) -> None:

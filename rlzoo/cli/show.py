@@ -6,6 +6,7 @@ import argparse
 
 from rlzoo.cli.parser import OneOf
 from rlzoo.config import catalog
+from rlzoo.core.errors import printable
 
 HELP = "print the hyperparameters of an algorithm on an environment"
 EPILOG = """\
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     )
     print(f"# {args.algo} on {args.env}")
     for key, value in resolved.values.items():
-        print(annotated(key, value, resolved.sources[key]))
+        print(printable(annotated(key, value, resolved.sources[key])))
     return 0
 
 

@@ -21,6 +21,13 @@ CHANGED_BY_RESUME = (
     "log_interval",
     "gym_packages",
     "expert",
+    "conf_file",
+    "tensorboard_log",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
 )
 OF_ONE_RUN = (
     "uuid",
@@ -174,8 +181,9 @@ def _resume(args: argparse.Namespace) -> int:
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
         changes[key] = getattr(args, key)
     folder = changes.pop("resume")
-    if "gym_packages" in changes:
-        changes["gym_packages"] = tuple(changes["gym_packages"])
+    for key in ("gym_packages", "wandb_tags"):
+        if key in changes:
+            changes[key] = tuple(changes[key])
 
     from rlzoo.experiment.train import resume
 

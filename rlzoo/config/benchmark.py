@@ -182,6 +182,11 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max  # which NaN is not
 
 
+def _is_yaml(value: Any) -> bool:
+    """Whether this names a file that nothing of is run."""
+    return isinstance(value, str) and value.endswith((".yml", ".yaml"))
+
+
 def _are_names(value: Any) -> bool:
     return bool(value) and all(isinstance(name, str) and name for name in _as_list(value))
 
@@ -196,7 +201,7 @@ _KINDS = {
     "seeds": (_are_seeds, f"a list of different whole numbers, at most {MAX_SEED}"),
     "episodes": (_is_count, "a whole number, at least 1"),
     "n_timesteps": (_is_count, "a whole number, at least 1"),
-    "conf_file": (lambda value: isinstance(value, str) and value != "", "a path"),
+    "conf_file": (_is_yaml, "a path that ends in .yml or .yaml"),
     "expert": (lambda value: isinstance(value, dict), "{algo: ..., seed: ..., episodes: ...}"),
     "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),
     "required": (_is_number, "a number"),

@@ -37,6 +37,7 @@ __all__ = [
     "ResolvedHyperparams",
     "env_family",
     "is_atari",
+    "is_python",
     "load_file",
     "lookup",
     "merge",
@@ -167,15 +168,18 @@ def load_file(path: str | Path) -> HyperparamsFile:
     text = str(path)
     if text.endswith(".py"):
         content = _dictionary(text, _import_file(Path(path)))
-    elif not text.endswith((".yml", ".yaml")) and not Path(path).exists() and _is_dotted(text):
+    elif is_python(text):
         content = _dictionary(text, _import_module(text))
     else:
         content = read_yaml(benchmark_file(path))
     return HyperparamsFile(text, _entries(text, content))
 
 
-def _is_dotted(text: str) -> bool:
-    return all(part.isidentifier() for part in text.split("."))
+def is_python(path: str) -> bool:
+    """Whether `load_file` would run code: that of a Python file, or of a module."""
+    if path.endswith((".py", ".yml", ".yaml")):
+        return path.endswith(".py")
+    return not Path(path).exists() and all(part.isidentifier() for part in path.split("."))
 
 
 def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:

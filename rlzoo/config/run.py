@@ -29,6 +29,7 @@ class RunConfig:
     trained_agent: str = ""  # start from this agent
     expert: str = ""  # learn from the demonstrations in this file
     conf_file: str | None = None  # None: the shipped hyperparameters
+    functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     eval_env_kwargs: dict[str, Any] = field(default_factory=dict)

@@ -70,6 +70,26 @@ def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] =
     return error(f"unknown {kind} {name!r}" + (f"; known: {listed}" if listed else ""))
 
 
+LONGEST = 2000
+"""Characters of an error; values of files that it quotes can be of any length."""
+
+
+def printable(text: str) -> str:
+    r"""A text from a file, or a file name, as it can be shown: control characters, which a terminal would
+    obey, are escaped; line breaks stay.
+
+    >>> print(printable(chr(27) + "[31mred"))
+    \x1b[31mred
+    """
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+
+
+def one_line(message: object) -> str:
+    """An error or a warning as one line that is safe to show, without the middle of a very long one."""
+    text = printable(" ".join(str(message).split()))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 300]} ... {text[-290:]}"
+
+
 def in_one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
     """A `warnings.showwarning` for persons: what is meant for them without the line of code it comes from.
 
@@ -78,7 +98,7 @@ def in_one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
         if category is UserWarning:
-            print("rlzoo:", " ".join(str(message).split()), file=sys.stderr)
+            print("rlzoo:", one_line(message), file=sys.stderr)
         else:
             otherwise(message, category, *where, **kwargs)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 
 from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
+from rlzoo.core.trust import is_trusted
 from rlzoo.envs.velocity_mask import register_without_velocity
 
 
@@ -100,7 +101,7 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
         nearest one
     """
     _register_own()
-    module, _, env_id = env_id.rpartition(":")
+    module, env_id = package_of(env_id), env_id.rpartition(":")[2]
     for package in (*gym_packages, *([module] if module else ())):
         _import(package, f"the package {package!r}")
     if env_id not in gym.registry:
@@ -115,6 +116,32 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
         newest = today_id(env_id)
         hint = f"today's version is {newest!r}" if newest else "nothing took its place"
         raise UserError(f"environment {env_id!r} is retired; {hint}")
+
+
+def environment_packages() -> set[str]:
+    """The packages that rlzoo imports for environments, and those that have registered any."""
+    entry_points = [spec.entry_point for spec in gym.registry.values()]
+    registered = {point.split(":")[0].split(".")[0] for point in entry_points if isinstance(point, str)}
+    return {family.module for family in FAMILIES} | registered - {"gymnasium"}
+
+
+def package_of(env_id: str) -> str:
+    """The package that an id names: "package" of "package:Name-v0", else ""."""
+    return env_id.rpartition(":")[0]
+
+
+def require_packages(where: str, modules: Iterable[str]) -> None:
+    """Check that a file names only packages of known environments, or such as the user trusts.
+
+    :param where: the file
+    :raises UserError: it names another, which is not imported
+    """
+    for module in filter(None, modules):
+        if module.split(".")[0] not in environment_packages() and not is_trusted(module):
+            raise UserError(
+                f"{where} names the package {module!r}, whose code runs only if you trust it: add"
+                f" --trust {module}"
+            )
 
 
 def not_installed(wanted_by: str, module: str) -> NotInstalled:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,19 +15,19 @@ from typing import Any
 from rlzoo.algorithms.her import check_learner
 from rlzoo.algorithms.hyperparameters import build_config, check_value, field_names
 from rlzoo.config import catalog
-from rlzoo.config.aliases import alias
 from rlzoo.config.her import BUFFER_KEYS, HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.config.old_names import todays_algorithm, todays_entry
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.envs.registration import FAMILIES, not_installed
+from rlzoo.core.trust import trust
+from rlzoo.envs.registration import package_of, require_packages
+from rlzoo.experiment.named_classes import check_places, load_class, resolve, search_working_directory
 from rlzoo.experiment.noise import NoisePlan, plan_noise
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
 
-OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
 PLAIN = {"bool", "int", "float", "str", "None"}  # annotations that values are checked against
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
 
@@ -61,12 +59,12 @@ class Blueprint:
     callbacks: tuple[Class, ...] = ()
 
 
-def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True) -> Blueprint:
+def check_hyperparams(algo: str, values: Mapping[str, Any], own: bool = True) -> Blueprint:
     """Check every key and type of an entry of a hyperparameter file.
 
     :param values: the entry, with overrides merged
-    :param trusted: the values come from the user's own disk and may name any importable class; otherwise
-        they may name only classes of rlzoo, torch.nn, torch.optim and gymnasium.wrappers
+    :param own: the user wrote them, and they may name classes of installed packages; False: they come from
+        a file that may be somebody else's (see `rlzoo.experiment.named_classes`)
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
     given = todays_entry(algo, values).values
@@ -77,7 +75,7 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         check_learner(algorithm)
         known += ("model_class", *BUFFER_KEYS)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
-    hyperparams = {key: _resolve(value, trusted) for key, value in hyperparams.items()}
+    hyperparams = {key: resolve(value, own, key) for key, value in hyperparams.items()}
     checked = build_config(algorithm.Config, hyperparams, known)
     if "policy" not in values:
         raise UserError(f"the hyperparameters of {algo} lack a policy, such as MlpPolicy")
@@ -88,20 +86,20 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
         hyperparams={
             key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
         },
-        policy=_policy(values["policy"], trusted),
-        policy_kwargs=_resolve(_mapping(values, "policy_kwargs"), trusted) or None,
+        policy=_policy(values["policy"], own),
+        policy_kwargs=resolve(_mapping(values, "policy_kwargs"), own) or None,
         stats_window_size=_count(values, "stats_window_size", 100),
         noise=plan_noise(values, algorithm),
         n_timesteps=_count(values, "n_timesteps", 0),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
         normalize=_normalize(values),
-        env_kwargs=_resolve(_mapping(values, "env_kwargs"), trusted),
-        eval_env_kwargs=_resolve(_mapping(values, "eval_env_kwargs"), trusted),
-        monitor_kwargs=_mapping(values, "monitor_kwargs"),
-        env_wrappers=_classes("env_wrapper", values.get("env_wrapper"), trusted),
-        vec_env_wrappers=_classes("vec_env_wrapper", values.get("vec_env_wrapper"), trusted),
-        callbacks=_classes("callback", values.get("callback"), trusted),
+        env_kwargs=resolve(_mapping(values, "env_kwargs"), own),
+        eval_env_kwargs=resolve(_mapping(values, "eval_env_kwargs"), own),
+        monitor_kwargs=_monitor_kwargs(values, own),
+        env_wrappers=_classes("env_wrapper", values.get("env_wrapper"), own),
+        vec_env_wrappers=_classes("vec_env_wrapper", values.get("vec_env_wrapper"), own),
+        callbacks=_classes("callback", values.get("callback"), own),
     )
     _check_policy(blueprint)
     if problem := algorithm.setup_problem(checked, blueprint.n_envs):
@@ -112,12 +110,15 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], trusted: bool = True
 def import_packages(modules: Iterable[str]) -> None:
     """Import the modules of `--gym-packages`: they register environments and may define classes.
 
-    The working directory is searched last, so that a module beside the user is found and shadows nothing.
+    The user named them, so they are trusted. The working directory is searched last, so that a module beside
+    the user is found and shadows nothing.
 
     :raises UserError: there is no such module
     """
+    modules = list(modules)
+    trust(modules)
     for module in modules:
-        _search_working_directory()
+        search_working_directory()
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -126,39 +127,16 @@ def import_packages(modules: Iterable[str]) -> None:
             raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
 
 
-def load_class(path: str, what: str, trusted: bool = True) -> Any:
-    """The object that a dotted name (old paths included) or a public name of rlzoo stands for.
+def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
+    """Import the modules that a file names beside an environment, if the user trusts them.
 
-    :param what: the key it was given for, for the error
-    :raises UserError: no such module or attribute, or a foreign name in values that are not trusted
-    :raises NotInstalled: it is of a package of environments that is missing
+    :param where: the file, for the error
+    :param env_id: may name a module, too: "package:Name-v0"
+    :raises UserError: it names one that is not trusted, or there is no such module
     """
-    full = alias(path)
-    if "." not in full:
-        import rlzoo
-
-        if full not in rlzoo.__all__:
-            raise unknown(f"{what}", path, rlzoo.__all__)
-        return getattr(rlzoo, full)
-    foreign = UserError(f"{what} {path!r} names code that is not a class of rlzoo; it is not run")
-    if not trusted and not full.startswith(OURS):
-        raise foreign
-    module, _, name = full.rpartition(".")
-    if trusted:
-        _search_working_directory()
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name in {family.module for family in FAMILIES}:
-            raise not_installed(f"{what} {path!r}", error.name) from None
-        raise UserError(f"{what} {path!r}: {error}") from None
-    except AttributeError:
-        raise unknown(f"{what} in {module}", name, dir(sys.modules[module])) from None
-    if not callable(found):
-        raise UserError(f"{what} {path!r} is a {type(found).__name__}, not a class")
-    if not trusted and not (isinstance(found, type) and found.__module__.startswith(OURS)):
-        raise foreign
-    return found
+    modules = [*modules, *filter(None, [package_of(env_id)])]
+    require_packages(where, modules)
+    import_packages(modules)
 
 
 def _check_policy(blueprint: Blueprint) -> None:
@@ -174,47 +152,32 @@ def _check_policy(blueprint: Blueprint) -> None:
     check_arguments("policy_kwargs", policy_class, keywords, also_known=keywords)
 
 
-def _search_working_directory() -> None:
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-
-
-def _resolve(value: Any, trusted: bool) -> Any:
-    """The value with every `Name` in it replaced by what it names."""
-    if isinstance(value, Name):
-        return load_class(value.path, "name", trusted)
-    if isinstance(value, Mapping):
-        return {key: _resolve(item, trusted) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_resolve(item, trusted) for item in value)
-    return value
-
-
-def _policy(value: Any, trusted: bool) -> Any:
+def _policy(value: Any, own: bool) -> Any:
     """A registered name stays a name; a dotted one is a class of the user."""
     if isinstance(value, Name):
-        return load_class(value.path, "policy", trusted)
+        return load_class(value.path, "policy", own)
     if not isinstance(value, str):
         raise UserError(f"policy must be a text such as MlpPolicy, not {value!r}")
-    return load_class(value, "policy", trusted) if "." in value else value
+    return load_class(value, "policy", own) if "." in value else value
 
 
-def _classes(key: str, value: Any, trusted: bool) -> tuple[Class, ...]:
+def _classes(key: str, value: Any, own: bool) -> tuple[Class, ...]:
     """`path`, `{path: {kwargs}}`, or a list of those."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return tuple(item for entry in value for item in _classes(key, entry, trusted))
+        return tuple(item for entry in value for item in _classes(key, entry, own))
     if isinstance(value, Name):
-        return ((load_class(value.path, key, trusted), {}),)
+        return ((load_class(value.path, key, own), {}),)
     if isinstance(value, str):
-        return ((load_class(value, key, trusted), {}),)
+        return ((load_class(value, key, own), {}),)
     if isinstance(value, Mapping) and len(value) == 1:
         ((path, kwargs),) = value.items()
         if isinstance(path, str) and (kwargs is None or isinstance(kwargs, Mapping)):
-            found = load_class(path, key, trusted)
-            kwargs = _resolve(dict(kwargs or {}), trusted)
+            found = load_class(path, key, own)
+            kwargs = resolve(dict(kwargs or {}), own)
             check_arguments(f"{key} {path}", found, kwargs)
+            check_places(f"{key} {path}", kwargs, own, path)
             return ((found, kwargs),)
     raise UserError(
         f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"
@@ -271,6 +234,12 @@ def _normalize(values: Mapping[str, Any]) -> dict[str, Any] | None:
     if "gamma" in values:
         kwargs.setdefault("gamma", values["gamma"])
     check_arguments("normalize", VecNormalize, kwargs)
+    return kwargs
+
+
+def _monitor_kwargs(values: Mapping[str, Any], own: bool) -> dict[str, Any]:
+    kwargs = _mapping(values, "monitor_kwargs")
+    check_places("monitor_kwargs", kwargs, own)
     return kwargs
 
 

@@ -23,10 +23,11 @@ from rlzoo.training.supervised import supervised
 __all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
 
 
-def make_blueprint(run: RunConfig, read_demonstrations: bool = True) -> Blueprint:
+def make_blueprint(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> Blueprint:
     """The checked hyperparameters of a run: those of its file, then the overrides of its command line.
 
     :param read_demonstrations: False: they may not be there yet
+    :param own: the user named the file; see `check_hyperparams`
     :raises UserError: before anything is made or claimed
     """
     values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
@@ -37,7 +38,7 @@ def make_blueprint(run: RunConfig, read_demonstrations: bool = True) -> Blueprin
             values = merge(values, {key: dict(given)})
     if run.n_timesteps > 0:
         values["n_timesteps"] = run.n_timesteps
-    blueprint = check_hyperparams(run.algo, values)
+    blueprint = check_hyperparams(run.algo, values, own)
     if not blueprint.n_timesteps:
         raise UserError(
             f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"

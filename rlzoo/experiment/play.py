@@ -60,7 +60,9 @@ def play(config: PlayConfig) -> Scores:
     """
     import_packages(config.gym_packages)
     agent = run_folder.find_agent(config)
-    blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
+    blueprint = check_hyperparams(
+        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
+    )
     ensure_registered(config.env_id)
     check_env_arguments(blueprint, config.env_id)
     print(f"playing {agent.path}")

@@ -31,7 +31,9 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     """
     import_packages(config.gym_packages)
     agent = run_folder.find_agent(config)
-    blueprint = check_hyperparams(config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}))
+    blueprint = check_hyperparams(
+        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
+    )
     ensure_registered(config.env_id)
     check_env_arguments(blueprint, config.env_id)
     path = Path(f"{str(output).removesuffix('.npz')}.npz")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import UserError, printable, unknown
 
 Record = TypeVar("Record")
 
@@ -79,6 +79,8 @@ def _check(name: str, value: Any, annotation: str) -> Any:
             raise UserError(f"{name} must be a list of texts, not {repr(value)[:60]}")
         return tuple(value)
     value = check_value(name, value, annotation)
+    if isinstance(value, str) and printable(value) != value:
+        raise UserError(f"{name} holds control characters: {value[:60]!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{name} must be a number, not {value}")
     return value

@@ -151,23 +151,46 @@ def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any
     A function stays in the Python file that it came from; see `functions_of`.
     """
     config = config_path(folder, run.env_id)
-    writable = {key: value for key, value in hyperparams.items() if not is_function(value)}
-    contents = {config: writable, config.with_name("args.yml"): dataclasses.asdict(run)}
+    functions = tuple(key for key, value in hyperparams.items() if is_function(value))
+    writable = {key: value for key, value in hyperparams.items() if key not in functions}
+    described = dataclasses.replace(run, functions=functions)
+    contents = {config: writable, config.with_name("args.yml"): dataclasses.asdict(described)}
     for path, values in contents.items():
         with atomic_write(path) as file:
             file.write(dump_yaml(plain(values)).encode())
 
 
-def functions_of(run: RunConfig, config_file: str) -> dict[str, Any]:
+def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[str, Any]:
     """The hyperparameters that are functions of the run's own Python file, which its config.yml cannot hold.
 
-    :raises UserError: the Python file is gone
+    :param conf_file: the Python file as the user names it now; that it stands in the folder is not enough
+    :raises UserError: it is not named, or lacks one of the functions
     """
-    if run.conf_file is None or run.conf_file.endswith((".yml", ".yaml")):
+    if not run.functions:
         return {}
-    written = lookup(run.algo, run.env_id, config_file).values
-    original = lookup(run.algo, run.env_id, run.conf_file).values
-    return {key: value for key, value in original.items() if key not in written and is_function(value)}
+    names = ", ".join(run.functions)
+    if conf_file is None:
+        raise UserError(
+            f"{folder} needs code that it does not hold ({names}); name its file: -conf {run.conf_file}"
+        )
+    values = lookup(run.algo, run.env_id, conf_file).values
+    for key in run.functions:
+        if not is_function(values.get(key)):
+            raise UserError(f"{conf_file} has no function {key}, which {folder} was begun with")
+    return {key: values[key] for key in run.functions}
+
+
+def refuse_links(folder: Path) -> None:
+    """Check that nothing in the folder of a run leads out of it: whoever made it may not say what is written.
+
+    :raises UserError: there is a symbolic link in it
+    """
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            if path.is_symlink():
+                raise UserError(
+                    f"{path} is a symbolic link, and none is followed in a run folder; put a copy there"
+                )
 
 
 def read_run(folder: Path) -> RunConfig:
@@ -230,7 +253,10 @@ def find_agent(config: PlayConfig) -> Agent:
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
-    if (folder := _run_of(Path(config.folder), config) or _shipped(config)) is not None:
+    folder = _run_of(Path(config.folder), config)
+    if folder is not None:
+        refuse_links(folder)
+    if (folder := folder or _shipped(config)) is not None:
         config_file = config_path(folder, config.env_id)
         return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
     where = f"{config.folder}/{config.algo}"

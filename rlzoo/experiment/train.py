@@ -19,10 +19,10 @@ from rlzoo.core.logger import Logger, make_logger, make_output_format
 from rlzoo.core.threads import thread_limit
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.failures import describe, is_failure
-from rlzoo.envs.registration import ensure_registered
+from rlzoo.envs.registration import ensure_registered, package_of
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
-from rlzoo.experiment.blueprint import Blueprint, import_packages
+from rlzoo.experiment.blueprint import Blueprint, import_packages, import_packages_of
 from rlzoo.experiment.build import build_callbacks, build_model, load_model, make_blueprint
 from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
@@ -78,14 +78,18 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
         return learn(session, stop)
 
 
-def check(run: RunConfig, read_demonstrations: bool = True) -> Blueprint:
+def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> Blueprint:
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
     :param read_demonstrations: False: they may not be there yet
+    :param own: the user wrote the configuration; False: it stands in a file that may be somebody else's
     :raises UserError: the configuration is wrong
     """
-    import_packages(run.gym_packages)
-    blueprint = make_blueprint(run, read_demonstrations)
+    if own:
+        import_packages((*run.gym_packages, *filter(None, [package_of(run.env_id)])))
+    else:
+        import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
+    blueprint = make_blueprint(run, read_demonstrations, own)
     ensure_registered(run.env_id)
     check_env_arguments(blueprint, run.env_id)
     if run.track:
@@ -113,9 +117,9 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
         return learn(session, stop)
 
 
-def start(run: RunConfig, command: str = "") -> Session:
+def start(run: RunConfig, command: str = "", own: bool = True) -> Session:
     """Check everything, claim a folder, and build what learns in it."""
-    blueprint = check(run)
+    blueprint = check(run, own=own)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:
@@ -130,23 +134,38 @@ def start(run: RunConfig, command: str = "") -> Session:
 
 def reopen(folder: Path, changes: dict[str, Any]) -> Session:
     """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
-    run = replace(run_folder.read_run(folder), **changes)
+    run_folder.refuse_links(folder)
+    run = run_folder.read_run(folder)
     with ExitStack() as resources:
         resources.enter_context(run_folder.locked(folder))
-        return _reopen(folder, run, "n_timesteps" in changes, resources)
+        return _reopen(folder, run, changes, resources)
 
 
-def _reopen(folder: Path, run: RunConfig, new_goal: bool, resources: ExitStack) -> Session:
-    import_packages(run.gym_packages)
+def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> Session:
+    """Build a run again.
+
+    :param described: what the folder says of it; where else something is written, and code to run, count only
+        if they are in `changes`, since the folder may be somebody else's
+    """
+    run = replace(described, **changes)
+    if run.tensorboard_log and "tensorboard_log" not in changes:
+        print(
+            f"rlzoo: no TensorBoard files; to go on with them add -tb {run.tensorboard_log}", file=sys.stderr
+        )
+    if run.track and "track" not in changes:
+        print("rlzoo: not tracked with Weights and Biases; to go on with it add --track", file=sys.stderr)
+    run = replace(run, tensorboard_log=changes.get("tensorboard_log", ""), track=changes.get("track", False))
+    import_packages_of(str(folder), run.gym_packages, run.env_id)
     run_folder.remove_unfinished_files(folder)
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
-    functions = run_folder.functions_of(run, config_file)
-    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions))
+    functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
+    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions), own=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
     session = _build(run, blueprint, folder, resources, agent, resumed=True)
-    if new_goal:  # it holds for the next `--resume` too
-        run_folder.write_configuration(folder, run, blueprint.values)
+    if "n_timesteps" in changes:  # it holds for the next `--resume` too
+        described = replace(described, n_timesteps=run.n_timesteps)
+        run_folder.write_configuration(folder, described, blueprint.values)
     return session
 
 

@@ -85,7 +85,7 @@ class Training:
 
         :raises UserError: it is a mistake, or the list or the hyperparameters have changed since
         """
-        blueprint = check(self.run_config(folder), read_demonstrations=self.row.expert is None)
+        blueprint = check(self.run_config(folder), read_demonstrations=self.row.expert is None, own=False)
         if not self.is_done(folder):
             return
         run = self.run_folder(folder)

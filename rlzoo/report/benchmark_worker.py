@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
-from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.experiment.parent import end_with_parent
 from rlzoo.experiment.record_expert import record_expert
 from rlzoo.experiment.run_folder import locked
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         file = record_expert(PlayConfig(**task["record"]), task["output"])
         recorded_mark(file).write_text(task["agent"] + "\n")
     except (UserError, RunFailed) as error:
-        print("rlzoo: error:", " ".join(str(error).split()), file=sys.stderr)
+        print("rlzoo: error:", one_line(error), file=sys.stderr)
         return 1
     return 0
 
@@ -56,7 +56,7 @@ def train_agent(values: dict[str, Any], command: list[str]) -> int:
     try:
         with StopSignals() as stop:
             with stop.interruptible():
-                session = start(run, shlex.join(command))
+                session = start(run, shlex.join(command), own=False)
                 mark_begun(session.folder)
             result = learn(session, stop)
         if result.interrupted:

@@ -26,7 +26,7 @@ from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, run_name
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.blueprint import check_hyperparams, import_packages
+from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
@@ -264,9 +264,9 @@ def _portable(value: Any, source: Path) -> Any:
 
 def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> None:
     """The model file without what only training needs; it goes on saying when and with what it was made."""
-    import_packages(run.gym_packages)
+    import_packages_of(str(source), run.gym_packages, run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(source, run.env_id))).values
-    blueprint, file = check_hyperparams(run.algo, hyperparams), model_path(source, run.env_id)
+    blueprint, file = check_hyperparams(run.algo, hyperparams, own=False), model_path(source, run.env_id)
     algorithm: Any = blueprint.algorithm
     model = algorithm.load(file, device="cpu", custom_objects=trusted_classes(blueprint))
     checkpoint = to_checkpoint(model, actor_only=True)

@@ -23,10 +23,10 @@ from rlzoo.core.errors import RunFailed, UserError, in_one_line
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.system_info import utc_now, versions
 from rlzoo.envs.registration import ensure_registered
-from rlzoo.experiment.blueprint import check_hyperparams, import_packages
+from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.run_folder import config_path, model_path, read_run
+from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.report.finished import is_unfinished, training_seconds
 from rlzoo.report.scores import SCORE, Score, digest, files_named, read_score_file, write_score
 from rlzoo.training.checkpoint import read_checkpoint
@@ -53,11 +53,12 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     :raises UserError: there is no agent, or its environment is not installed
     :raises RunFailed: the returns are no numbers, or the model file was written anew meanwhile
     """
+    refuse_links(folder)
     run = read_run(folder)
-    import_packages(run.gym_packages)
+    import_packages_of(str(folder), run.gym_packages, run.env_id)
     ensure_registered(run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
-    blueprint = check_hyperparams(run.algo, hyperparams)
+    blueprint = check_hyperparams(run.algo, hyperparams, own=False)
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlzoo.core.csv_cells import cell
 from rlzoo.report.aggregates import MIDDLE_HALF, Interval
 from rlzoo.report.score_table import TableRow
 
@@ -100,7 +101,8 @@ def to_csv(rows: Sequence[TableRow]) -> str:
     writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
     writer.writeheader()
     for values in records:
-        writer.writerow({k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in values.items()})
+        joined = {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in values.items()}
+        writer.writerow({key: cell(value) for key, value in joined.items()})
     return file.getvalue().rstrip("\n")
 
 

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from rlzoo.core.errors import printable
+
 
 class Display:
     """A line for each finished trial and, on a terminal, one below them that says how the study stands.
@@ -51,7 +53,7 @@ class Display:
         new = [trial for trial in finished if trial.number not in self.shown]
         self.shown.update(trial.number for trial in new)
         for trial in new:
-            line = self._line(trial)
+            line = printable(self._line(trial))
             if self.verbose and not resumed:
                 self.console.print(line, markup=False, soft_wrap=True)
         if resumed and new and self.verbose:

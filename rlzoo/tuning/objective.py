@@ -21,7 +21,7 @@ from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.errors import RunFailed
 from rlzoo.core.logger import Logger
 from rlzoo.experiment import replay
-from rlzoo.experiment.blueprint import Blueprint, import_packages
+from rlzoo.experiment.blueprint import Blueprint, import_packages_of
 from rlzoo.experiment.build import build_callbacks, build_model, make_blueprint
 from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
@@ -54,9 +54,9 @@ def run_trial(
     :raises RunFailed: a training could not go on
     """
     stop = stop or Stop()
-    import_packages(settings.gym_packages)
+    import_packages_of("the study", settings.gym_packages, settings.env_id)
     run = configure(trial, settings, folder)
-    blueprint = make_blueprint(run)
+    blueprint = make_blueprint(run, own=False)
     seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
     trial.set_user_attr("seeds", seeds)
     trial.set_user_attr("hyperparams", dump_yaml(plain(blueprint.values)))

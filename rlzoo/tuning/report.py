@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial
 
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.atomic import atomic_write
+from rlzoo.core.csv_cells import cell
+from rlzoo.core.errors import printable
 from rlzoo.tuning.figures import make_figures
 from rlzoo.tuning.page import page
 from rlzoo.tuning.png_figures import png
@@ -82,6 +82,7 @@ def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: 
         f"  {train_command(settings, folder)}",
     ]
     hyperparams = load_yaml(trial.user_attrs["hyperparams"], f"hyperparameters of trial {trial.number}")
+    comments = [printable(line).replace("\n", "\\n") for line in comments]  # a line break would end a comment
     return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
 
 
@@ -107,18 +108,13 @@ def trials_csv(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> str:
     header = ["number", "state", *values, *(f"params_{name}" for name in names), *ATTRIBUTES, "start", "end"]
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*header, *(f"hyperparams_{key}" for key in keys)])
+    writer.writerow(map(cell, [*header, *(f"hyperparams_{key}" for key in keys)]))
     for trial in trials:
         moments = (trial.datetime_start, trial.datetime_complete)
         row = [trial.number, trial.state.name, *(trial.values or [""] * len(values))]
-        row += [_cell(trial.params.get(name)) for name in names]
-        row += [_cell(trial.user_attrs.get(name)) for name in ATTRIBUTES]
+        row += [cell(trial.params.get(name)) for name in names]
+        row += [cell(trial.user_attrs.get(name)) for name in ATTRIBUTES]
         row += [moment.isoformat() if moment else "" for moment in moments]
-        row += [_cell(hyperparams.get(trial.number, {}).get(key)) for key in keys]
+        row += [cell(hyperparams.get(trial.number, {}).get(key)) for key in keys]
         writer.writerow(row)
     return file.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """Lists, such as the seeds, as JSON."""
-    return json.dumps(value) if isinstance(value, list | tuple | dict) else value

@@ -14,6 +14,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 
 from rlzoo.config.tune import PRUNERS, SAMPLERS
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.tuning.cma_sampler import CmaEsSampler
 
 _PACKAGES = {"gp": ("scipy",), "cmaes": ("cmaes",), "qmc": ("scipy",), "wilcoxon": ("scipy",)}
 
@@ -78,9 +79,7 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
                 quiet = {}  # older versions of Optuna have nothing to say
             return optuna.samplers.GPSampler(n_startup_trials=n_startup_trials, seed=own, **quiet)
         if name == "cmaes":
-            return optuna.samplers.CmaEsSampler(
-                n_startup_trials=n_startup_trials, warn_independent_sampling=False, seed=own
-            )
+            return CmaEsSampler(n_startup_trials, own)
         if name == "qmc":  # one sequence for the whole study; the study counts how far it has come
             return optuna.samplers.QMCSampler(
                 scramble=True,

@@ -27,7 +27,7 @@ from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.experiment.blueprint import Blueprint
+from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages_of
 from rlzoo.experiment.environments import build_training_env
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.experiment.train import TrainResult, check, train
@@ -283,6 +283,8 @@ def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
     with atomic_write(path) as file:
         file.write(trial.user_attrs["hyperparams"].encode())
     given = opened.settings
+    import_packages_of(f"study {config.study}", given.gym_packages, given.env_id)
+    check_hyperparams(given.algo, lookup(given.algo, given.env_id, path).values, own=False)
     return replace(
         config.run,
         algo=given.algo,

@@ -1,0 +1,40 @@
+"""What the user trusts: modules whose code the files of others may name.
+
+A run folder, a benchmark list and a study may come from somebody else. They name classes and packages, and
+naming one must not run it. The code of rlzoo, of `gymnasium.wrappers` and of the packages of environments
+that rlzoo knows may be named anywhere; other code only when the user trusts its module:
+
+    rlzoo enjoy -f their_runs --env Their-v0 --trust their_package
+    RLZOO_TRUST=their_package,another rlzoo enjoy ...
+
+Names are kept in an environment variable, so that worker processes have them too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+VARIABLE = "RLZOO_TRUST"
+
+
+def trust(names: Iterable[str]) -> None:
+    """Trust modules, packages with all their modules, or single classes, for the rest of this process.
+
+    :param names: dotted names
+    """
+    os.environ[VARIABLE] = ",".join(dict.fromkeys((*_trusted(), *names)))
+
+
+def is_trusted(name: str) -> bool:
+    """Whether this module or class, or a package that it is in, is trusted.
+
+    >>> trust(["their_package"])
+    >>> is_trusted("their_package.wrappers.Slow"), is_trusted("their_package_2.Slow")
+    (True, False)
+    """
+    return any(f"{name}.".startswith(f"{known}.") for known in _trusted())
+
+
+def _trusted() -> list[str]:
+    return [name for name in os.environ.get(VARIABLE, "").split(",") if name]

@@ -1,0 +1,157 @@
+"""Classes that hyperparameters name, by dotted names: which may be imported, and what each must be.
+
+What the user writes (flags, `-conf`, the Python API) may name classes of rlzoo and of installed packages;
+what other files hold (run folders, lists, studies) only those of rlzoo, `gymnasium.wrappers` and packages of
+environments. Either may name what the user trusts.
+
+`rlzoo.core.trust` says what is trusted. Everywhere a name must be that of a class of the kind that its key
+wants, so that no function is called. Values from files may not say where anything is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from typing import Any
+
+import gymnasium as gym
+from torch import nn
+from torch.optim import Optimizer
+
+from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.config.aliases import alias
+from rlzoo.config.literals import Name
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.trust import is_trusted, trust
+from rlzoo.envs.registration import FAMILIES, environment_packages, not_installed
+from rlzoo.envs.vec_env import VecEnvWrapper
+from rlzoo.training.base_callback import BaseCallback
+
+OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
+KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be derived from
+    "env_wrapper": (gym.Wrapper,),
+    "vec_env_wrapper": (VecEnvWrapper,),
+    "callback": (BaseCallback,),
+    "policy": (nn.Module,),
+    "activation_fn": (nn.Module,),
+    "features_extractor_class": (nn.Module,),
+    "optimizer_class": (Optimizer,),
+    "replay_buffer_class": (ReplayBuffer,),
+}
+OTHER = (nn.Module, Optimizer, ReplayBuffer)
+PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
+"""Names of arguments that say where something is written, or read."""
+
+
+def load_class(path: str, key: str, own: bool = True) -> Any:
+    """The class that a dotted name (old paths included) or a public name of rlzoo stands for.
+
+    :param key: where the name stands, such as `env_wrapper`
+    :param own: the user wrote it; False: it stands in a file that may be somebody else's
+    :raises UserError: there is no such class, it is none of the kind that `key` wants, or its code is not
+        trusted; that is said before anything is imported
+    :raises NotInstalled: it is of a package of environments that is missing
+    """
+    full = alias(path)
+    if "." not in full:
+        import rlzoo
+
+        if full not in rlzoo.__all__:
+            raise unknown(key, path, rlzoo.__all__)
+        return _of_kind(getattr(rlzoo, full), key, path)
+    known = may_be_named(full)
+    if not known:
+        _require_trust(full, key, path, own)
+    found = _of_kind(_import(full, key, path), key, path)
+    if not known:
+        trust([full])  # the user named it: workers read it from a file
+    return found
+
+
+def may_be_named(full: str) -> bool:
+    """Whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
+    if any(part.startswith("_") for part in full.split(".")):
+        return is_trusted(full)
+    return full.startswith(OURS) or full.split(".")[0] in environment_packages() or is_trusted(full)
+
+
+def resolve(value: Any, own: bool, key: str = "name") -> Any:
+    """The value with every `Name` in it replaced by the class that it names.
+
+    :param key: where the value stands
+    """
+    if isinstance(value, Name):
+        return load_class(value.path, key, own)
+    if isinstance(value, Mapping):
+        return {name: resolve(item, own, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(resolve(item, own, key) for item in value)
+    return value
+
+
+def check_places(where: str, kwargs: Mapping[str, Any], own: bool, path: str = "") -> None:
+    """Check that arguments from a file do not say where something is written.
+
+    :param where: what takes the arguments, for the error
+    :param path: the dotted name of the class that takes them; trusted by its name, it takes any
+    :raises UserError: names the argument
+    """
+    if own or (path and is_trusted(alias(path))):
+        return
+    for name, value in kwargs.items():
+        if PLACE.search(name) and value is not None:
+            hint = f"; if you trust it, add --trust {alias(path)}" if path else ""
+            raise UserError(f"{where}: {name} says where to write, which a file may not decide{hint}")
+
+
+def _require_trust(full: str, key: str, path: str, own: bool) -> None:
+    root = full.split(".")[0]
+    if not own:
+        raise UserError(
+            f"{key} {path!r} is code from outside rlzoo, which runs only if you trust it: add --trust {root}"
+        )
+    here = [os.getcwd()]
+    elsewhere = [folder for folder in sys.path if folder and os.path.abspath(folder) not in here]
+    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
+    if (
+        root not in sys.modules
+        and PathFinder.find_spec(root, here) is not None
+        and PathFinder.find_spec(root, elsewhere) is None
+        and all(finder.find_spec(root, None) is None for finder in finders)
+    ):
+        raise UserError(
+            f"{key} {path!r} is code in the working directory, not of an installed package; it runs only if"
+            f" you trust it: add --trust {root}"
+        )
+
+
+def _import(full: str, key: str, path: str) -> Any:
+    module, _, name = full.rpartition(".")
+    search_working_directory()
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name in {family.module for family in FAMILIES}:
+            raise not_installed(f"{key} {path!r}", error.name) from None
+        raise UserError(f"{key} {path!r}: {error}") from None
+    except AttributeError:
+        raise unknown(f"{key} in {module}", name, dir(sys.modules[module])) from None
+
+
+def _of_kind(found: Any, key: str, path: str) -> Any:
+    kinds = KINDS.get(key, OTHER)
+    if isinstance(found, type) and issubclass(found, kinds):
+        return found
+    wanted = " or ".join(f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in kinds)
+    is_what = "a class of another kind" if isinstance(found, type) else f"a {type(found).__name__}"
+    raise UserError(f"{key} {path!r} is {is_what}, not a class derived from {wanted}")
+
+
+def search_working_directory() -> None:
+    """Let modules beside the user be found; they shadow nothing, since they come last."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
