@@ -13,3 +13,13 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 # A shell that runs the tests in the background has them ignore Ctrl-C; some tests need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+import pytest  # noqa: E402
+
+from rlzoo.core.trust import VARIABLE  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _trust_of_each_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test trusts, or the developer does, is nothing to the next."""
+    monkeypatch.setenv(VARIABLE, "")

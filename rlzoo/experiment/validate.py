@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
 from rlzoo.config.hyperparams import load_file
-from rlzoo.config.literals import WRAPPER_KEYS
+from rlzoo.config.literals import WRAPPER_KEYS, Name
 from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
+from rlzoo.envs.registration import FAMILIES
 from rlzoo.experiment.blueprint import check_hyperparams
-
-OPTIONAL_PACKAGES = {"ae", "gymnasium_robotics", "highway_env", "minigrid", "panda_gym"}
+from rlzoo.experiment.named_classes import OURS, may_be_named
 
 
 @dataclass
@@ -39,16 +39,13 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     algo = _algorithm_of(path) if algo is None else catalog.canonical(algo)
     report = Report(len(file.entries))
     lines = key_lines(read_text(Path(path))) if Path(path).suffix in (".yml", ".yaml") else {}
-    missing: set[str] = set()
+    unchecked: dict[str, str] = {}
     for entry, values in file.entries.items():
-        checkable = _without_missing_packages(values, missing)
         try:
-            check_hyperparams(algo, checkable)
+            check_hyperparams(algo, _checkable(values, unchecked))
         except UserError as error:
             report.problems.append(f"{path}{_place(entry, values, str(error), lines)}: {error}")
-    report.notes = [
-        f"{path}: wrappers of {package} are not checked, it is not installed" for package in sorted(missing)
-    ]
+    report.notes = [f"{path}: {name} is not checked: {why}" for name, why in sorted(unchecked.items())]
     return report
 
 
@@ -59,24 +56,41 @@ def _algorithm_of(path: str) -> str:
         raise UserError(f"{path} is not named after an algorithm; say which with --algo") from None
 
 
-def _without_missing_packages(values: Mapping[str, Any], missing: set[str]) -> dict[str, Any]:
-    """Leave out wrappers that come with an optional package which is not installed here."""
-    kept = dict(values)
-    for key in WRAPPER_KEYS:
-        packages = {path.partition(".")[0] for path in _paths(values.get(key)).split()} & OPTIONAL_PACKAGES
-        absent = {package for package in packages if importlib.util.find_spec(package) is None}
-        if absent:
-            missing.update(absent)
+def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str, Any]:
+    """An entry without what names code that is not trusted or not installed; nothing of it is imported.
+
+    :param unchecked: what is left out and why is added to it
+    """
+    kept, optional = dict(values), {"ae", *(family.module for family in FAMILIES)}
+    for key, value in values.items():
+        named = [alias(path) for path in _names(key, value)]
+        for path in (path for path in named if "." in path and not path.startswith(OURS)):
+            package = path.split(".")[0]
+            if package in optional and find_spec(package) is None:
+                unchecked[path] = f"{package} is not installed"
+            elif not may_be_named(path) and find_spec(package) is not None:
+                unchecked[path] = f"code from outside rlzoo; to check it add --trust {package}"
+        if not unchecked.keys().isdisjoint(named):
             del kept[key]
+    if "policy" in values:
+        kept.setdefault("policy", "MlpPolicy")
     return kept
 
 
-def _paths(wrappers: Any) -> str:
-    if isinstance(wrappers, list | tuple):
-        return " ".join(map(_paths, wrappers))
-    if isinstance(wrappers, Mapping):
-        return " ".join(map(_paths, wrappers))
-    return alias(str(wrappers))
+def _names(key: str, value: Any) -> Iterator[str]:
+    """The dotted names of code in the value of a key."""
+    if isinstance(value, Name):
+        yield value.path
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if key in (*WRAPPER_KEYS, "callback") and isinstance(name, str):
+                yield name
+            yield from _names("", item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _names(key, item)
+    elif isinstance(value, str) and key in (*WRAPPER_KEYS, "callback", "policy"):
+        yield value
 
 
 def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:

@@ -85,7 +85,9 @@ def test_fields_of_the_configuration_are_the_flags():
     import dataclasses
 
     parsed = vars(build("enjoy", load_command("enjoy")).parse_args([]))
-    assert set(parsed) - {"env"} == {field.name for field in dataclasses.fields(PlayConfig)} - {"env_id"}
+    assert set(parsed) - {"env", "trust"} == {field.name for field in dataclasses.fields(PlayConfig)} - {
+        "env_id"
+    }
 
 
 def test_train_then_enjoy(tmp_path, monkeypatch, capsys):

@@ -10,6 +10,7 @@ from torch import nn
 import rlzoo
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import NotInstalled, UserError
+from rlzoo.core.trust import trust
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages, load_class
 
 PPO = {"policy": "MlpPolicy", "n_timesteps": 1e5}
@@ -102,17 +103,23 @@ def test_wrappers_may_be_a_path_a_mapping_or_a_list():
 
 def test_a_config_from_elsewhere_names_only_our_classes():
     ours = {**PPO, "env_wrapper": "rl_zoo3.wrappers.TimeFeatureWrapper"}
-    assert check_hyperparams("ppo", ours, trusted=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
-    for path in ("os.system", "rlzoo.experiment.signals.end_at_once", "rlzoo.core.atomic.Path"):
-        with pytest.raises(UserError, match="it is not run"):
-            check_hyperparams("ppo", {**PPO, "env_wrapper": path}, trusted=False)
+    assert check_hyperparams("ppo", ours, own=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
+    with pytest.raises(UserError, match=r"'os\.system' is code from outside rlzoo.*: add --trust os"):
+        check_hyperparams("ppo", {**PPO, "env_wrapper": "os.system"}, own=False)
+    for path in ("rlzoo.experiment.signals.end_at_once", "rlzoo.core.atomic.Path"):
+        with pytest.raises(UserError, match=r"not a class derived from gymnasium\.Wrapper"):
+            check_hyperparams("ppo", {**PPO, "env_wrapper": path}, own=False)
 
 
-def test_the_users_own_disk_may_name_any_class(tmp_path, monkeypatch):
+def test_a_module_beside_the_user_is_imported_once_it_is_trusted(tmp_path, monkeypatch):
     (tmp_path / "my_own_wrappers.py").write_text("import gymnasium\nclass Mine(gymnasium.Wrapper): pass\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
-    mine = check_hyperparams("ppo", {**PPO, "env_wrapper": "my_own_wrappers.Mine"}).env_wrappers[0][0]
+    values = {**PPO, "env_wrapper": "my_own_wrappers.Mine"}
+    with pytest.raises(UserError, match=r"in the working directory.*: add --trust my_own_wrappers"):
+        check_hyperparams("ppo", values)
+    trust(["my_own_wrappers"])
+    mine = check_hyperparams("ppo", values, own=False).env_wrappers[0][0]
     assert issubclass(mine, gym.Wrapper)
 
 
@@ -124,7 +131,7 @@ def test_gym_packages_are_imported_and_a_missing_one_is_named():
 
 def test_a_class_by_its_public_name():
     assert load_class("TimeFeatureWrapper", "env_wrapper") is rlzoo.TimeFeatureWrapper
-    assert load_class("torch.optim.Adam", "name", trusted=False) is torch.optim.Adam
+    assert load_class("torch.optim.Adam", "optimizer_class", own=False) is torch.optim.Adam
 
 
 @pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")

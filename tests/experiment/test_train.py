@@ -363,7 +363,8 @@ def test_run_config_fields_are_the_flags_of_the_command_line():
     parsed = vars(build("train", load_command("train")).parse_args([]))
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     searching = vars(build("optimize", load_command("optimize")).parse_args([])).keys() - fields
-    assert set(parsed) - searching - {"env", "resume", "optimize_hyperparameters"} == fields - {"env_id"}
+    not_of_a_run = {"env", "resume", "optimize_hyperparameters", "trust"}
+    assert set(parsed) - searching - not_of_a_run == fields - {"env_id", "functions"}
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(run, logs):
@@ -392,14 +393,29 @@ def test_a_function_of_a_python_file_is_found_again(run, tmp_path):
     )
     folder = train(run(conf_file=str(conf))).folder
     assert "learning_rate" not in read_yaml(run_folder.config_path(folder, "CartPole-v1"))
-    session = reopen(folder, {"n_timesteps": 80})
+    session = reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
     session.resources.close()
     assert session.model.schedules["learning_rate"](0.5) == pytest.approx(6e-4)
     play = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=run().log_folder)
     assert run_folder.find_agent(play).path == session.result().model_path
     conf.unlink()
     with pytest.raises(UserError, match=r"functions\.py: no such file"):
+        reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
+
+
+def test_a_folder_does_not_run_the_python_file_that_it_names(run, tmp_path):
+    conf = tmp_path / "functions.py"
+    conf.write_text(
+        "hyperparams = {'default': dict(policy='MlpPolicy', n_timesteps=40, n_envs=2, n_steps=20,"
+        " batch_size=20, learning_rate=lambda progress: 1e-3)}"
+    )
+    folder = train(run(conf_file=str(conf))).folder
+    conf.write_text("raise SystemExit('run')")
+    with pytest.raises(UserError, match=r"does not hold \(learning_rate\).*-conf .*functions"):
         reopen(folder, {"n_timesteps": 80})
+    conf.write_text("hyperparams = {'default': dict(policy='MlpPolicy', n_timesteps=40)}")
+    with pytest.raises(UserError, match="has no function learning_rate"):
+        reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
 
 
 def test_an_environment_that_names_its_package(run, tmp_path, monkeypatch):
@@ -444,7 +460,7 @@ def test_an_environment_that_cannot_be_made(run, logs, fields, error, message):
     [
         ({"policy_kwargs": {"features_extractor_kwargs": {"foo": 1}}}, "policy_kwargs: .*'foo'"),
         ({"callback": "rlzoo.CheckpointCallback"}, "callback CheckpointCallback: .*save_freq"),
-        ({"vec_env_wrapper": "json.dumps"}, "vec_env_wrapper dumps: TypeError"),
+        ({"vec_env_wrapper": "json.dumps"}, "'json.dumps' is a function, not a class derived from"),
         ({"monitor_kwargs": {"info_keyword": ["x"]}}, "info_keywords"),
     ],
 )
