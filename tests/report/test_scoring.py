@@ -16,6 +16,7 @@ import pytest
 from rlzoo.config.benchmark import HELD_OUT, Expert, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.trust import trust
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import train
 from rlzoo.report import scoring
@@ -231,6 +232,7 @@ def test_what_a_killed_process_left_half_written_is_no_agent(agent: Path, tmp_pa
 def test_a_process_that_dies_loses_one_agent(agent: Path, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "deadly_import.py").write_text("import os\nos._exit(9)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    trust(["deadly_import"])
     deadly = shutil.copytree(agent, tmp_path / "deadly" / "ppo" / "CartPole-v1_1")
     args = deadly / "CartPole-v1" / "args.yml"
     args.write_text(args.read_text().replace("gym_packages: []", "gym_packages: [deadly_import]"))

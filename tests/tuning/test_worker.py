@@ -18,6 +18,7 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.trust import trust
 from rlzoo.tuning import queue, worker
 from rlzoo.tuning.parameters import Float
 from rlzoo.tuning.settings import Settings
@@ -146,6 +147,7 @@ def test_an_environment_that_breaks_fails_its_trial_only(
 ) -> None:
     (tmp_path / "breaking.py").write_text(BREAKING)
     monkeypatch.syspath_prepend(tmp_path)
+    trust(["breaking"])
     study = new_study(settings_for(env_id="Breaking-v0", gym_packages=("breaking",)), 2)
     work(tmp_path)
     assert states(study) == "FC"
