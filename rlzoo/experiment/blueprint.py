@@ -107,15 +107,17 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], own: bool = True) ->
     return blueprint
 
 
-def import_packages(modules: Iterable[str]) -> None:
+def import_packages(modules: Iterable[str], env_id: str = "") -> None:
     """Import the modules of `--gym-packages`: they register environments and may define classes.
+
+    An environment id may name a module, too: "package:Name-v0".
 
     The user named them, so they are trusted. The working directory is searched last, so that a module beside
     the user is found and shadows nothing.
 
     :raises UserError: there is no such module
     """
-    modules = list(modules)
+    modules = _with_package_of(modules, env_id)
     trust(modules)
     for module in modules:
         search_working_directory()
@@ -128,15 +130,17 @@ def import_packages(modules: Iterable[str]) -> None:
 
 
 def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
-    """Import the modules that a file names beside an environment, if the user trusts them.
+    """Import the modules that a file names with an environment, as `import_packages`, if they are trusted.
 
     :param where: the file, for the error
-    :param env_id: may name a module, too: "package:Name-v0"
     :raises UserError: it names one that is not trusted, or there is no such module
     """
-    modules = [*modules, *filter(None, [package_of(env_id)])]
-    require_packages(where, modules)
-    import_packages(modules)
+    require_packages(where, _with_package_of(modules, env_id))
+    import_packages(modules, env_id)
+
+
+def _with_package_of(modules: Iterable[str], env_id: str) -> list[str]:
+    return [*modules, *filter(None, [package_of(env_id)])]
 
 
 def _check_policy(blueprint: Blueprint) -> None:

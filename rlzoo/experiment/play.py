@@ -58,7 +58,7 @@ def play(config: PlayConfig) -> Scores:
 
     :raises UserError: there is no such agent
     """
-    import_packages(config.gym_packages)
+    import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(
         config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False

@@ -29,7 +29,7 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     :raises UserError: there is no such agent, its actions or observations cannot be recorded, or the file
         cannot be written
     """
-    import_packages(config.gym_packages)
+    import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(
         config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False

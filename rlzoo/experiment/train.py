@@ -19,7 +19,7 @@ from rlzoo.core.logger import Logger, make_logger, make_output_format
 from rlzoo.core.threads import thread_limit
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.failures import describe, is_failure
-from rlzoo.envs.registration import ensure_registered, package_of
+from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
 from rlzoo.experiment.blueprint import Blueprint, import_packages, import_packages_of
@@ -86,7 +86,7 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     :raises UserError: the configuration is wrong
     """
     if own:
-        import_packages((*run.gym_packages, *filter(None, [package_of(run.env_id)])))
+        import_packages(run.gym_packages, run.env_id)
     else:
         import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
     blueprint = make_blueprint(run, read_demonstrations, own)

@@ -145,3 +145,11 @@ def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UserError, match="--gym-packages failing_package: ZeroDivisionError"):
         import_packages(["failing_package"])
+
+
+def test_the_package_of_an_environment_is_found_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "package_beside_the_user.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    import_packages([], "package_beside_the_user:Own-v0")
+    assert "package_beside_the_user" in __import__("sys").modules
