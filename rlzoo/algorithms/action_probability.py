@@ -35,16 +35,21 @@ def action_probability(
         array = tensor.cpu().numpy()
         return array if vectorized else array.squeeze(axis=0)
 
-    with torch.no_grad():
-        if actions is not None:
-            log_prob = _log_probability(policy, space, obs, n_obs, actions, context)
-            return read(log_prob if logp else log_prob.exp())
-        distribution = policy.get_distribution(obs, **context)
-        if isinstance(space, spaces.Box):
-            return read(distribution.mode()), read(distribution.stddev)
-        if isinstance(space, spaces.MultiDiscrete):
-            return [read(part.probs) for part in distribution.parts]
-        return read(distribution.probs)
+    was_training = policy.training
+    policy.set_training_mode(False)
+    try:
+        with torch.no_grad():
+            if actions is not None:
+                log_prob = _log_probability(policy, space, obs, n_obs, actions, context)
+                return read(log_prob if logp else log_prob.exp())
+            distribution = policy.get_distribution(obs, **context)
+            if isinstance(space, spaces.Box):
+                return read(distribution.mode()), read(distribution.stddev)
+            if isinstance(space, spaces.MultiDiscrete):
+                return [read(part.probs) for part in distribution.parts]
+            return read(distribution.probs)
+    finally:
+        policy.set_training_mode(was_training)
 
 
 def _log_probability(

@@ -171,12 +171,17 @@ class ContinuousPolicy(BasePolicy):
         return [self._modules[name] for name in ("actor_target", "critic_target") if name in self._modules]  # type: ignore[misc]
 
     def set_training_mode(self, mode: bool) -> None:
-        """Training or evaluation mode; in the copies, batch normalisation uses what has been gathered."""
+        """Switch to training or evaluation mode.
+
+        Target networks are in evaluation mode always, except for the `dropout` of DroQ, which also makes
+        their Q-values random (Hiraoka et al. 2022, algorithm 2).
+        """
         self.train(mode)
         for target in self.targets():
-            for module in target.modules():
-                if isinstance(module, nn.modules.batchnorm._NormBase):
-                    module.eval()
+            target.eval()
+        if mode and self.dropout > 0 and self.with_target_critics:
+            for layer in self.critic_target.layers:
+                layer.train(isinstance(layer, nn.Dropout))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
         """Actions [B, *action_space.shape] in [-1, 1]."""

@@ -311,6 +311,7 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.on_training_start(locals_, globals())
         callback.on_rollout_start()
         callback.update_locals(locals_)
+        algorithm.set_training_mode(True)
         while clock.num_timesteps < clock.total_timesteps:
             examples = algorithm.demonstrations.draw(algorithm.config.batch_size)
             history.append(algorithm.threads.call("update", algorithm.update, examples, clock))

@@ -14,6 +14,7 @@ from rlzoo.algorithms import saving
 from rlzoo.algorithms.bc import bc_loss
 from rlzoo.core.errors import UserError
 from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.networks.extractors import FlattenExtractor
 
 BOX = spaces.Box(-2, np.float32(2), (1,))
 
@@ -166,3 +167,21 @@ def test_mistakes_are_said_when_the_agent_is_made(arguments: dict[str, Any], tex
     with pytest.raises(UserError, match=text) as error:
         make(**arguments)
     assert "\n" not in str(error.value)
+
+
+def test_every_training_is_in_training_mode() -> None:
+    class Dropped(FlattenExtractor):
+        def forward(self, observations: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.dropout(super().forward(observations), 0.5, self.training)
+
+    policy_kwargs = {"net_arch": [8], "features_extractor_class": Dropped}
+    model = make(shown(), policy_kwargs=policy_kwargs)
+    modes, update = [], model.update
+
+    def spy(*args: Any) -> Any:
+        modes.append(model.policy.training)
+        return update(*args)
+
+    model.update = spy  # type: ignore[method-assign]
+    model.learn(128).learn(128, reset_num_timesteps=False)
+    assert modes == [True] * 4

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from rlzoo import A2C, ACER, ACKTR, PPO, TRPO, BaseFeaturesExtractor
+from rlzoo.algorithms import trpo
+from rlzoo.networks.training_mode import depends_on_mode
 
 
 class Features(BaseFeaturesExtractor):
@@ -103,6 +105,56 @@ def test_trpo_gathers_statistics_once_and_keeps_its_kl(shared: bool) -> None:
     after_line_search, obs = divergences[0]
     with torch.no_grad():  # fitting the critic moves neither parameters nor statistics of the actor
         assert torch.equal(after_line_search.probs, model.policy.get_distribution(obs).probs)
+
+
+def test_trpo_starts_the_line_search_from_a_ratio_of_one() -> None:
+    model = make(TRPO, "batch norm", n_steps=64, batch_size=32, normalize_advantage=False)
+    found, improve, objective = [], model.improve_policy, trpo.trpo_objective
+
+    def spy(batch: Any) -> Any:
+        found.append(batch["advantages"].mean())
+        return improve(batch)
+
+    def first(distribution: Any, batch: Any, config: Any) -> Any:
+        reached = objective(distribution, batch, config)
+        if len(found) == 1:
+            found.append(reached.detach())
+        return reached
+
+    model.improve_policy = spy
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trpo, "trpo_objective", first)
+        model.learn(64)
+    # r = 1 for the policy that acted, although the pass in training mode has moved its statistics since
+    assert torch.allclose(found[0], found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("learner", [PPO, A2C])
+def test_action_probability_is_that_of_evaluation_mode(learner: Any) -> None:
+    model = make(learner, "dropout", n_steps=16)
+    obs = np.full(4, 0.1, np.float32)
+    for _ in range(2):  # before and after a training
+        mode = model.policy.training
+        asked = [model.action_probability(obs).tolist() for _ in range(5)]
+        assert asked == asked[:1] * 5
+        assert model.policy.training == mode
+        model.learn(16)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.RReLU(),
+        nn.Dropout(),
+        nn.AlphaDropout(),
+        nn.BatchNorm1d(4),
+        nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
+        nn.LSTM(4, 4, num_layers=2, dropout=0.1),
+    ],
+)
+def test_layers_that_depend_on_the_mode_are_known(layer: nn.Module) -> None:
+    assert any(depends_on_mode(module) for module in layer.modules())
+    assert not any(depends_on_mode(module) for module in nn.Sequential(nn.Linear(4, 4), nn.Tanh()).modules())
 
 
 @pytest.mark.parametrize("layer", [nn.RReLU, nn.Dropout, nn.BatchNorm1d, nn.AlphaDropout])

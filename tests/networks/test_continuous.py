@@ -14,6 +14,7 @@ from torch import nn
 from rlzoo import UserError
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.continuous import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy
+from rlzoo.networks.extractors import FlattenExtractor
 from rlzoo.networks.registry import get_policy_class
 
 OBS = spaces.Box(-np.array([1, 1, 8], np.float32), np.array([1, 1, 8], np.float32))
@@ -244,6 +245,33 @@ def test_dropout_and_normalisation_follow_the_mode():
     assert not torch.equal(policy.critic(obs, actions), policy.critic(obs, actions))
     policy.set_training_mode(False)
     assert torch.equal(policy.critic(obs, actions), policy.critic(obs, actions))
+
+
+class WithDropout(FlattenExtractor):
+    """Flattened observations of which half are dropped."""
+
+    def __init__(self, observation_space):
+        super().__init__(observation_space)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, observations):
+        return self.dropout(super().forward(observations))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("cls", [TD3Policy, SACPolicy])
+def test_targets_stay_in_evaluation_mode_except_for_droq(cls, dropout):
+    policy = make(cls, features_extractor_class=WithDropout, dropout=dropout)
+    for mode in (True, False):
+        policy.set_training_mode(mode)
+        modes = {
+            name: module.training for name, module in policy.named_modules() if isinstance(module, nn.Dropout)
+        }
+        of_targets = {name: modes.pop(name) for name in list(modes) if "_target." in name}
+        assert set(modes.values()) == {mode}
+        hidden = {name for name in of_targets if ".layers." in name}
+        assert len(hidden) == (2 if dropout else 0)
+        assert all(training == (mode and name in hidden) for name, training in of_targets.items())
 
 
 def test_crossq_normalises_all_its_networks_or_none():
