@@ -47,7 +47,9 @@ class EntropyCoefficient:
     """alpha of a model with the hyperparameters `ent_coef` and `target_entropy`.
 
     Learned, it minimises J(alpha) = -log alpha (log pi(a|s) + target_entropy) (Haarnoja et al. 2018, eq. 18
-    with the logarithm as the parameter): it rises while the entropy is below the target.
+    with the logarithm as the parameter): it rises while the entropy is below the target. Its optimiser is
+    Adam without options, as in stable-baselines3: the policy's `optimizer_class` and `optimizer_kwargs` are
+    for networks.
     """
 
     def __init__(self, model: Any) -> None:
@@ -61,10 +63,7 @@ class EntropyCoefficient:
         self.fixed = torch.tensor(initial, device=model.device)
         if self.learned:
             self.flat = FlatParameters([torch.nn.Parameter(self.fixed.log().reshape(1))])
-            # Of the policy's class, but without its options, such as weight decay: these are for networks.
-            self.optimizer = self.flat.optimizer(
-                model.policy.optimizer_class, lr=model.schedules["learning_rate"](1.0)
-            )
+            self.optimizer = self.flat.optimizer(torch.optim.Adam, lr=model.schedules["learning_rate"](1.0))
 
     def value(self) -> torch.Tensor:
         """alpha, a scalar without gradient."""

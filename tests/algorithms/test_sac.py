@@ -149,7 +149,9 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, n_critics, weighted)
     assert model.clock.n_updates == 1
     gap = log_probs.mean().item() - 2  # the target entropy is minus the number of dimensions
     if ent_coef == "auto_0.2":  # eq. 18: d J / d log alpha = -gap
-        assert float(model.entropy.value().log()) == pytest.approx(np.log(0.2) + LR * gap, rel=1e-5)
+        assert float(model.entropy.flat.vector.grad) == pytest.approx(-gap, rel=1e-5)
+        moved = np.log(0.2) + LR * np.sign(gap)  # the first step of Adam
+        assert float(model.entropy.value().log()) == pytest.approx(moved, rel=1e-5)
         assert float(metrics["ent_coef_loss"]) == pytest.approx(-np.log(0.2) * gap, rel=1e-4)
     else:
         assert float(model.entropy.value()) == pytest.approx(0.3) and "ent_coef_loss" not in metrics
@@ -219,6 +221,14 @@ def test_the_entropy_coefficient_has_no_options_of_the_networks():
     model = agent(ent_coef="auto_0.5", policy_kwargs={"optimizer_kwargs": {"weight_decay": 0.5}})
     assert model.policy.actor.optimizer.param_groups[0]["weight_decay"] == 0.5
     assert model.entropy.optimizer.param_groups[0]["weight_decay"] == 0
+
+
+def test_the_entropy_coefficient_has_adam_whatever_networks_have():
+    model = agent(learning_rate=0.01, policy_kwargs={"optimizer_class": torch.optim.SGD})
+    assert isinstance(model.policy.actor.optimizer, torch.optim.SGD)
+    model.update(batch_of(0), model.clock)
+    step = float(model.entropy.value().log())  # from 0
+    assert abs(step) == pytest.approx(0.01, rel=1e-3)  # Adam's first step is the learning rate
 
 
 def changed(model, before):
