@@ -28,6 +28,7 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
+from rlzoo.envs.rescaling import vec_normalizers
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.networks.linear import make_actor
 from rlzoo.optim.flat import FlatParameters
@@ -119,7 +120,15 @@ class ARS(Algorithm):
             self.async_eval = own
 
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
-        """Only the generators go on where a file recorded them: each candidate begins episodes of its own."""
+        """Only the generators go on where a file recorded them: each candidate begins episodes of its own.
+
+        :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
+        """
+        if (n_normalizers := len(vec_normalizers(env))) > 1:
+            raise UserError(
+                f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
+                " norm_reward in one"
+            )
         if resume and self._resume:
             saving.continue_randomness(self, env)
         self._resume = {}

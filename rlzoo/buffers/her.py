@@ -7,6 +7,7 @@ are stored once, as they were. Whether the task ended after a transition is not 
 
 from __future__ import annotations
 
+import warnings
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from rlzoo.buffers.replay_observations import Dtypes
 from rlzoo.core.errors import UserError, unknown
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+N_COMPARED = 64  # transitions whose rewards are compared with compute_reward
+TOLERATED = 0.1  # share of them that may differ: penalties for collisions and the like
 
 
 class GoalSelectionStrategy(str, Enum):
@@ -41,7 +44,9 @@ class GoalSelectionStrategy(str, Enum):
 class HerReplayBuffer(ReplayBuffer):
     """A replay buffer for goal environments that relabels goals when it is drawn from.
 
-    Only finished episodes are drawn; of an episode that is partly overwritten, what is left.
+    Only finished episodes are drawn; of an episode that is partly overwritten, what is left. A wrapper that
+    changes rewards must change those of `compute_reward` as well; where stored rewards differ from it, the
+    first draw warns.
 
     :param env: the environment, whose `compute_reward` says what a goal is worth
     :param n_sampled_goal: relabelled transitions for each one that is left as it was
@@ -93,6 +98,7 @@ class HerReplayBuffer(ReplayBuffer):
         self.going_on = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
         self._batch_size = -1  # of which `_relabelled` and `_where` say which rows get another goal
         self.set_env(env)
+        self._compared = False  # whether stored rewards have been compared with compute_reward
 
     @classmethod
     def check_space(cls, observation_space: spaces.Space[Any]) -> None:
@@ -172,6 +178,8 @@ class HerReplayBuffer(ReplayBuffer):
         tickets = self.tickets.reshape(-1).take(indices.take(ended))
         obs, next_obs = self.obs.pair(indices, indices, ended, tickets)
         rewards = self.rewards.reshape(-1).take(indices)
+        if not self._compared:
+            self._compare_rewards(indices[:N_COMPARED], next_obs, rewards[:N_COMPARED])
         self._relabel(indices, obs, next_obs, rewards)
         return ReplayBatch(
             observations=self._presented(obs),
@@ -181,6 +189,22 @@ class HerReplayBuffer(ReplayBuffer):
             discounts=self._to_device(torch.from_numpy(self._discounts(indices, indices, flags))),
             indices=indices,
         )
+
+    def _compare_rewards(self, indices: np.ndarray, next_obs: Any, rewards: np.ndarray) -> None:
+        """Warn where the rewards [n] of transitions at indices [n] are not those of `compute_reward`."""
+        self._compared = True
+        achieved, desired = (next_obs[key][: len(indices)].cpu().numpy() for key in GOAL_KEYS[1:])
+        infos = None if self.infos is None else list(self.infos.reshape(-1).take(indices))
+        computed = self.goal_rewards(achieved, desired, infos)
+        differing = np.flatnonzero(~np.isclose(computed, rewards, rtol=1e-4, atol=1e-5, equal_nan=True))
+        if len(differing) > TOLERATED * len(indices):
+            first = differing[0]
+            warnings.warn(
+                f"the environment paid {rewards[first]:.6g} for a transition for which its compute_reward"
+                f" gives {computed[first]:.6g} ({len(differing)} of {len(indices)} differ): HER mixes both"
+                " kinds of rewards; give the wrapper that changes rewards a compute_reward",
+                stacklevel=4,
+            )
 
     def _relabel(self, indices: np.ndarray, obs: Any, next_obs: Any, rewards: np.ndarray) -> None:
         """Change goals and rewards of n in n + 1 rows; they were drawn at random, so it may be any rows."""

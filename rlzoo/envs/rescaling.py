@@ -41,11 +41,28 @@ def is_transparent(wrapper: VecEnvWrapper) -> bool:
     return kind in TRANSPARENT or all(getattr(kind, name) is getattr(VecEnvWrapper, name) for name in STEPS)
 
 
+def only_normalizes(wrapper: Any) -> bool:
+    """Return whether a wrapper is a VecNormalize, and not of a subclass with steps or resets of its own."""
+    kind = type(wrapper)
+    return isinstance(wrapper, VecNormalize) and all(
+        getattr(kind, name) is getattr(VecNormalize, name) for name in STEPS
+    )
+
+
+def vec_normalizers(venv: Any) -> list[VecNormalize]:
+    """Return every VecNormalize around (or being) `venv`, outermost first."""
+    found: list[VecNormalize] = []
+    while (normalize := unwrap_vec_normalize(venv)) is not None:
+        found.append(normalize)
+        venv = normalize.venv
+    return found
+
+
 def _known_wrappers(venv: Any) -> tuple[list[VecEnvWrapper], VecEnvWrapper | None]:
     """Wrappers from outside in, up to the first that may change steps in any way; and that one."""
     known: list[VecEnvWrapper] = []
     while isinstance(venv, VecEnvWrapper):
-        if not (type(venv) in ARRANGING or isinstance(venv, VecNormalize) or is_transparent(venv)):
+        if not (type(venv) in ARRANGING or only_normalizes(venv) or is_transparent(venv)):
             return known, venv
         known.append(venv)
         venv = venv.venv
@@ -53,7 +70,10 @@ def _known_wrappers(venv: Any) -> tuple[list[VecEnvWrapper], VecEnvWrapper | Non
 
 
 def opaque_wrapper(venv: Any) -> VecEnvWrapper | None:
-    """Return the outermost wrapper around all VecNormalize that may change what these have scaled."""
+    """Return the outermost wrapper around all VecNormalize that may change what these have scaled.
+
+    A subclass of VecNormalize that steps or resets in its own way is such a wrapper itself.
+    """
     known, unknown = _known_wrappers(venv)
     if unknown is None or any(isinstance(wrapper, VecNormalize) for wrapper in known):
         return None
@@ -191,18 +211,14 @@ def warn_of_opaque(wrapper: VecEnvWrapper, consequence: str) -> None:
     if vars(wrapper).get("_warned_as_opaque"):
         return
     vars(wrapper)["_warned_as_opaque"] = True
-    warnings.warn(
-        f"{type(wrapper).__name__} around VecNormalize may change observations or rewards: {consequence};"
-        " put VecNormalize outermost",
-        stacklevel=4,
-    )
+    name = type(wrapper).__name__
+    what, remedy = f"{name} around VecNormalize", "put VecNormalize outermost"
+    if isinstance(wrapper, VecNormalize):
+        what = f"{name}, a VecNormalize with steps of its own,"
+        remedy = "put what it changes into a wrapper inside VecNormalize"
+    warnings.warn(f"{what} may change observations or rewards: {consequence}; {remedy}", stacklevel=4)
 
 
 def scales(venv: VecEnv | None, what: str) -> bool:
     """Return whether any VecNormalize of `venv` scales: `norm_obs` or `norm_reward`."""
-    wrapper: Any = venv
-    while (wrapper := unwrap_vec_normalize(wrapper)) is not None:
-        if getattr(wrapper, what):
-            return True
-        wrapper = wrapper.venv
-    return False
+    return any(getattr(normalize, what) for normalize in vec_normalizers(venv))

@@ -231,11 +231,11 @@ def n_stacked_frames(venv: VecEnv) -> int:
 
     Only wrappers that leave a stack what it is may be around the VecFrameStack.
     """
-    from rlzoo.envs.rescaling import is_transparent
+    from rlzoo.envs.rescaling import is_transparent, only_normalizes
 
     space = venv.observation_space
     while isinstance(venv, VecEnvWrapper) and type(venv) is not VecFrameStack:
-        scales_rewards_only = isinstance(venv, VecNormalize) and not venv.norm_obs
+        scales_rewards_only = isinstance(venv, VecNormalize) and only_normalizes(venv) and not venv.norm_obs
         if not (scales_rewards_only or type(venv) is VecTransposeImage or is_transparent(venv)):
             return 1
         venv = venv.venv

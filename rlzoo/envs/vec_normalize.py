@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
@@ -17,7 +18,7 @@ from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.obs_arrays import Obs, copy_obs
-from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
 
 
 def _is_bool(value: Any) -> bool:
@@ -95,6 +96,19 @@ class VecNormalize(VecEnvWrapper):
         self._attach(venv)
         if norm_obs:
             self.obs_rms = self._fresh_statistics()
+        self._warn_of_scaling_twice()
+
+    def _warn_of_scaling_twice(self) -> None:
+        inner: Any = self.venv
+        while (inner := unwrap_vec_wrapper(inner, VecNormalize)) is not None:
+            for name, what in {"norm_obs": "observations", "norm_reward": "rewards"}.items():
+                if getattr(self, name) and getattr(inner, name):
+                    warnings.warn(
+                        f"VecNormalize around another one scales {what} twice, and replayed experience stays"
+                        f" as the inner one scaled it when it was collected; set {name}=False in one of them",
+                        stacklevel=3,
+                    )
+            inner = inner.venv
 
     def _attach(self, venv: VecEnv) -> None:
         super().__init__(venv, observation_space=self._normalized_space(venv.observation_space))

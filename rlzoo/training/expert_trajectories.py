@@ -20,8 +20,8 @@ from rlzoo.core.spaces import is_channels_first, is_image_space, space_name
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.obs_arrays import copy_obs, obs_row
-from rlzoo.envs.rescaling import opaque_wrapper, warn_of_opaque
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.envs.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
+from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.evaluate import is_monitored, mask_keywords
 
 Obs = Any
@@ -68,12 +68,11 @@ def generate_expert_traj(
         raise UserError(f"demonstrations are for Box and Discrete actions, not for {kind}")
     path = None if save_path is None else Path(f"{str(save_path).removesuffix('.npz')}.npz")
     try:
-        with _standing_still(venv) as normalize:
-            scaled = normalize is not None and normalize.norm_obs
-            space = normalize.venv.observation_space if scaled else venv.observation_space
+        with _standing_still(venv) as (of_obs, of_rewards):
+            space = venv.observation_space if of_obs is None else of_obs.venv.observation_space
             store = _image_store(path, image_folder) if is_image_space(space) else None
             act = _agent(model, venv, deterministic) if is_agent else _function(model, venv)
-            episodes = _play(act, venv, normalize, n_episodes, store)
+            episodes = _play(act, venv, of_obs, of_rewards, n_episodes, store)
     finally:
         if isinstance(env, str):
             venv.close()
@@ -111,21 +110,26 @@ def _environments(model: Any, env: Any) -> VecEnv:
 
 
 @contextmanager
-def _standing_still(venv: VecEnv) -> Iterator[Any]:
-    """The VecNormalize of the environments (None without one), which learns nothing meanwhile."""
-    normalize = unwrap_vec_normalize(venv)
-    if normalize is None:
-        yield None
-        return
-    if normalize.norm_obs and normalize.observation_space != venv.observation_space:
+def _standing_still(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
+    """Let no VecNormalize learn meanwhile; give the innermost that scale observations, and rewards.
+
+    None where there is none.
+    """
+    normalizers = vec_normalizers(venv)
+    of_obs = [normalize for normalize in normalizers if normalize.norm_obs]
+    of_rewards = [normalize for normalize in normalizers if normalize.norm_reward]
+    if of_obs and of_obs[-1].observation_space != venv.observation_space:
         raise UserError("a wrapper around VecNormalize changes observations; put VecNormalize outermost")
-    if (normalize.norm_obs or normalize.norm_reward) and (opaque := opaque_wrapper(venv)) is not None:
+    if (of_obs or of_rewards) and (opaque := opaque_wrapper(venv)) is not None:
         warn_of_opaque(opaque, "what is recorded is from before it")
-    training, normalize.training = normalize.training, False
+    learning = [normalize for normalize in normalizers if normalize.training]
+    for normalize in learning:
+        normalize.training = False
     try:
-        yield normalize if normalize.norm_obs or normalize.norm_reward else None
+        yield (of_obs[-1] if of_obs else None), (of_rewards[-1] if of_rewards else None)
     finally:
-        normalize.training = training
+        for normalize in learning:
+            normalize.training = True
 
 
 def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
@@ -158,11 +162,15 @@ def _function(expert: Callable[[Obs], Any], venv: VecEnv) -> Callable[[Obs, np.n
 def _play(
     act: Callable[[Obs, np.ndarray], np.ndarray],
     venv: VecEnv,
-    normalize: Any,
+    of_obs: Any,
+    of_rewards: Any,
     n_episodes: int,
     store: StoreImage | None,
 ) -> list[_Episode]:
-    """Whole episodes, in the order they ended."""
+    """Whole episodes, in the order they ended.
+
+    :param of_obs: the VecNormalize whose raw observations are recorded, and `of_rewards` rewards; or None
+    """
     n_envs, monitored = venv.num_envs, is_monitored(venv)
     quota = [(n_episodes + index) // n_envs for index in range(n_envs)]
     played = [0] * n_envs
@@ -170,12 +178,11 @@ def _play(
     finished: list[_Episode] = []
     obs, starts = venv.reset(), np.ones(n_envs, bool)
     while len(finished) < n_episodes:
-        scaled = normalize is not None and normalize.norm_obs
-        raw = normalize.get_original_obs() if scaled else copy_obs(obs)
+        raw = copy_obs(obs) if of_obs is None else of_obs.get_original_obs()
         actions = act(obs, starts)
         obs, rewards, starts, infos = venv.step(actions)
-        if normalize is not None:
-            rewards = normalize.get_original_reward()
+        if of_rewards is not None:
+            rewards = of_rewards.get_original_reward()
         for index, episode in enumerate(running):
             if played[index] == quota[index]:
                 continue

@@ -24,7 +24,7 @@ from rlzoo.buffers.rollout import Obs, map_obs
 from rlzoo.buffers.sequences import Sequences
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.distributions import Distribution
-from rlzoo.envs.rescaling import opaque_wrapper, warn_of_opaque
+from rlzoo.envs.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress
@@ -156,10 +156,16 @@ def _storable(part: np.ndarray) -> np.ndarray:
 
 
 def _normalizer(model: Any) -> Any:
-    """The VecNormalize through which the agent sees its environment, if any."""
-    normalize = model.get_vec_normalize_env()
-    if normalize is None or not normalize.norm_obs:
+    """The VecNormalize that scales the observations of the agent, if any."""
+    scaling = [normalize for normalize in vec_normalizers(model.env) if normalize.norm_obs]
+    if not scaling:
         return None
+    if len(scaling) > 1:
+        raise UserError(
+            f"demonstrations cannot be scaled by {len(scaling)} VecNormalize: set norm_obs=False in all but"
+            " one"
+        )
+    normalize = scaling[0]
     if normalize.observation_space != model.observation_space:
         raise UserError(
             "demonstrations cannot be scaled as this agent's observations are: a wrapper around VecNormalize"

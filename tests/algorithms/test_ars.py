@@ -19,6 +19,7 @@ from rlzoo import (
     EnvironmentFailed,
     UserError,
     VecEnvWrapper,
+    VecNormalize,
     make_vec_env,
 )
 from rlzoo.algorithms.ars import ars_step
@@ -189,6 +190,12 @@ def test_rewards_of_a_wrapper_around_vec_normalize_count() -> None:
     model = ARS("LinearPolicy", env, seed=3, device="cpu", n_delta=2)
     model.learn(20)
     assert (model.returns >= 2 * 90).all()  # an episode has two steps at least
+
+
+def test_two_vec_normalize_are_refused() -> None:
+    inner = VecNormalize(make_vec_env("CartPole-v1", 1), norm_reward=False)
+    with pytest.raises(UserError, match="one VecNormalize, not of 2"):
+        ARS("LinearPolicy", VecNormalize(inner, norm_obs=False)).learn(10)
 
 
 def test_a_killed_worker_is_replaced_and_its_candidate_played_again(

@@ -13,6 +13,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo import (
+    DQN,
     BitFlippingEnv,
     DummyVecEnv,
     GoalSelectionStrategy,
@@ -69,6 +70,7 @@ class Record:
         self.buffer = HerReplayBuffer(
             buffer_size, SPACE, ACTIONS, env=env or Goals(), n_envs=n_envs, gamma=0.5, **kwargs
         )
+        self.buffer._compared = True  # rewards are made up, so as to be told from computed ones
         self.n_envs = n_envs
         self.rng = np.random.default_rng(seed)
         self.episode = np.arange(n_envs)  # the number of the present one, unique over environments
@@ -470,6 +472,7 @@ def test_goals_are_compared_in_double_precision() -> None:
         place = np.full((1, 3), 1e6 + 0.01 * step)
         return dict.fromkeys(GOAL_KEYS, place)
 
+    buffer._compared = True  # rewards are made up
     buffer.start(places(0))
     for step in range(1, 6):
         ended = np.array([0]) if step == 5 else np.array([], int)
@@ -488,3 +491,17 @@ def test_goals_are_compared_in_double_precision() -> None:
     batch = buffer._assemble(np.repeat(np.arange(5), 2))  # every second row is relabelled with the last goal
     assert batch.rewards[1::2].tolist() == [-1, -1, -1, -1, 0]
     assert all(part.dtype == torch.float32 for part in batch.observations.values())
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_rewards_that_only_a_wrapper_changes_are_warned_of_once(scale: float) -> None:
+    def make() -> gym.Env[Any, Any]:
+        return gym.wrappers.TransformReward(BitFlippingEnv(n_bits=4, continuous=False), lambda r: scale * r)
+
+    model = DQN("MultiInputPolicy", make(), replay_buffer_class=HerReplayBuffer, seed=0, learning_starts=20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.learn(60)
+    said = [str(one.message) for one in caught if "compute_reward" in str(one.message)]
+    assert len(said) == (scale != 1)
+    assert all("paid -10 for a transition for which its compute_reward gives -1" in text for text in said)

@@ -18,6 +18,7 @@ from rlzoo import (
     VecNormalize,
     VecTransposeImage,
 )
+from rlzoo.algorithms.stored_experience import stored_experience
 from rlzoo.envs.rescaling import Rescaling, opaque_wrapper
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 
@@ -153,6 +154,29 @@ def test_wrappers_that_define_no_step_are_transparent() -> None:
     assert isinstance(opaque_wrapper(venv), Shifted) and Rescaling.of(venv) is None
     assert opaque_wrapper(made_of(VECTOR, Shifted, VecNormalize)) is None
     assert opaque_wrapper(made_of(VECTOR, Shifted)) is None
+
+
+class Renamed(VecNormalize):
+    """Changes nothing."""
+
+
+class Bonus(VecNormalize):
+    """Pays 7 on top."""
+
+    def wait_arrays(self) -> Any:
+        step = super().wait_arrays()
+        step.rewards = step.rewards + 7
+        return step
+
+
+def test_a_vec_normalize_with_steps_of_its_own_is_not_undone() -> None:
+    assert opaque_wrapper(made_of(VECTOR, Renamed)) is None
+    assert Rescaling.of(made_of(VECTOR, Renamed)) is not None
+    venv = made_of(VECTOR, Bonus, Named)
+    assert isinstance(opaque_wrapper(venv), Bonus) and Rescaling.of(venv) is None
+    with pytest.warns(UserWarning, match="Bonus, a VecNormalize with steps of its own, may change"):
+        stored = stored_experience(venv)
+    assert (stored.observations, stored.rewards) == ("scaled", "scaled")
 
 
 def test_stacks_below_an_unknown_wrapper_are_not_taken_apart() -> None:

@@ -115,6 +115,18 @@ def test_stacks_are_recorded_as_the_agent_sees_them() -> None:
     assert data["rewards"].tolist() == data["actions"][:, 0].tolist()
 
 
+def test_two_vec_normalize_record_what_is_below_both() -> None:
+    plain = generate_expert_traj(last_digit, None, counting(3), n_episodes=2)
+    inner = VecNormalize(counting(3), norm_reward=False)
+    outer = VecNormalize(inner, norm_obs=False)
+    model = PPO("MlpPolicy", outer, n_steps=8, batch_size=8, n_epochs=1, device="cpu").learn(8)
+    statistics = inner.obs_rms.mean.copy()
+    data = generate_expert_traj(model, n_episodes=2)
+    np.testing.assert_array_equal(data["obs"], plain["obs"])
+    assert data["rewards"].tolist() == data["actions"][:, 0].tolist()
+    assert (inner.obs_rms.mean == statistics).all() and inner.training and outer.training
+
+
 class Bonus(VecEnvWrapper):
     """Pays 7 on top."""
 

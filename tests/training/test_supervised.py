@@ -177,6 +177,20 @@ def test_a_new_vec_normalize_learns_from_the_demonstrations() -> None:
     assert (venv.obs_rms.mean == statistics).all()
 
 
+def test_the_vec_normalize_that_scales_observations_is_used() -> None:
+    def rooms() -> DummyVecEnv:
+        return DummyVecEnv([lambda: Room(DISCRETE, scale=300.0)])
+
+    venv = VecNormalize(VecNormalize(rooms(), norm_reward=False), norm_obs=False)
+    data = dataset(DISCRETE, scale=300.0)
+    seen = Demonstrations(PPO("MlpPolicy", venv, seed=0, device="cpu"), data)
+    assert seen.examples(np.arange(len(data))).obs.numpy().std() == pytest.approx(1, abs=1e-3)
+    with pytest.warns(UserWarning, match="scales observations twice"):
+        twice = VecNormalize(VecNormalize(rooms(), norm_reward=False), norm_reward=False)
+    with pytest.raises(UserError, match="norm_obs=False in all but one"):
+        Demonstrations(PPO("MlpPolicy", twice, device="cpu"), data)
+
+
 def test_observations_that_are_stacked_after_scaling_are_refused() -> None:
     venv = VecFrameStack(VecNormalize(DummyVecEnv([lambda: Room(DISCRETE)])), 2)
     model = PPO("MlpPolicy", venv, device="cpu")
