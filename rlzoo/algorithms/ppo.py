@@ -8,7 +8,8 @@ and an entropy bonus (eq. 9):
 
 Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm,
 the value function may be clipped as well (off by default), and an update may stop early at a given KL
-divergence.
+divergence. One row has no standard deviation: where `batch_size` leaves a last minibatch of one row, its
+advantage stays as it is, as in stable-baselines3; a warning says so.
 """
 
 from __future__ import annotations
@@ -121,9 +122,12 @@ class PPO(OnPolicyAlgorithm):
         fitting = min(
             (size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size)
         )
+        smaller = "be smaller"
+        if rows % batch_size == 1 and config.normalize_advantage:
+            smaller = "have one row, whose advantage cannot be normalised"
         return (
             f"batch_size {batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} = "
-            f"{rows}, so the last minibatch would be smaller; the nearest that does is {fitting}"
+            f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
         )
 
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:

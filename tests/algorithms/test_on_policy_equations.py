@@ -70,6 +70,23 @@ def test_ppo_objective_is_its_definition(clip_range_vf, normalize, entropy):
     assert float(metrics["approx_kl"]) == pytest.approx(kl.mean())
 
 
+@pytest.mark.parametrize(("n_steps", "said"), [(17, "have one row, whose advantage"), (18, "be smaller")])
+def test_ppo_warns_of_a_smaller_last_minibatch(n_steps, said):
+    with pytest.warns(UserWarning, match=f"so the last minibatch would {said}"):
+        PPO("MlpPolicy", "CartPole-v1", n_steps=n_steps, batch_size=8)
+
+
+def test_ppo_keeps_the_advantage_of_a_single_row():
+    class One:
+        def evaluate_actions(self, obs, actions):
+            return torch.zeros(1, 1), torch.zeros(1), torch.zeros(1)
+
+    batch = {"obs": None, "actions": None, "context": {}, "advantages": torch.tensor([300.0])}
+    batch |= {name: torch.zeros(1) for name in ("returns", "values", "log_probs")}
+    loss, _ = ppo_loss(One(), batch, 0.2, None, PPO.Config())
+    assert float(loss) == -300
+
+
 @pytest.mark.parametrize("entropy", [True, False])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_a2c_objective_is_its_definition(normalize, entropy):
