@@ -265,6 +265,8 @@ class DDPG(ActorCriticAlgorithm):
 
     def _adapt_parameter_noise(self, observations: Any) -> None:
         assert self.parameter_noise is not None
+        self.set_training_mode(False)  # the mode in which both act
         with torch.no_grad():
             actions = self.policy.actor(observations)
+        self.set_training_mode(True)
         self.parameter_noise.adapt(lambda perturbed: action_distance(actions, perturbed(observations)))

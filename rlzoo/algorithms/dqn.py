@@ -207,8 +207,10 @@ class DQN(OffPolicyAlgorithm):
         divergence of -log(1 - epsilon + epsilon / n_actions) (appendix C.1 of Plappert et al.)."""
         epsilon, n_actions = self.exploration_rate, int(self.action_space.n)  # type: ignore[attr-defined]
         noise.spec.desired_action_stddev = -math.log(1 - epsilon + epsilon / n_actions)
+        self.set_training_mode(False)  # the mode in which both act
         with torch.no_grad():
             q_values = self.policy.q_values(observations)
+        self.set_training_mode(True)
         noise.adapt(lambda perturbed: greedy_distance(q_values, perturbed(observations)))
 
     # ------------------------------------------------------------------ using the agent

@@ -22,8 +22,8 @@ from rlzoo.core.noise import AdaptiveParamNoiseSpec
 class ParameterNoise:
     """A network with noise on its parameters.
 
-    `exploring` is the perturbed network to act with: call it as the network itself. All environments share
-    it.
+    `exploring` is the perturbed network to act with, in evaluation mode: call it as the network itself. All
+    environments share it.
 
     :param network: an actor or a Q network; its parameters are read whenever noise is drawn
     :param spec: how much noise; copied, so that several agents may be given the same one
@@ -36,8 +36,8 @@ class ParameterNoise:
         self.spec = copy.copy(spec)
         self._network = network
         kept = {id(module): module for module in shared}
-        self.exploring = copy.deepcopy(network, dict(kept)).requires_grad_(False)
-        self._trial = copy.deepcopy(network, dict(kept)).requires_grad_(False)
+        self.exploring = copy.deepcopy(network, dict(kept)).requires_grad_(False).eval()
+        self._trial = copy.deepcopy(network, dict(kept)).requires_grad_(False).eval()
         self.perturb()
 
     @property
@@ -52,7 +52,8 @@ class ParameterNoise:
     def adapt(self, distance: Callable[[nn.Module], Tensor]) -> float:
         """Measure what noise of the present size does, and adapt its size.
 
-        :param distance: given the network with fresh noise, says how far its actions are from the plain ones
+        :param distance: given the network with fresh noise, in evaluation mode, says how far its actions are
+            from the plain ones
         :return: that distance
         """
         perturb(self._network, self._trial, self.stddev)

@@ -5,13 +5,27 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
-from rlzoo import A2C, ACER, ACKTR, PPO, TRPO, BaseFeaturesExtractor
+from rlzoo import (
+    A2C,
+    ACER,
+    ACKTR,
+    DDPG,
+    DQN,
+    PPO,
+    TRPO,
+    AdaptiveParamNoiseSpec,
+    BaseFeaturesExtractor,
+    DummyVecEnv,
+)
 from rlzoo.algorithms import trpo
+from rlzoo.networks.parameter_noise import perturb
 from rlzoo.networks.training_mode import depends_on_mode
 
 
@@ -182,3 +196,41 @@ def test_policy_acts_in_evaluation_mode(layer: Any) -> None:
     model.policy.act = spy
     model.learn(64)
     assert set(modes) == {False}
+
+
+@pytest.mark.parametrize("kind", ["dropout", "batch norm"])
+@pytest.mark.parametrize("learner", [DQN, DDPG])
+def test_parameter_noise_acts_and_is_measured_in_evaluation_mode(learner: Any, kind: str) -> None:
+    noise = True if learner is DQN else AdaptiveParamNoiseSpec()
+    env = "CartPole-v1" if learner is DQN else DummyVecEnv([FourNumbers])
+    policy_kwargs = {"features_extractor_class": Features, "features_extractor_kwargs": {"kind": kind}}
+    model = learner(
+        "MlpPolicy", env, param_noise=noise, learning_starts=10, seed=0, policy_kwargs=policy_kwargs
+    )
+    modes, adapt = [], model.parameter_noise.adapt
+
+    def spy(distance: Any) -> Any:
+        modes.append((model.parameter_noise._trial.training, model.policy.training))
+        with torch.no_grad():  # the plain network is the network with noise of size 0
+            perturb(model.parameter_noise._network, model.parameter_noise._trial, 0.0)
+            assert float(distance(model.parameter_noise._trial)) < 1e-6
+        return adapt(distance)
+
+    model.parameter_noise.adapt = spy
+    model.learn(120)
+    assert modes and set(modes) == {(False, True)}
+    assert not model.parameter_noise.exploring.training
+
+
+class FourNumbers(gym.Env[Any, Any]):
+    """Random observations."""
+
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.observation_space.sample(), 0.0, False, False, {}
