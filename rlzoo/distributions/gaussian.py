@@ -24,11 +24,15 @@ def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return -(0.5 * z.square() + log_std).sum(dim=-1) - actions.shape[-1] * LOG_SQRT_2PI
 
 
-def inverse_tanh(actions: Tensor, epsilon: float) -> Tensor:
+SMALLEST_GAP = 2.0**-24
+"""Between 1 and the largest number of single precision below it."""
+
+
+def inverse_tanh(actions: Tensor, epsilon: float = SMALLEST_GAP) -> Tensor:
     """Compute atanh of actions kept `epsilon` away from -1 and 1, where it is infinite.
 
-    For actions whose pre-tanh value is not known. In float32 it cannot exceed 8.7, and with an epsilon of
-    1e-6 7.25, so that densities of actions nearer to the bounds are wrong.
+    For actions whose pre-tanh value is not known. In single precision it cannot exceed 8.7, so that densities
+    of actions nearer to the bounds are wrong.
     """
     return torch.atanh(actions.clamp(-1.0 + epsilon, 1.0 - epsilon))
 
@@ -41,7 +45,6 @@ class Squashed:
 
     gaussian_actions: Tensor | None
     _squashed_actions: Tensor | None
-    epsilon: float
 
     def _squash(self, gaussian_actions: Tensor) -> Tensor:
         self.gaussian_actions = gaussian_actions
@@ -51,10 +54,10 @@ class Squashed:
     def _forget_sample(self) -> None:
         self.gaussian_actions = self._squashed_actions = None
 
-    def _before_tanh(self, actions: Tensor) -> Tensor:
+    def _before_tanh(self, actions: Tensor, epsilon: float = SMALLEST_GAP) -> Tensor:
         if actions is self._squashed_actions and self.gaussian_actions is not None:
             return self.gaussian_actions
-        return inverse_tanh(actions, self.epsilon)
+        return inverse_tanh(actions, epsilon)
 
 
 def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
@@ -155,7 +158,7 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
 
     __slots__ = ("epsilon",)
 
-    def __init__(self, action_dim: int, epsilon: float = 1e-6) -> None:
+    def __init__(self, action_dim: int, epsilon: float = SMALLEST_GAP) -> None:
         super().__init__(action_dim)
         self.epsilon = epsilon
         self._forget_sample()
@@ -175,10 +178,10 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
         """Compute the log-density of squashed actions, [B, A] -> [B].
 
         :param gaussian_actions: the actions before the tanh, where they are known: exact, while an inverted
-            tanh is wrong beyond 7.25. Not needed for the actions that were sampled last
+            tanh is wrong beyond 8.7. Not needed for the actions that were sampled last
         """
         if gaussian_actions is None:
-            gaussian_actions = self._before_tanh(actions)
+            gaussian_actions = self._before_tanh(actions, self.epsilon)
         return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
 
     def entropy(self) -> None:

@@ -30,7 +30,7 @@ class StateDependentNoise(Squashed, Distribution):
     :param use_expln: std is exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
     :param squash_output: squash actions into (-1, 1) by a tanh
     :param learn_features: let gradients of the noise reach the features
-    :param epsilon: added to variances, and the distance kept from -1 and 1 where a tanh has to be inverted
+    :param epsilon: added to variances
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class StateDependentNoise(Squashed, Distribution):
         """Compute the log-density of actions, [B, A] -> [B].
 
         :param gaussian_actions: squashed actions before the tanh, where they are known: exact, while an
-            inverted tanh is wrong beyond 7.25. Not needed for the actions that were sampled last
+            inverted tanh is wrong beyond 8.7. Not needed for the actions that were sampled last
         """
         if not self.squash_output:
             return gaussian_log_prob(actions, self.mean, self.log_scale)
