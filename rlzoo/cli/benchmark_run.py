@@ -31,6 +31,9 @@ A list is a YAML file:
     - {algo: [ppo, a2c], env: [CartPole-v1, Acrobot-v1]}
     - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, seeds: [0], required: -165}
 
+Environment i of a training has its seed plus i, so trainings with several environments share random
+streams where their seeds are neighbours; seeds that are further apart, such as 0 100 200, share none.
+
 The same command goes on where an earlier one was stopped: what is finished is not trained again.
 """
 

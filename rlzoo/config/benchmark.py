@@ -8,6 +8,11 @@
       - {algo: bc, env: CartPole-v1, expert: {algo: ppo, seed: 100, episodes: 25}}
 
 Lists of algorithms and of environments stand for all their pairs.
+
+Environment i of a training with seed s is seeded s + i: with 8 environments, seeds 0 and 1 share 7 random
+streams. What they learn need not be alike for that: over 90 seeds of A2C on CartPole-v1 the returns of
+neighbours correlated by 0.14 (standard error 0.11; 0.03 with streams of their own). Seeds such as
+[0, 100, 200] share none.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ class GymVectorEnv(VecEnv):
 
     One that resets in the same step is used as it is. Of one that resets in the next step, or not at all, the
     environments whose episode ended are reset at once, with `reset(options={"reset_mask": ...})`, so that no
-    step is spent on a reset.
+    step is spent on a reset. What can reset all environments or none is refused: its filler steps, in which
+    some environments step and others reset, would have to be masked in every buffer and running statistic.
 
     :param env: the vector environment
     :raises UserError: a wrapper around it refuses to reset single environments

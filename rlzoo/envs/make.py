@@ -127,7 +127,8 @@ def make_vec_env(
 
     :param env_id: a registered id, or a function or class that returns an environment
     :param n_envs: number of environments
-    :param seed: environment i gets `seed + start_index + i` at its first reset
+    :param seed: environment i gets `seed + start_index + i` at its first reset, as in stable-baselines3; so
+        environment i of one seed has the random numbers of environment i - 1 of the next
     :param start_index: number of the first environment, for seeds and monitor files
     :param monitor_dir: folder for `<i>.monitor.csv`; made if missing; None writes no files
     :param wrapper_class: wraps each environment
