@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms import saving
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Clock
 from rlzoo.envs.rescaling import vec_normalizers
@@ -130,7 +130,7 @@ class ARS(Algorithm):
                 " norm_reward in one"
             )
         if resume and self._resume:
-            saving.continue_randomness(self, env)
+            continue_randomness(self._resume, env)
         self._resume = {}
 
     def propose(self, clock: Clock) -> np.ndarray:

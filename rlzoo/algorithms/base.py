@@ -32,6 +32,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
+from rlzoo.algorithms.position import begin_episodes
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
@@ -101,6 +102,7 @@ class Algorithm(Threaded):
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
     rollout_buffer: Any = None
+    position_restored = False  # the episodes of a loaded file are in progress
     actor_only: bool = False  # comes from a file without what training needs
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -149,6 +151,7 @@ class Algorithm(Threaded):
         self._last_obs: Any = None
         self._last_episode_starts: np.ndarray = np.ones(1, bool)
         self._resume: dict[str, Any] = {}
+        self._saved_rollout: dict[str, Any] = {}
         self._callback_states: Any = None
         if env is not None:
             vec_env = as_vec_env(env, verbose=self.verbose)
@@ -372,14 +375,7 @@ class Algorithm(Threaded):
         self._callback = hooks
         return hooks
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
-        """Start new episodes; when a saved training goes on, with the generators and seeds that its file
-        recorded."""
-        if resume and self._resume:
-            saving.continue_randomness(self, env)
-        self._resume = {}
-        self._last_obs = env.reset()
-        self._last_episode_starts = np.ones(env.num_envs, bool)
+    _reset_envs = begin_episodes
 
     def restart_seed(self) -> int:
         """The seed that environments get when training is taken up again from this moment."""
@@ -536,7 +532,8 @@ class Algorithm(Threaded):
         """Write the agent to `path` (`.zip` is appended when it has no suffix), or to a file object.
 
         :param exclude: names of hyperparameters or attributes to leave out
-        :param include: names to keep although they would be left out
+        :param include: names to keep although they would be left out; `"position"` adds the episodes in
+            progress and the rollout that they fill, so that training can be resumed in the middle of both
         :param actor_only: write a small file that `predict` works from and training does not: without
             critics, copies, optimisers and random generators
         """

@@ -359,7 +359,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
         super()._reset_envs(env, resume)
-        self.replay_continues = False
+        self.replay_continues = self.replay_continues and self.position_restored
 
     def make_optimizer(self, flat: FlatParameters, **changes: Any) -> torch.optim.Optimizer:
         """The policy's optimiser for a vector of parameters.

@@ -15,12 +15,14 @@ import torch
 from torch import nn
 
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.algorithms.position import position
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.errors import CheckpointError, UserError, unknown
-from rlzoo.core.seeding import get_rng_state, set_rng_state
+from rlzoo.core.logger import Logger
+from rlzoo.core.seeding import get_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
 from rlzoo.core.system_info import get_system_info
-from rlzoo.envs.vec_env import VecEnv, env_state
+from rlzoo.envs.vec_env import env_state
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 from rlzoo.networks.registry import policy_name
 from rlzoo.training.checkpoint import (
@@ -55,16 +57,20 @@ FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
 
 def save(model: Any, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
     """Write `model` to a path or a file object; see `Algorithm.save`."""
-    left_out = set(exclude or ()) - set(include or ())
-    write_checkpoint(path, to_checkpoint(model, left_out, actor_only))
+    left_out, with_position = set(exclude or ()) - set(include or ()), "position" in (include or ())
+    write_checkpoint(path, to_checkpoint(model, left_out, actor_only, with_position))
 
 
 def to_checkpoint(
-    model: Any, left_out: set[str] | frozenset[str] = frozenset(), actor_only: bool = False
+    model: Any,
+    left_out: set[str] | frozenset[str] = frozenset(),
+    actor_only: bool = False,
+    with_position: bool = False,
 ) -> Checkpoint:
     """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, hooks.
 
     :param actor_only: only what `predict` needs; so it is for a model that is no more than that
+    :param with_position: also the episodes in progress and the rollout that they fill
     """
     actor_only = actor_only or model.actor_only
     weights: dict[str, torch.Tensor] = {}
@@ -83,6 +89,8 @@ def to_checkpoint(
     state: dict[str, Any] = {"clock": {name: getattr(model.clock, name) for name in COUNTERS}}
     if not actor_only:
         state |= {**_surroundings(model), "others": others}
+        if with_position:
+            state["position"] = position(model)
     state_tree, state_tensors = pack(state, "state")
     normalize_tree, normalize_tensors = pack(
         env_state(model.env) if model.env is not None else model.normalize_state
@@ -129,6 +137,7 @@ def _surroundings(model: Any) -> dict[str, Any]:
         "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
         "ep_success_buffer": list(model.ep_success_buffer),
         "callbacks": None if callbacks is None else callbacks.state_dict(),
+        "csv_rows": model._logger.csv_rows() if isinstance(model._logger, Logger) else [],
     }
 
 
@@ -290,7 +299,12 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             for episode in state["ep_info_buffer"]:
                 model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
             model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
-            model._resume = {"rng": state["rng"], "env_seed": _count("env_seed", state["env_seed"])}
+            model._resume = {
+                "rng": state["rng"],
+                "env_seed": _count("env_seed", state["env_seed"]),
+                "position": dict(state.get("position") or {}),
+                "csv_rows": [_count("csv_rows", count) for count in state.get("csv_rows") or ()],
+            }
             model._callback_states = state["callbacks"]
             others = state["others"]
     except CheckpointError:
@@ -341,15 +355,6 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"state.json of the model file is damaged: {name}: {error!r}"[:300]) from None
-
-
-def continue_randomness(model: Any, env: VecEnv) -> None:
-    """Give the generators and the environments what the file recorded for going on with its training."""
-    try:
-        set_rng_state(model._resume["rng"])
-        env.seed(model._resume["env_seed"])
-    except (LookupError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the random state in the model file is damaged: {error}") from None
 
 
 def get_parameters(model: Any) -> dict[str, dict[str, Any]]:

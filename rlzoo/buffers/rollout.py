@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,11 +12,13 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
 from rlzoo.core.interaction import Step
 from rlzoo.core.memory import available_memory
 
 BYTES_OF_A_ROW = 250  # the views of it
+MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
+_COLUMNS = ("actions", "rewards", "terminated", "truncated", "episode_starts")
 
 Obs = Any  # a tensor or array [..., *shape], or a dict of them
 Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
@@ -76,6 +79,7 @@ class RolloutBuffer:
         self.extra: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
         self.raw: RawRollout | None = None
+        self.filled = 0  # steps collected since the last update
 
     def _check_memory(self, observation_space: spaces.Space) -> None:
         """:raises UserError: the observations alone take more memory than is free"""
@@ -100,9 +104,24 @@ class RolloutBuffer:
     def start(self, obs: Obs) -> None:
         """Begin a new rollout with the observations that the environments show now."""
         self._finals.clear()
+        self.filled = 0
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)
+
+    def restart(self, obs: Obs) -> None:
+        """Continue a partly filled rollout with new episodes: those in progress count as truncated.
+
+        :param obs: first observations of the new episodes, [n_envs, ...]
+        """
+        if 0 < self.filled < self.n_steps:  # else the last row is the bootstrap observation already
+            last = self.filled - 1
+            running = np.flatnonzero(~(self.terminated[last] | self.truncated[last])).tolist()
+            self._finals += _rows_of(self._obs_writers[self.filled], last, running)
+            self.truncated[last, running] = True
+            self._write_obs(self.filled, obs)
+            if self.raw is not None:
+                self.raw.restart(self.filled, running, obs)
 
     def _write_obs(self, t: int, obs: Obs) -> None:
         row = self._obs_writers[t]
@@ -130,6 +149,53 @@ class RolloutBuffer:
             self._finals += _truncated(t, result)
         if self.raw is not None:
             self.raw.add(t, result)
+        self.filled = t + 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the rows collected since the last update; empty without any, or where they are too large
+        for a checkpoint."""
+        columns = {"observations": _head(self.observations, self.filled + 1)}
+        columns |= {name: getattr(self, name)[: self.filled] for name in _COLUMNS}
+        extra = {name: column[: self.filled].cpu() for name, column in self.extra.items()}
+        state: dict[str, Any] = {
+            "columns": columns,
+            "extra": extra,
+            "finals": [list(f) for f in self._finals],
+        }
+        if self.raw is not None and self.filled:
+            state["raw"] = self.raw.state_dict(self.filled)
+        if not self.filled or _n_bytes(state) > MAX_SAVED_BYTES:
+            return {}
+        return {**copy.deepcopy(state), "n_steps": self.n_steps, "n_envs": self.n_envs}
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        """Take over what `state_dict` returned; rows of another length or number of environments are dropped.
+
+        :raises CheckpointError: they do not fit
+        """
+        shape = (self.n_steps, self.n_envs)
+        if not state or (state["n_steps"], state["n_envs"]) != shape or (self.raw and "raw" not in state):
+            return
+        try:
+            filled, n_envs = state["columns"]["rewards"].shape
+            if not 0 < filled <= self.n_steps or n_envs != self.n_envs:
+                raise ValueError(f"{filled} steps of {n_envs} environments")
+            _fill(self.observations, state["columns"]["observations"], filled + 1)
+            for name in _COLUMNS:
+                _fill(getattr(self, name), state["columns"][name], filled)
+            for name, rows in state["extra"].items():
+                if rows.shape[:2] != (filled, n_envs):
+                    raise ValueError(f"{name} is of shape {tuple(rows.shape)}")
+                self.extra[name] = torch.zeros(
+                    (self.n_steps, *rows.shape[1:]), dtype=rows.dtype, device=device
+                )
+                self.extra[name][:filled] = rows.to(device)
+            self._finals = _loaded_finals(state["finals"], filled, n_envs)
+            if self.raw is not None:
+                self.raw.load_state_dict(state["raw"], filled, n_envs)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the rollout in the model file is damaged: {error}"[:300]) from None
+        self.filled = filled
 
     def finals(self) -> Finals | None:
         """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
@@ -213,6 +279,29 @@ class RawRollout:
         if len(raw.ended):
             self._finals += _truncated(t, raw)
 
+    def restart(self, t: int, running: list[int], shown: Obs) -> None:
+        """Begin new episodes before step `t`; those of the environments `running` are truncated."""
+        self._finals += _rows_of(map_obs(lambda column: column[t], self.observations), t - 1, running)
+        self._write(t, self.rescaling.raw_obs(shown))
+
+    def state_dict(self, filled: int) -> dict[str, Any]:
+        """The first `filled` steps."""
+        return {
+            "observations": _head(self.observations, filled + 1),
+            "rewards": self.rewards[:filled],
+            "finals": [list(final) for final in self._finals],
+        }
+
+    def load_state_dict(self, state: dict[str, Any], filled: int, n_envs: int) -> None:
+        """Take over what `state_dict` returned."""
+        self.observations = map_obs(
+            lambda rows: np.zeros((self.n_steps + 1, *rows.shape[1:]), rows.dtype), state["observations"]
+        )
+        self.rewards = np.zeros((self.n_steps, n_envs), np.float32)
+        _fill(self.observations, state["observations"], filled + 1)
+        _fill(self.rewards, state["rewards"], filled)
+        self._finals = _loaded_finals(state["finals"], filled, n_envs)
+
     def _write(self, t: int, obs: Obs) -> None:
         if isinstance(obs, dict):
             for key, rows in obs.items():
@@ -240,6 +329,44 @@ def _truncated(t: int, result: Any) -> list[tuple[int, int, Obs]]:
         for row, env in enumerate(result.ended)
         if result.truncated[env] and not result.terminated[env]
     ]
+
+
+def _rows_of(obs: Obs, t: int, envs: list[int]) -> list[tuple[int, int, Obs]]:
+    """Copies of the rows `envs` of observations [n_envs, ...], as final observations of step `t`."""
+    return [(t, env, map_obs(lambda rows, env=env: np.array(rows[env]), obs)) for env in envs]
+
+
+def _head(column: Obs, n_rows: int) -> Obs:
+    return map_obs(lambda rows: rows[:n_rows], column)
+
+
+def _fill(column: Obs, saved: Obs, n_rows: int) -> None:
+    """Write saved rows to the beginning of a column.
+
+    :raises ValueError: they are of another shape or type
+    """
+    if isinstance(column, dict):
+        for key, part in column.items():
+            _fill(part, saved[key], n_rows)
+    elif saved.shape != (n_rows, *column.shape[1:]) or saved.dtype != column.dtype:
+        raise ValueError(f"a column is of shape {tuple(saved.shape)} and type {saved.dtype}")
+    else:
+        column[:n_rows] = saved
+
+
+def _loaded_finals(saved: Any, filled: int, n_envs: int) -> list[tuple[int, int, Obs]]:
+    """:raises ValueError: a final observation is of no step or environment of the rollout"""
+    finals = [(int(t), int(env), obs) for t, env, obs in saved]
+    if any(not (0 <= t < filled and 0 <= env < n_envs) for t, env, _ in finals):
+        raise ValueError("a final observation is of no step")
+    return finals
+
+
+def _n_bytes(value: Any) -> int:
+    """The bytes of all arrays and tensors in nested values."""
+    if isinstance(value, dict | list | tuple):
+        return sum(map(_n_bytes, value.values() if isinstance(value, dict) else value))
+    return int(getattr(value, "nbytes", 0))
 
 
 def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:

@@ -250,7 +250,8 @@ class CSVOutputFormat(KVWriter):
     def __init__(self, filename: str | os.PathLike[str], append: bool = False) -> None:
         self.path = Path(filename)
         self.file = _open(self.path, append)
-        self.columns = next(iter(self._rows()), [])
+        rows = self._rows()
+        self.columns, self.n_rows = rows[0] if rows else [], max(len(rows) - 1, 0)
 
     def _rows(self) -> list[list[str]]:
         try:
@@ -268,10 +269,20 @@ class CSVOutputFormat(KVWriter):
             self._add_columns(sorted(values.keys() - set(self.columns)))
         csv.writer(self.file, lineterminator="\n").writerow(values.get(column, "") for column in self.columns)
         self.file.flush()
+        self.n_rows += 1
+
+    def truncate(self, n_rows: int) -> None:
+        """Keep the first `n_rows` rows: a resumed training writes those behind them again."""
+        if n_rows < self.n_rows:
+            self._rewrite(self._rows()[1 : n_rows + 1])
+            self.n_rows = n_rows
 
     def _add_columns(self, names: list[str]) -> None:
         rows = self._rows()[1:]
         self.columns += names
+        self._rewrite(rows)
+
+    def _rewrite(self, rows: list[list[str]]) -> None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
@@ -428,6 +439,16 @@ class Logger:
         if values:
             for output in self.output_formats:
                 output.write(values, excluded, step)
+
+    def csv_rows(self) -> list[int]:
+        """The number of rows in each CSV file, for a checkpoint."""
+        return [output.n_rows for output in self.output_formats if isinstance(output, CSVOutputFormat)]
+
+    def truncate_csv(self, csv_rows: Sequence[int]) -> None:
+        """Keep as many rows of each CSV file as `csv_rows` returned: what came later is written again."""
+        files = [output for output in self.output_formats if isinstance(output, CSVOutputFormat)]
+        for output, n_rows in zip(files, csv_rows, strict=False):
+            output.truncate(n_rows)
 
     def log(self, *args: Any, level: int = INFO) -> None:
         """Write a message to the sinks that take messages, unless its level is below the logger's."""

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
+from rlzoo.envs import episode_state
 from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.obs_arrays import Obs, ObsBuffer, stack_obs
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
@@ -148,6 +149,28 @@ class DummyVecEnv(VecEnv):
                     raise
                 raise self._failed(index, method_name, error) from error
         return answers
+
+    def env_states(self, indices: Indices = None) -> list[Any]:
+        """The episode in progress of each environment; None for those that cannot be restored."""
+        return [episode_state.episode_state(self.envs[index]) for index in self._get_indices(indices)]
+
+    def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
+        """Continue the episode that `env_states` returned."""
+        for index in self._get_indices(indices):
+            episode_state.load_episode_state(self.envs[index], state)
+        return [None]
+
+    def episode_state(self) -> dict[str, Any] | None:
+        envs = self.env_states()
+        return None if None in envs else {"kind": "envs", "steps_taken": self._steps_taken, "envs": envs}
+
+    def load_episode_state(self, state: dict[str, Any]) -> bool:
+        if state["kind"] != "envs" or len(state["envs"]) != self.num_envs:
+            return False
+        for index, one in enumerate(state["envs"]):
+            self.load_env_state(one, index)
+        self._steps_taken = int(state["steps_taken"])
+        return True
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         return [is_wrapped(self.envs[index], wrapper_class) for index in self._get_indices(indices)]

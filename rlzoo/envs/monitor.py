@@ -53,6 +53,7 @@ class ResultsWriter:
         self.path = monitor_path(filename)
         self.columns = ("r", "l", "t", *extra_keys)
         self._t_shift = 0.0
+        self.n_rows = 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
         first_line = {"t_start": time.time(), **(header or {})}
         if not override_existing and self._continues(first_line["t_start"]):
@@ -81,6 +82,7 @@ class ResultsWriter:
             raise UserError(
                 f"{self.path} has the columns {lines[1]}, not {','.join(self.columns)}: cannot continue it"
             )
+        self.n_rows = len(lines) - 2
         return True
 
     def write_row(self, episode: Mapping[str, Any]) -> None:
@@ -89,6 +91,17 @@ class ResultsWriter:
             {**episode, "t": round(episode["t"] + self._t_shift, 6)} if self._t_shift else episode
         )
         self._file.flush()
+        self.n_rows += 1
+
+    def truncate(self, n_rows: int) -> None:
+        """Keep the first `n_rows` rows: those that a resumed training has not taken yet are removed."""
+        if not 0 <= n_rows < self.n_rows:
+            return
+        with self.path.open("rb+") as file:
+            for _ in range(2 + n_rows):
+                file.readline()
+            file.truncate(file.tell())
+        self.n_rows = n_rows
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

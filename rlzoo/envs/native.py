@@ -274,6 +274,36 @@ class NativeCartPole(DummyVecEnv):
             images.append(artist.render())
         return images
 
+    def episode_state(self) -> dict[str, Any] | None:
+        if not self._is_native:
+            return super().episode_state()
+        if any(generator is None for generator in self._generators):
+            return None  # never reset
+        return {
+            "kind": self.spec.id,
+            "states": np.array(self._states),
+            "steps_left": [deadline - self._steps_taken for deadline in self._deadlines],
+            "generators": [
+                [seeded[0].bit_generator.state, seeded[1]] for seeded in self._generators if seeded
+            ],
+            "steps_taken": self._steps_taken,
+        }
+
+    def load_episode_state(self, state: dict[str, Any]) -> bool:
+        if not self._is_native:
+            return super().load_episode_state(state)
+        if state["kind"] != self.spec.id or len(state["states"]) != self.num_envs:
+            return False
+        self._steps_taken = int(state["steps_taken"])
+        for index, (seeded, left) in enumerate(zip(state["generators"], state["steps_left"], strict=True)):
+            generator, seed = seeding.np_random(0)[0], seeded[1]
+            generator.bit_generator.state = seeded[0]
+            self._generators[index] = (generator, seed)
+            position, velocity, angle, spin = state["states"][index].tolist()
+            self._states[index] = (position, velocity, angle, spin)
+            self._deadlines[index] = self._steps_taken + int(left)
+        return True
+
     def close(self) -> None:
         if "_sample" in self.__dict__:
             self._sample.close()

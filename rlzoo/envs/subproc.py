@@ -306,6 +306,15 @@ class SubprocVecEnv(VecEnv):
     ) -> list[Any]:
         return self._on_each("env_method", indices, method_name, *method_args, **method_kwargs)
 
+    def env_states(self, indices: Indices = None) -> list[Any]:
+        return self._on_each("env_states", indices)
+
+    def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
+        return self._on_each("load_env_state", indices, state)
+
+    episode_state = DummyVecEnv.episode_state
+    load_episode_state = DummyVecEnv.load_episode_state
+
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         return self._on_each("env_is_wrapped", indices, wrapper_class)
 

@@ -222,6 +222,20 @@ class VecEnv(ABC):
         else:
             self._options = [dict(options or {}) for _ in range(self.num_envs)]
 
+    def episode_state(self) -> dict[str, Any] | None:
+        """The episodes in progress and the random generators that they draw from, as plain values and arrays.
+
+        None where they cannot be restored.
+        """
+        return None
+
+    def load_episode_state(self, state: dict[str, Any]) -> bool:
+        """Continue the episodes that `episode_state` returned, after a `reset`.
+
+        :return: False when they are those of other environments; then nothing has changed
+        """
+        return False
+
     def get_images(self) -> Sequence[np.ndarray | None]:
         """One RGB image [height, width, 3] per environment."""
         if self.render_mode != "rgb_array":
@@ -339,6 +353,24 @@ class VecEnvWrapper(VecEnv):
 
     def render(self, mode: str | None = None) -> np.ndarray | None:
         return self.venv.render(mode)
+
+    def wrapper_state(self) -> dict[str, Any] | None:
+        """What this wrapper itself holds of the episodes in progress; None: what cannot be restored."""
+        return None
+
+    def load_wrapper_state(self, state: dict[str, Any]) -> None:
+        """Take over what `wrapper_state` returned."""
+
+    def episode_state(self) -> dict[str, Any] | None:
+        own = self.wrapper_state()
+        inner = None if own is None else self.venv.episode_state()
+        return None if inner is None else {"kind": type(self).__name__, "own": own, "inner": inner}
+
+    def load_episode_state(self, state: dict[str, Any]) -> bool:
+        if state["kind"] != type(self).__name__ or not self.venv.load_episode_state(state["inner"]):
+            return False
+        self.load_wrapper_state(state["own"])
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         """What the wrapper has learned (arrays and numbers); empty where it learns nothing."""

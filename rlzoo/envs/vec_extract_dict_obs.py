@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from gymnasium import spaces
 
@@ -27,6 +29,9 @@ class VecExtractDictObs(VecEnvWrapper):
 
     def reset(self) -> np.ndarray:
         return self.venv.reset()[self.key]
+
+    def wrapper_state(self) -> dict[str, Any]:
+        return {}  # nothing outlives a step
 
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()

@@ -181,6 +181,15 @@ class VecFrameStack(VecEnvWrapper):
             self._raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
         return shown
 
+    def wrapper_state(self) -> dict[str, Any] | None:
+        if self._raw_stacks:
+            return None
+        return {"frames": {key: stack.frames.copy() for key, stack in self.stacks.items()}}
+
+    def load_wrapper_state(self, state: dict[str, Any]) -> None:
+        for key, stack in self.stacks.items():
+            stack.frames[...] = state["frames"][key]
+
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
         raw = self._below.raw_step(step) if self._below is not None and self._raw_stacks else None

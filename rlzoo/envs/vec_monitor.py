@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,19 @@ class VecMonitor(VecEnvWrapper):
         step.infos = infos
         self.episode_returns[step.ended] = 0.0
         self._began[step.ended] = self._steps
+
+    def wrapper_state(self) -> dict[str, Any]:
+        return {
+            "returns": self.episode_returns.copy(),
+            "lengths": self.episode_lengths,
+            "rows": [writer.n_rows for writer in self._writers],
+        }
+
+    def load_wrapper_state(self, state: dict[str, Any]) -> None:
+        self.episode_returns[:] = state["returns"]
+        self._began[:] = self._steps - state["lengths"]
+        for writer, n_rows in zip(self._writers, state["rows"], strict=False):
+            writer.truncate(n_rows)
 
     def close(self) -> None:
         for writer in self._writers:

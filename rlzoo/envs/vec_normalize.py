@@ -183,6 +183,15 @@ class VecNormalize(VecEnvWrapper):
             self._update_obs(obs)
         return self.normalize_obs(obs)
 
+    def wrapper_state(self) -> dict[str, Any]:
+        statistics = self.state_dict()
+        return {"statistics": statistics, "returns": self.returns.copy(), "old_obs": copy_obs(self.old_obs)}
+
+    def load_wrapper_state(self, state: dict[str, Any]) -> None:
+        self.load_state_dict(state["statistics"])  # the reset before has added to them
+        self.returns[:] = state["returns"]
+        self.old_obs = copy_obs(state["old_obs"])
+
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
         self.old_obs, self.old_reward, self.old_final_obs = step.obs, step.rewards, step.final_obs

@@ -72,6 +72,9 @@ class VecTransposeImage(VecEnvWrapper):
     def reset(self) -> Obs:
         return self.transpose_observations(self.venv.reset())
 
+    def wrapper_state(self) -> dict[str, Any]:
+        return {}  # nothing outlives a step
+
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
         step.obs = self.transpose_observations(step.obs)

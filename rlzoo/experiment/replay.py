@@ -39,8 +39,9 @@ def prepare(model: Any, run: RunConfig, agent: Path | None, resumed: bool) -> No
                 file=sys.stderr,
             )
         return
+    in_progress = resumed and "envs" in model._resume["position"]  # else new episodes end those stored
     try:
-        model.load_replay_buffer(path, truncate_last_traj=run.truncate_last_trajectory)
+        model.load_replay_buffer(path, truncate_last_traj=run.truncate_last_trajectory and not in_progress)
     except CheckpointError as error:
         if not resumed:
             raise CheckpointError(f"{error}; move it away to start with an empty replay buffer") from error

@@ -57,6 +57,7 @@ class Session:
     callbacks: list[BaseCallback]
     resources: ExitStack
     resumed: bool
+    complete: bool = False  # resumed from its final agent, which has taken all its steps
 
     def result(self, interrupted: bool = False) -> TrainResult:
         path = run_folder.model_path(self.folder, self.run.env_id)
@@ -110,7 +111,7 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
     with StopSignals() as stop:
         with stop.interruptible():
             session = reopen(Path(folder), changes)
-        if session.model.num_timesteps >= session.blueprint.n_timesteps:
+        if session.complete:
             session.resources.close()
             print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
             return session.result()
@@ -163,6 +164,8 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions), own=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
     session = _build(run, blueprint, folder, resources, agent, resumed=True)
+    has_ended = agent == run_folder.model_path(folder, run.env_id)
+    session.complete = has_ended and session.model.num_timesteps >= session.blueprint.n_timesteps
     if "n_timesteps" in changes:  # it holds for the next `--resume` too
         described = replace(described, n_timesteps=run.n_timesteps)
         run_folder.write_configuration(folder, described, blueprint.values)
@@ -174,6 +177,7 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     model, run = session.model, session.run
     began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
     failure: BaseException | None = None
+    interrupted = False
     with session.resources:
         try:
             with stop.interruptible():
@@ -185,10 +189,10 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
                     progress_bar=run.progress,
                 )
         except KeyboardInterrupt:
-            pass
+            interrupted = True
         except BaseException as error:
             failure = error
-        kept = save(session, failure)
+        kept = save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
     if isinstance(failure, RunFailed):
         raise RunFailed(f"{failure}; {kept}") from failure
@@ -207,7 +211,7 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     return session.result(stop.received is not None)
 
 
-def save(session: Session, failure: BaseException | None) -> str:
+def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
     """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
 
     :raises RunFailed: saving is what failed, and nothing had failed before
@@ -220,7 +224,8 @@ def save(session: Session, failure: BaseException | None) -> str:
     try:
         if session.run.save_replay_buffer and replay.has_buffer(model):
             model.save_replay_buffer(run_folder.replay_path(session.folder))
-        model.save(path)
+        ended = failure is None and not interrupted  # else the environments may be in the middle of a step
+        model.save(path, include=("position",) if ended else ())
         if (normalize := model.get_vec_normalize_env()) is not None:
             normalize.save(run_folder.normalize_path(session.folder, session.run.env_id))
     except (OSError, RunFailed) as error:
@@ -283,6 +288,8 @@ def _build(
     if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
         resources.callback(tracking.start(run, blueprint, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)
+    if resumed:
+        logger.truncate_csv(model._resume["csv_rows"])
     resources.callback(logger.close)
     model.set_logger(logger)
     eval_env = None

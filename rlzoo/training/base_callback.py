@@ -12,7 +12,7 @@ A callback overrides the hooks with an underscore. Where nothing is due, a step 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -35,6 +35,9 @@ class BaseCallback(ABC):
 
     state_names: tuple[str, ...] = ("n_calls",)
     """Attributes (numbers, strings, lists) that a checkpoint keeps; those of parent classes are added."""
+
+    called_after_step = False
+    """Whether the training calls `_after_step`; not where another callback calls `on_step` unseen."""
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
@@ -71,6 +74,9 @@ class BaseCallback(ABC):
 
         :return: False ends the training
         """
+
+    def _after_step(self) -> None:
+        """After every callback of the training has had the step; see `called_after_step`."""
 
     def _on_rollout_end(self) -> None:
         """After each collection of experience, before the update."""
@@ -238,6 +244,32 @@ class CallbackList(BaseCallback):
     def _on_rollout_end(self) -> None:
         for callback in self.callbacks:
             callback.on_rollout_end()
+
+
+class TrainingCallbacks(CallbackList):
+    """All callbacks of a training; those with an `_after_step`, at any depth, get it last."""
+
+    def init_callback(self, model: Any) -> None:
+        super().init_callback(model)
+        self._last = [
+            callback
+            for callback in _descendants(self)
+            if type(callback)._after_step is not BaseCallback._after_step
+        ]
+        for callback in self._last:
+            callback.called_after_step = True
+
+    def _on_step(self) -> bool:
+        go_on = super()._on_step()
+        for callback in self._last:
+            callback._after_step()
+        return go_on
+
+
+def _descendants(callback: BaseCallback) -> Iterator[BaseCallback]:
+    for child in callback._children():
+        yield child
+        yield from _descendants(child)
 
 
 class ConvertCallback(BaseCallback):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rlzoo.training.base_callback import (
     CallbackList,
     ConvertCallback,
     EventCallback,
+    TrainingCallbacks,
     check_frequency,
 )
 from rlzoo.training.eval_callback import EvalCallback, MaskableEvalCallback
@@ -52,11 +54,15 @@ def to_callback(callback: CallbackLike, progress_bar: bool = False) -> CallbackL
         callbacks: list[Any] = []
     else:
         callbacks = list(callback) if isinstance(callback, list | tuple) else [callback]
-    return CallbackList([*callbacks, ProgressBarCallback()] if progress_bar else callbacks)
+    return TrainingCallbacks([*callbacks, ProgressBarCallback()] if progress_bar else callbacks)
 
 
 class CheckpointCallback(BaseCallback):
     """Saves the model every `save_freq` calls (times the number of environments: steps).
+
+    Wherever it is among the callbacks of a training, it saves after the others have had the step, so that
+    the file holds what they know then. The file also holds the episodes in progress, so that training can be
+    resumed in the middle of them.
 
     Files: `<name_prefix>_<steps>_steps.zip`, which holds the statistics of a VecNormalize too.
 
@@ -81,11 +87,18 @@ class CheckpointCallback(BaseCallback):
         self.name_prefix = name_prefix
         self.save_replay_buffer = save_replay_buffer
         self.save_vecnormalize = save_vecnormalize
+        self._due = False
 
     def _on_step(self) -> bool:
-        if self.n_calls % self.save_freq == 0:
-            self._save()
+        self._due = self.n_calls % self.save_freq == 0
+        if not self.called_after_step:
+            self._after_step()
         return True
+
+    def _after_step(self) -> None:
+        if self._due:
+            self._due = False
+            self._save()
 
     def _save(self) -> None:
         os.makedirs(self.save_path, exist_ok=True)
@@ -94,7 +107,7 @@ class CheckpointCallback(BaseCallback):
         normalize = self.model.get_vec_normalize_env()
         if self.save_vecnormalize and normalize is not None:
             self._save_to("vecnormalize", ".npz", normalize.save)
-        self._save_to("model", ".zip", self.model.save)
+        self._save_to("model", ".zip", partial(self.model.save, include=("position",)))
 
     def _save_to(self, what: str, suffix: str, save: Callable[[str], Any]) -> None:
         kind = "" if what == "model" else f"{what}_"

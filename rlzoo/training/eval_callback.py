@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.seeding import kept_random_state
 from rlzoo.envs.vec_env import sync_envs_normalization, unwrap_vec_normalize
 from rlzoo.training.base_callback import (
@@ -20,6 +20,7 @@ from rlzoo.training.base_callback import (
     as_callback,
     check_frequency,
 )
+from rlzoo.training.episodes import savable_episodes
 from rlzoo.training.evaluate import Episodes, as_eval_env, mask_keywords, play_episodes
 
 
@@ -81,6 +82,30 @@ class EvalCallback(EventCallback):
         self.evaluations_results: list[list[float]] = []
         self.evaluations_length: list[list[int]] = []
         self.evaluations_successes: list[list[bool]] = []
+        self._evaluated = False
+        self._saved_env: dict[str, Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """As that of any callback, with the evaluation environments where these can be restored."""
+        envs = savable_episodes(self.eval_env) if self._evaluated else None
+        return {**super().state_dict(), "eval_env": envs}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._saved_env = state.get("eval_env")
+
+    def _resume_env(self) -> None:
+        """Let the evaluation environments draw what they would have drawn without the interruption."""
+        saved, self._saved_env = self._saved_env, None
+        if saved is None:
+            return
+        self.eval_env.reset()
+        try:
+            self.eval_env.load_episode_state(saved)
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the evaluation environments in the model file cannot be restored: {error}"[:300]
+            ) from error
 
     def _children(self) -> Sequence[BaseCallback]:
         return [child for child in (self.callback_on_new_best, self.callback) if child is not None]
@@ -101,8 +126,10 @@ class EvalCallback(EventCallback):
             inner = normalize.venv
 
     def _evaluate(self) -> bool:
-        sync_envs_normalization(self.training_env, self.eval_env)
         with kept_random_state():
+            self._resume_env()
+            sync_envs_normalization(self.training_env, self.eval_env)
+            self._evaluated = True
             episodes = self._play()
         self.last_mean_reward = float(np.mean(episodes.returns))
         if not np.isfinite(self.last_mean_reward):

@@ -31,9 +31,9 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
     try:
         callback.on_training_start(locals_, globals())
         remember_start(algorithm)
-        logged = clock.episodes // log_interval
+        logged = (clock.episodes - clock.ended) // log_interval  # of a round in progress, not yet
         metrics: list[dict[str, Any]] = []
-        while clock.num_timesteps < clock.total_timesteps:
+        while clock.num_timesteps < clock.total_timesteps or clock.collected:
             if not collect(algorithm, env, callback, locals_):
                 break
             metrics = learn(algorithm, env.num_envs) or metrics

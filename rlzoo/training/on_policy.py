@@ -35,14 +35,16 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
         rollout.raw = RawRollout(rollout.n_steps, rescaling)
     algorithm.rollout_buffer = rollout
+    resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, rollout_buffer=rollout)
     try:
         callback.on_training_start(locals_, globals())
-        while clock.num_timesteps < clock.total_timesteps:
+        while clock.num_timesteps < clock.total_timesteps or rollout.filled:
             if not collect(algorithm, env, rollout, callback, locals_):
                 break
             rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
             metrics = algorithm.threads.call("update", algorithm.update, rollout, clock)
+            rollout.filled = 0
             clock.iteration += 1
             if clock.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
@@ -50,21 +52,32 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
         callback.on_training_end()
 
 
+def resume_rollout(algorithm: Any, rollout: RolloutBuffer) -> None:
+    """Take over the rollout of a loaded checkpoint; where its episodes could not be, they end there."""
+    saved, algorithm._saved_rollout = algorithm._saved_rollout, {}
+    rollout.load_state_dict(saved, algorithm.device)
+    if not algorithm.position_restored:
+        rollout.restart(algorithm._last_obs)
+
+
 def collect(
     algorithm: Any, env: VecEnv, rollout: RolloutBuffer, callback: BaseCallback, locals_: LoopLocals
 ) -> bool:
-    """Fill one rollout; False when a callback ended the training."""
+    """Fill one rollout, or the rest of it; False when a callback ended the training."""
     clock = algorithm.clock
     algorithm.set_training_mode(False)
-    rollout.start(algorithm._last_obs)
+    first = rollout.filled
+    if not first:
+        rollout.start(algorithm._last_obs)
     episode_start = algorithm._last_episode_starts
     on_device = algorithm.device.type != "cpu"
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
-        algorithm.begin_rollout()
-        for t in range(rollout.n_steps):
+        if not first or not algorithm.position_restored:
+            algorithm.begin_rollout()
+        for t in range(first, rollout.n_steps):
             obs = rollout.obs_rows[t]
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
@@ -82,6 +95,7 @@ def collect(
             locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():
                 return False
-    algorithm._last_obs = rollout.last_obs()
+    if first < rollout.n_steps:
+        algorithm._last_obs = rollout.last_obs()
     callback.on_rollout_end()
     return True

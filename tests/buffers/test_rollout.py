@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.rollout import RolloutBuffer, minibatches
-from rlzoo.core.errors import EnvironmentFailed
+from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.interaction import Step
 from rlzoo.envs.vec_env import StepArrays
 
@@ -146,3 +146,36 @@ def test_actions_come_to_the_host():
     buffer.start(np.zeros((2, 2)))
     buffer.add(0, Step(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
     assert buffer.actions.tolist() == [[2, 1]]
+
+
+def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
+    rollout = RolloutBuffer(3, 2, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout.start(np.zeros((2, 1), np.float32))
+    ended = StepArrays(
+        np.array([[0.1], [0.2]], np.float32), np.ones(2), np.array([True, False]), np.zeros(2, bool),
+        np.array([0]), np.array([[0.9]], np.float32), [{}, {}],
+    )  # fmt: skip
+    rollout.add(0, Step(torch.zeros(2, dtype=torch.int64), np.zeros(2)), ended, np.ones(2, bool))
+    again = RolloutBuffer(3, 2, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    again.load_state_dict(rollout.state_dict(), torch.device("cpu"))
+    assert again.filled == 1
+    again.restart(np.full((2, 1), 0.5, np.float32))
+    assert again.truncated[0].tolist() == [False, True]
+    (final,), (steps, envs) = again.finals()  # type: ignore[misc]
+    assert (final.tolist(), steps.tolist(), envs.tolist()) == ([np.float32(0.2)], [0], [1])
+    assert again.observations[1].tolist() == [[0.5], [0.5]]
+
+
+@pytest.mark.parametrize("damage", ["shape", "column", "final"])
+def test_damaged_rollout_is_one_clear_error(damage: str) -> None:
+    rollout = RolloutBuffer(3, 1, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout.filled = 2
+    state = rollout.state_dict()
+    if damage == "shape":
+        state["columns"]["actions"] = state["columns"]["actions"][:1]
+    elif damage == "column":
+        del state["columns"]["rewards"]
+    else:
+        state["finals"] = [[7, 0, np.zeros(1)]]
+    with pytest.raises(CheckpointError, match="rollout in the model file is damaged"):
+        rollout.load_state_dict(state, torch.device("cpu"))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 import subprocess
 import time
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from rlzoo import DQN, PPO, BaseCallback
+from rlzoo import DQN, PPO
+from rlzoo.config import catalog
 from rlzoo.core import atomic
 from rlzoo.experiment import run_folder
-from rlzoo.experiment.train import reopen, resume, start
+from rlzoo.experiment.train import reopen, resume, start, train
 
 SAVE_FREQ = 60
 REPLAY_FREQ = 40
@@ -63,10 +67,11 @@ class Killed(BaseException):
 
 def kill_at(monkeypatch, name):
     """End the run without a word where a file, written already, is about to get its name."""
-    replace = os.replace
+    replace, dead = os.replace, []
 
     def die_instead(source, target):
-        if os.path.basename(target) == name:
+        if dead or os.path.basename(target) == name:
+            dead.append(name)
             raise Killed
         replace(source, target)
 
@@ -93,33 +98,64 @@ def test_a_kill_while_a_checkpoint_is_written_leaves_the_older_pair(replay_run, 
     assert "200 transitions from" in capsys.readouterr().out
 
 
-def test_a_resumed_run_equals_one_that_was_not_killed(replay_run, monkeypatch, tmp_path):
-    """Its environments begin new episodes, so the other's do at that step, too."""
+def rows_without_times(path):
+    with open(path, newline="") as file:
+        return [
+            {name: value for name, value in row.items() if name not in ("time/fps", "time/time_elapsed")}
+            for row in csv.DictReader(file)
+        ]
 
-    class Restart(BaseCallback):
-        def _on_step(self):
-            if self.num_timesteps == 200:
-                self.training_env.seed(self.model.restart_seed())
-                self.model._last_obs = self.training_env.reset()
-                self.model._last_episode_starts[:] = True
-                self.model.replay_buffer.start(self.model._last_obs)
-            return True
 
-    session = start(replay_run(env_id="CartPole-v1", save_freq=100, log_folder=str(tmp_path / "whole")))
-    with session.resources:
-        session.model.learn(400, callback=[*session.callbacks, Restart()])
-    whole = session.model
+def monitored(path):
+    return [line.split(",")[:2] for line in path.read_text().splitlines()[2:]]  # return and length
+
+
+def check_equal_runs(algo, one, other):
+    models = [catalog.load(algo).load(result.model_path, device="cpu") for result in (one, other)]
+    assert models[0].num_timesteps == models[1].num_timesteps
+    assert models[0].n_updates == models[1].n_updates
+    weights, others = (model.policy.state_dict() for model in models)
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+    first, second = (np.load(result.folder / "evaluations.npz") for result in (one, other))
+    assert all(np.array_equal(first[name], second[name]) for name in first.files)
+    assert rows_without_times(one.folder / "progress.csv") == rows_without_times(
+        other.folder / "progress.csv"
+    )
+    for file in one.folder.glob("*.monitor.csv"):
+        assert monitored(file) == monitored(other.folder / file.name)
+
+
+@pytest.mark.parametrize("killed_at", ["rl_model_300_steps.zip", "CartPole-v1.zip"])
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "dqn"])
+def test_resumed_run_equals_one_that_was_not_killed(run, replay_run, monkeypatch, tmp_path, algo, killed_at):
+    small = {"env_id": "CartPole-v1", "save_freq": 100, "eval_freq": 100, "eval_episodes": 1}
+    changed = {"ppo": {"n_steps": 30}, "a2c": {"n_steps": 7}, "dqn": {"train_freq": 6}}[algo]
+    if algo == "a2c":
+        small["conf_file"] = str(tmp_path / "a2c.yml")
+        Path(small["conf_file"]).write_text("default: {policy: MlpPolicy, n_envs: 2, n_timesteps: 400}\n")
+    make = partial(replay_run if algo == "dqn" else run, algo=algo, hyperparams=changed, **small)
+    whole = train(make())
     with monkeypatch.context() as patch:
-        session = start(replay_run(env_id="CartPole-v1", save_freq=100))
-        kill_at(patch, "rl_model_300_steps.zip")
-        with session.resources, pytest.raises(Killed):
-            session.model.learn(400, callback=session.callbacks)
+        kill_at(patch, killed_at)
+        with pytest.raises(Killed):
+            train(make())
+    folder = whole.folder.with_name("CartPole-v1_2")
+    assert not (folder / "CartPole-v1.zip").exists()
     torch.manual_seed(5), np.random.seed(5)
-    result = resume(session.folder)
-    again = DQN.load(result.model_path, device="cpu")
-    assert again.num_timesteps == whole.num_timesteps == 400 and again.n_updates == whole.n_updates
-    mine, other = again.policy.state_dict(), whole.policy.state_dict()
-    assert all(torch.equal(mine[name], other[name]) for name in mine)
+    check_equal_runs(algo, whole, resume(folder))
+
+
+def test_killed_run_with_new_episodes_still_takes_its_last_update(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        kill_at(patch, "Faulty-v0.zip")
+        with pytest.raises(Killed):
+            train(run(save_freq=200))
+    folder = next(Path(run().log_folder).glob("ppo/*_1"))
+    checkpoint = PPO.load(folder / "rl_model_400_steps.zip", device="cpu")
+    result = resume(folder)
+    model = PPO.load(result.model_path, device="cpu")
+    assert model.num_timesteps == 400
+    assert model.n_updates == checkpoint.n_updates + 4  # 2 epochs of 2 minibatches
 
 
 def kill_and_resume_with_replay(replay_command, logs, seconds, capsys):

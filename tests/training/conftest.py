@@ -75,7 +75,7 @@ class Model:
         self.starts.append(episode_start.copy())
         return self.choose(len(observation)), (0 if state is None else state + 1)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, include: Any = ()) -> None:
         Path(path).write_text(str(self.num_timesteps))
 
     def learn(self, total_timesteps: int, callback: Any = None, progress_bar: bool = False) -> Model:

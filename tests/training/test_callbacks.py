@@ -292,3 +292,29 @@ def test_a_step_with_nothing_due_is_cheap(model: Any, make_env: Any, tmp_path: P
             hooks.on_step()
         rounds.append((time.perf_counter() - began) / n_calls)
     assert min(rounds) < 5e-6
+
+
+@pytest.mark.parametrize("checkpoint_at", [0, 1])
+def test_checkpoint_counts_the_step_for_every_callback(
+    model: Any, tmp_path: Path, checkpoint_at: int
+) -> None:
+    saved = []
+    model.save = lambda path, include: saved.append((model.num_timesteps, every.n_calls, other.n_calls))
+    other = Diary()
+    every = EveryNTimesteps(1, CheckpointCallback(2, tmp_path))
+    callbacks = [other]
+    callbacks.insert(checkpoint_at, every)  # type: ignore[arg-type]
+    model.learn(8, callbacks)
+    assert [calls for _, *calls in saved] == [[2, 2], [4, 4], [6, 6], [8, 8]]
+
+
+def test_checkpoint_inside_an_opaque_callback_is_saved(model: Any, tmp_path: Path) -> None:
+    class Opaque(Diary):
+        def _on_step(self) -> bool:
+            self.hidden.model = self.model
+            return self.hidden.on_step()
+
+    callback = Opaque()
+    callback.hidden = CheckpointCallback(2, tmp_path)  # type: ignore[attr-defined]
+    model.learn(4, callback)
+    assert len(list(tmp_path.iterdir())) == 2
