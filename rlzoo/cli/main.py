@@ -19,10 +19,13 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import ModuleType
 
+from rlzoo.cli.output import discard, lasting_output, open_closed_streams
 from rlzoo.cli.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
+from rlzoo.core.interrupts import sigint_waits_for_imports
 from rlzoo.core.trust import trust
 
 COMMANDS = (
@@ -51,6 +54,8 @@ TRUSTING = (
     "validate",
 )
 """Commands that read files which name code: they have `--trust`."""
+WORK = ("train", "optimize", "benchmark run", "benchmark score", "record-expert")
+"""Commands whose results are files: they go on when nobody reads what they print."""
 SURROUNDINGS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
     errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
@@ -71,8 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     A person's mistake, a failed run and a warning become one line; a defect of rlzoo keeps its traceback.
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), sigint_waits_for_imports():
             warnings.showwarning = in_one_line(warnings.showwarning)
+            open_closed_streams()
             _print_anything()
             code = dispatch(list(sys.argv[1:] if argv is None else argv))
             sys.stdout.flush()  # so that a full disk is an error here
@@ -113,7 +119,8 @@ def dispatch(arguments: list[str]) -> int:
     command = load_command(name)
     args = build(name, command).parse_args(rest)
     trust((*vars(args).pop("trust", ()), *getattr(args, "gym_packages", ())))
-    return int(command.run(args))
+    with lasting_output() if name in WORK else nullcontext():
+        return int(command.run(args))
 
 
 def command_of(arguments: list[str]) -> tuple[str, list[str]]:
@@ -201,7 +208,7 @@ def _discard_output() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
 
 
 def _check_working_directory() -> None:

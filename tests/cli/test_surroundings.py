@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.cli.main import main
+from rlzoo.cli.output import LastingStream
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.run_folder import claim
 
@@ -64,3 +65,20 @@ def test_forbidden_folder_is_one_line(monkeypatch, capsys, tmp_path):
 def test_run_in_a_path_that_is_no_text_is_refused(tmp_path):
     with pytest.raises(UserError, match="the path is not UTF-8"):
         claim(f"{tmp_path}/l\udcff", "ppo", "CartPole-v1")
+
+
+def test_closed_output_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["--version"]) == 0
+
+
+def test_output_that_is_gone_is_said_once(capfd):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as pipe:
+        stream = LastingStream(pipe, "standard output")
+        for _ in range(3):
+            stream.write("text")
+            stream.flush()
+    said = "rlzoo: standard output is gone (Broken pipe); the work goes on without it\n"
+    assert capfd.readouterr().err == said

@@ -44,6 +44,15 @@ def test_the_echo_of_a_signal_is_not_a_second_one():
         assert stop.received == signal.SIGTERM  # we are still here
 
 
+def test_an_ignored_hangup_stays_ignored():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        with StopSignals():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
 def test_in_another_thread_nothing_is_installed():
     failures = []
 

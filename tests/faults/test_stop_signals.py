@@ -35,7 +35,7 @@ def check_stopped(result, before=400):
     assert not list(result.folder.rglob(".rlzoo-*.tmp"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_in_a_rollout(run, faulty_envs, monkeypatch, number, capfd):
     stop_once(monkeypatch, faulty_envs.FaultyEnv, "step", call=150, number=number)
     result = train(run(verbose=1))
@@ -117,3 +117,14 @@ def test_a_run_with_workers_leaves_no_process_behind(command, logs, number):
             return
         time.sleep(0.1)
     pytest.fail("a process of the run is still there")
+
+
+def test_a_run_whose_reader_leaves_goes_on_to_its_end(command, logs):
+    arguments = [*command, "--verbose", "1"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+    assert process.returncode == 0
+    assert errors.count("standard output is gone (Broken pipe); the work goes on without it") == 1
+    path = logs / "ppo" / "Faulty-v0_1" / "Faulty-v0.zip"
+    assert PPO.load(path, device="cpu").num_timesteps == 400
