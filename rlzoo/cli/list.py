@@ -97,7 +97,9 @@ def _agents(algos: list[str], folder: str) -> list[tuple[str, ...]]:
     it has saved, and of a shipped agent how well it plays."""
     from rlzoo.config.run import all_runs
     from rlzoo.experiment.registry import shipped_agents, shipped_root
+    from rlzoo.experiment.run_folder import check_folder
 
+    check_folder(folder)
     rows: list[tuple[str, ...]] = []
     for algo in algos:
         for env_name, number, path in all_runs(folder, algo):

@@ -27,6 +27,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(message)
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """As `ArgumentParser`, without empty values: they come from shell variables that are not set."""
+        if any(not text.strip() for text in arg_strings):
+            raise argparse.ArgumentError(action, "its value is empty (is a shell variable not set?)")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As `ArgumentParser.parse_args`; what is left over is one unknown flag or one argument too many."""
         parsed, extras = self.parse_known_args(args, namespace)

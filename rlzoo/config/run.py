@@ -16,6 +16,7 @@ from rlzoo.config.env_ids import plays_stochastically
 
 BEST_MODEL = "best_model.zip"
 CHECKPOINT_PREFIX = "rl_model"
+LOG_FOLDER = "logs"  # where runs are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class RunConfig:
     num_threads: int = -1  # -1: chosen by the kind of network
     verbose: int = 1
     progress: bool = False
-    log_folder: str = "logs"
+    log_folder: str = LOG_FOLDER
     uuid: bool = False  # append a random id to the name of the folder
     log_interval: int = -1  # -1: the algorithm's, -2: never
     eval_freq: int = 25_000  # environment steps; 0 or less: never
@@ -62,7 +63,7 @@ class PlayConfig:
 
     algo: str
     env_id: str
-    folder: str = "logs"
+    folder: str = LOG_FOLDER
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
     load_best: bool = False
     load_checkpoint: int | None = None  # steps

@@ -21,7 +21,7 @@ from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
 from rlzoo.core.system_info import git_commit, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
@@ -65,7 +65,8 @@ def claim(log_folder: str | Path, algo: str, env_id: str, unique: bool = False) 
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from training in the folder until the block, or this process, ends.
 
-    The lock is the operating system's: after `kill -9` nothing has to be cleaned up.
+    The lock is the operating system's: after `kill -9` nothing has to be cleaned up. Where the file system
+    has no locks, the block runs without, and a line says so.
 
     :raises UserError: another process trains there, or the folder is not writable
     """
@@ -80,6 +81,9 @@ def locked(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 file.seek(0)
                 raise UserError(f"{folder} is being trained by process {file.read().strip()}") from None
+            except OSError as error:  # a network drive without locks
+                reason = f"{folder} cannot be locked ({error.strerror})"
+                print(f"rlzoo: {reason}: let no other process train there", file=sys.stderr)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
@@ -248,11 +252,26 @@ class Agent:
     hyperparams: dict[str, Any]
 
 
+def check_folder(folder: str | Path) -> None:
+    """Check the folder of an `-f` that runs are read from; the default need not be there yet.
+
+    :raises UserError: there is no such folder; names the nearest one beside it
+    """
+    path = Path(folder)
+    if path.is_dir() or str(folder) == names.LOG_FOLDER:
+        return
+    beside = [other.name for other in path.parent.iterdir() if other.is_dir()] if path.parent.is_dir() else []
+    match = nearest(path.name, beside)
+    hint = f"; did you mean {str(path.with_name(match))!r}?" if match else ""
+    raise UserError(f"there is no folder {str(folder)!r}{hint}")
+
+
 def find_agent(config: PlayConfig) -> Agent:
     """The agent that `rlzoo enjoy` was asked for: of the newest run in the folder, else a shipped one.
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
+    check_folder(config.folder)
     folder = _run_of(Path(config.folder), config)
     if folder is not None:
         refuse_links(folder)

@@ -178,3 +178,22 @@ def test_values_of_finds_fixed_sets():
     parser.add_argument("--c")
     assert [values_of(action) for action in parser._actions[1:]] == [("x", "y", "z"), ("1", "2"), ()]
     assert flags_of(parser) == ["-h", "--help", "--a", "--b", "--c"]
+
+
+@pytest.mark.parametrize("arguments", [["--algo", ""], ["-params", "a:1", " "], ["--eval-freq="]])
+def test_empty_value_is_a_mistake(command, capsys, arguments):
+    assert main(["demo", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert "its value is empty (is a shell variable not set?)" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [["-f", "missing"], ["-f", "missing", "--exp-id", "-1"]])
+@pytest.mark.parametrize(
+    "what", [["enjoy", "--no-render"], ["record-expert", "-o", "x.npz"], ["list", "agents"]]
+)
+def test_folder_that_is_not_there_is_a_mistake(capsys, tmp_path, monkeypatch, what, flags):
+    monkeypatch.chdir(tmp_path)
+    flags = flags[:2] if what[0] == "list" else flags
+    assert main([*what, *flags]) == 2
+    assert capsys.readouterr().err == "rlzoo: error: there is no folder 'missing'\n"
+    assert not list(tmp_path.iterdir())

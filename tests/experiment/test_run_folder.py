@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -192,3 +194,26 @@ def test_an_agent_that_is_not_there(logs, choice, message):
     config = {"algo": "ppo", "env_id": "E-v0", "folder": str(logs), **choice}
     with pytest.raises(UserError, match=message):
         run_folder.find_agent(PlayConfig(**config))
+
+
+def test_file_system_without_locks_is_one_warning(tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_folder.fcntl, "flock", fail)
+    with run_folder.locked(tmp_path):
+        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+    said = f"rlzoo: {tmp_path} cannot be locked (No locks available): let no other process train there\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(("folder", "hint"), [("logz", "; did you mean .*/logs'?"), ("x", "$")])
+def test_folder_that_is_not_there_is_a_mistake(tmp_path, folder, hint):
+    (tmp_path / "logs").mkdir()
+    with pytest.raises(UserError, match=f"there is no folder '.*/{folder}'{hint}"):
+        run_folder.find_agent(PlayConfig(algo="ppo", env_id="CartPole-v1", folder=str(tmp_path / folder)))
+
+
+def test_default_folder_need_not_be_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_folder.check_folder("logs")
