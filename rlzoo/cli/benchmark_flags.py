@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlzoo.cli.parser import Whole
@@ -58,6 +60,24 @@ def make_folder(folder: Path) -> None:
         raise UserError(f"{folder} cannot be a folder: {error.strerror}") from error
     except OSError as error:
         raise RunFailed(f"cannot write to {folder}: {error.strerror}") from error
+
+
+@contextmanager
+def folder_for_results(folder: Path) -> Iterator[None]:
+    """Make a folder for what the block writes; when it fails, remove it again if it is new and still empty.
+
+    :raises UserError: a file is in its place, or in that of a folder above
+    :raises RunFailed: that is not possible
+    """
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def _row(text: str) -> tuple[str, str]:

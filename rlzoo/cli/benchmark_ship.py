@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.benchmark_flags import make_folder
+from rlzoo.cli.benchmark_flags import folder_for_results
 from rlzoo.cli.parser import Whole
 
 HELP = "copy trained agents into a collection and write its registry"
@@ -55,12 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
     rows = [row for row in read_list(benchmark_file(args.list)) if row.below is None] if args.list else None
     if args.places:
-        make_folder(args.output)
-        for agent in ship(args.places, args.seed, args.output, rows=rows):
-            what = (
-                "is there already" if agent.unchanged else "the actor only" if agent.actor_only else "whole"
-            )
-            print(f"{agent.folder}: {what}", flush=True)
+        with folder_for_results(args.output):
+            for agent in ship(args.places, args.seed, args.output, rows=rows):
+                new = "the actor only" if agent.actor_only else "whole"
+                print(f"{agent.folder}: {'is there already' if agent.unchanged else new}", flush=True)
     elif not args.output.is_dir():
         raise UserError(f"there is no collection {args.output}")
     entries = index(args.output)

@@ -16,6 +16,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.space_json import space_from_json
 from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, construct
+from rlzoo.training.base_callback import as_callback
 from rlzoo.training.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from rlzoo.training.checkpoint import read_checkpoint
 from rlzoo.training.supervised import supervised
@@ -186,7 +187,8 @@ def build_callbacks(
     timesteps_per_call = blueprint.n_envs
     if algorithm.loop is supervised:
         timesteps_per_call = blueprint.hyperparams.get("batch_size", _default(blueprint, "batch_size"))
-    callbacks = [construct("callback", build, **kwargs) for build, kwargs in blueprint.callbacks]
+    built = (construct("callback", build, **kwargs) for build, kwargs in blueprint.callbacks)
+    callbacks = [as_callback(callback) for callback in built]
     if run.save_freq > 0:
         callbacks.append(
             CheckpointCallback(

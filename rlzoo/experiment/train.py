@@ -194,6 +194,9 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
             failure = error
         kept = save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
+    if isinstance(failure, UserError) and model.n_updates == 0 and not session.resumed:
+        run_folder.discard(session.folder)  # a mistake in the call that only the first episodes could show
+        raise failure
     if isinstance(failure, RunFailed):
         raise RunFailed(f"{failure}; {kept}") from failure
     if failure is not None and not isinstance(failure, Exception) and is_failure(failure):

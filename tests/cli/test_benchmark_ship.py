@@ -53,3 +53,9 @@ def test_with_a_list_only_its_agents_are_shipped_and_none_that_are_to_fail(work,
 def test_a_mistake_is_one_line(work, capsys):
     assert main(["benchmark", "ship", "logs"]) == 2
     assert capsys.readouterr().err == "rlzoo: error: there is no trained agent with seed 0\n"
+
+
+def test_shipping_nothing_leaves_nothing(work, capsys):
+    assert main(["benchmark", "ship", "logs", "-o", "new/collection"]) == 2
+    assert capsys.readouterr().err == "rlzoo: error: there is no trained agent with seed 0\n"
+    assert not (work / "new").exists()

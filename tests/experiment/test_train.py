@@ -505,3 +505,16 @@ def test_callbacks_of_an_old_run_stay_with_it(run, new_run):
     callback = EvalCallback(rlzoo.make_vec_env("CartPole-v1"), eval_freq=10**6, verbose=0)
     model.learn(1, callback=[callback], reset_num_timesteps=new_run)
     assert (callback.best_mean_reward == -np.inf) is new_run
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"callback": "rlzoo.core.running_statistics.RunningMeanStd"}, "callback"),
+        ({"monitor_kwargs": {"info_keywords": ["nope"]}}, "has no 'nope'|lacks 'nope'"),
+    ],
+)
+def test_mistake_that_shows_late_leaves_no_folder(run, logs, values, message):
+    with pytest.raises(UserError, match=message):
+        train(run(hyperparams=values))
+    assert not logs.exists()
