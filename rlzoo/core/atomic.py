@@ -15,6 +15,7 @@ from typing import BinaryIO
 from rlzoo.core.errors import RunFailed, UserError
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DEVICE_FAILED = {errno.EIO, errno.ESTALE, errno.EROFS}
 
 
 def check_writable(path: Path) -> None:
@@ -45,7 +46,7 @@ def atomic_write(path: str | os.PathLike[str], size: int | None = None) -> Itera
 
     :param path: the file; of a symbolic link, what it points to is replaced
     :param size: bytes that will be written, where known; named when the disk is full
-    :raises RunFailed: the disk is full, or the folder does not allow it
+    :raises RunFailed: the disk is full or fails, or the folder does not allow it
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".rlzoo-{secrets.token_hex(8)}.tmp")
@@ -67,7 +68,7 @@ def atomic_write(path: str | os.PathLike[str], size: int | None = None) -> Itera
             raise _failure(error, target, size) from error
         _sync_folder(target.parent)
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in _DISK_FULL or error.errno in _DEVICE_FAILED:
             raise _failure(error, target, size) from error
         raise
     finally:

@@ -26,6 +26,7 @@ import numpy as np
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
 from rlzoo.envs.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.failures import describe
+from rlzoo.envs.file_handles import check_file_handles
 from rlzoo.envs.obs_arrays import Obs, obs_row, stack_obs
 from rlzoo.envs.shared_arrays import SharedArrays, reserve_file
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
@@ -75,6 +76,7 @@ class SubprocVecEnv(VecEnv):
         self._connections: list[Connection] = []
         self._pollers: list[Any] = []  # one per worker, where the system has them
         self._processes: list[Any] = []
+        check_file_handles(n_workers)
         self._start_workers(multiprocessing.get_context(start_method), env_fns)
         try:
             self._attach_workers(len(env_fns))

@@ -23,7 +23,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import RunFailed, UserError, unknown
 
 JOURNAL = "journal.log"
 CONNECT = 10.0  # seconds until a server counts as unreachable
@@ -183,7 +183,13 @@ class Journal(JournalStorage):
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """The file, open for reading and appending, while nobody else has it so."""
     with open(path, "a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # closing frees it
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # closing frees it
+        except OSError as error:
+            reason = f"{path.parent} cannot be locked ({error.strerror})"
+            raise RunFailed(
+                f"{reason}: workers would overwrite each other; give --storage elsewhere"
+            ) from None
         yield file
 
 

@@ -109,3 +109,20 @@ def test_a_name_of_the_longest_length(tmp_path: Path) -> None:
     with atomic_write(path) as file:
         file.write(b"x")
     assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_device_that_fails_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = tmp_path / "model.zip"
+    path.write_bytes(b"old")
+
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    expected = f"cannot write {path}: {os.strerror(number)}"
+    with pytest.raises(RunFailed, match=expected), atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"old" and names(tmp_path) == ["model.zip"]

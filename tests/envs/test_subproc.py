@@ -413,3 +413,9 @@ def test_a_worker_whose_parent_is_gone_ends_quietly() -> None:
     ours, theirs = multiprocessing.Pipe()
     ours.close()
     _serve(theirs, None)  # type: ignore[arg-type]
+
+
+def test_too_few_file_handles_are_one_clear_error(monkeypatch):
+    monkeypatch.setattr("rlzoo.envs.file_handles.free_file_handles", lambda: 10)
+    with pytest.raises(UserError, match="2 worker processes need 14 file handles, but 10 are free"):
+        SubprocVecEnv([lambda: None] * 2, n_workers=2)
