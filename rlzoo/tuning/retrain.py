@@ -12,7 +12,7 @@ import optuna
 from optuna.trial import TrialState, create_trial
 
 from rlzoo.config.tune import TuneConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.tuning.ranking import Ranked, rank, write_ranking
 from rlzoo.tuning.results import top_trials
@@ -48,7 +48,10 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
         add_trainings(study, wanted)
         n_trials = len(study.get_trials(deepcopy=False))
         study.set_user_attr(N_TRIALS, n_trials)
-        work_off(OpenStudy(study, settings, n_trials, config.folder, config.storage), config, stop)
+        opened = OpenStudy(study, settings, n_trials, config.folder, config.storage)
+        work_off(opened, config, stop)
+        if error := opened.why_nothing():
+            raise RunFailed(error.replace("trials is", "trainings is"))
     values: dict[int, list[float]] = {trial.number: [] for trial in best}
     for training in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         if training.user_attrs["of"] in values:

@@ -124,6 +124,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     """
     blueprint = check(config.run)
     get_device(config.run.device)
+    check_log_path(config.log_path)
     space = choose_space(config, blueprint)
     sampler = config.sampler
     if sampler == "auto":
@@ -166,6 +167,16 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
         log_path=config.log_path,
     )
     return settings, space
+
+
+def check_log_path(log_path: str) -> None:
+    """:raises UserError: what is to be the folder of the trials' evaluations is a file, or below one"""
+    path = Path(log_path)
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise UserError(f"--optimization-log-path wants a folder, and {place} is a file")
+            return
 
 
 def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:

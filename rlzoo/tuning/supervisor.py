@@ -54,8 +54,9 @@ class Supervisor:
         self.bad_ends: list[int] = []  # exit codes of workers since one last took a trial
         self.taken = 0  # how often workers have taken a trial
         threads = run.num_threads if run.num_threads > 0 else max(1, available_cores() // n_jobs)
-        self.command = [sys.executable, "-m", "rlzoo.tuning.worker", "--study", study.study_name]
-        self.command += ["--folder", str(folder), "--threads", str(threads)]
+        # One word each: a name or a folder may begin with a dash.
+        self.command = [sys.executable, "-m", "rlzoo.tuning.worker", f"--study={study.study_name}"]
+        self.command += [f"--folder={folder}", f"--threads={threads}"]
         # In the environment, for a URL may hold a password, and any user can read a command line.
         self.environment = {**os.environ, "RLZOO_STORAGE": storage or "", "OMP_NUM_THREADS": str(threads)}
 

@@ -404,3 +404,28 @@ def test_what_is_given_under_an_old_name_is_not_searched(config: TuneConfig) -> 
     opened = studies.begin(replace(config, run=replace(config.run, hyperparams=given)))
     rows = Space.from_json(opened.settings.space).rows
     assert {"clip_range", "policy_kwargs.net_arch"}.isdisjoint(rows) and "policy_kwargs.activation_fn" in rows
+
+
+@pytest.mark.usefixtures("in_process")
+def test_retraining_that_always_fails_is_no_success(
+    config: TuneConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studies.optimize(replace(config, n_trials=1))
+
+    def fail(*_: Any) -> None:
+        raise RunFailed("no luck")
+
+    monkeypatch.setattr(worker, "run_trial", fail)
+    with pytest.raises(RunFailed, match=r"none of 1 trainings is complete; the last error: .*no luck"):
+        retrain_best(replace(config, n_trials=1, n_seeds=1), 1)
+
+
+@pytest.mark.parametrize("below", ["", "trials"])
+def test_log_path_that_is_a_file_is_found_at_the_start(
+    config: TuneConfig, tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "file").touch()
+    wanted = replace(config, log_path=str(tmp_path / "file" / below))
+    with pytest.raises(UserError, match=r"--optimization-log-path wants a folder, and .*file is a file"):
+        studies.optimize(wanted)
+    assert not Path(config.run.log_folder).exists()

@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from rlzoo.config.run import RunConfig
-from rlzoo.tuning import supervisor
+from rlzoo.tuning import supervisor, worker
 from rlzoo.tuning.supervisor import Supervisor
 
 
@@ -22,7 +22,7 @@ def test_cores_are_shared_out_between_workers(
     monkeypatch.setattr(supervisor, "available_cores", lambda: cores)
     run = RunConfig(algo="ppo", env_id="CartPole-v1", num_threads=asked, verbose=0)
     made = Supervisor(optuna.create_study(), 1, tmp_path, None, n_jobs, run)
-    assert made.command[-2:] == ["--threads", threads]
+    assert made.command[-1] == f"--threads={threads}"
     assert made.environment["OMP_NUM_THREADS"] == threads
 
 
@@ -33,3 +33,11 @@ def test_a_password_in_a_url_stands_in_no_command_line(tmp_path: Path) -> None:
     )
     assert "secret" not in " ".join(made.command)
     assert made.environment["RLZOO_STORAGE"] == url
+
+
+def test_folder_and_study_may_begin_with_a_dash() -> None:
+    study = optuna.create_study(study_name="-n")
+    run = RunConfig(algo="ppo", env_id="CartPole-v1", verbose=0)
+    made = Supervisor(study, 1, Path("-x/optimize"), None, 1, run)
+    arguments = worker.build_parser().parse_args(made.command[3:])
+    assert (arguments.study, arguments.folder) == ("-n", Path("-x/optimize"))
