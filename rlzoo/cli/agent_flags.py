@@ -9,6 +9,7 @@ from rlzoo.cli.parser import OneOf, Whole
 from rlzoo.config import catalog
 from rlzoo.config.literals import parse_overrides
 from rlzoo.config.run import PlayConfig
+from rlzoo.config.shipped import shipped_path
 
 
 def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -94,5 +95,6 @@ def play_config(values: dict[str, Any]) -> PlayConfig:
     :param values: flag -> value, as the parser leaves them
     """
     values = {**values, "env_id": values["env"], "env_kwargs": parse_overrides(values["env_kwargs"])}
+    values["folder"] = str(shipped_path(values["folder"]))
     del values["env"]
     return PlayConfig(**{**values, "gym_packages": tuple(values["gym_packages"])})

@@ -64,13 +64,13 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import benchmark_file, shipped_folder
+    from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
     from rlzoo.core.atomic import check_writable
     from rlzoo.report.scores import write_scores
     from rlzoo.report.scoring import find_agents, score_all
 
     rows = read_list(benchmark_file(args.list)) if args.list else None
-    places = args.places or [shipped_folder("trained_agents")]
+    places = [shipped_path(place) for place in args.places] or [shipped_folder("trained_agents")]
     if args.output is not None:
         check_writable(args.output)
     found = {folder.resolve(): folder for place in places for folder in find_agents(place, rows)}

@@ -8,6 +8,7 @@ from rlzoo.cli.parser import SEED, OneOf, Whole
 from rlzoo.config import catalog
 from rlzoo.config.literals import parse_overrides
 from rlzoo.config.run import RunConfig
+from rlzoo.config.shipped import shipped_path
 
 
 def add_agent_to_train(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -134,6 +135,9 @@ def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
     values = {name: value for name, value in vars(args).items() if name in RunConfig.__dataclass_fields__}
     for key in ("hyperparams", "env_kwargs", "eval_env_kwargs"):
         values[key] = parse_overrides(values[key])
+    for key in ("trained_agent", "expert"):
+        if values.get(key):
+            values[key] = str(shipped_path(values[key]))
     for key in ("gym_packages", "wandb_tags"):
         values[key] = tuple(values.get(key, ()))
     return RunConfig(**{**values, "env_id": env_id, "algo": args.algo or "ppo"})

@@ -27,7 +27,7 @@ from rlzoo.config.old_names import (
     todays_entry,
     without_replaced,
 )
-from rlzoo.config.shipped import benchmark_file, shipped_folder
+from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, nearest
 
@@ -171,7 +171,7 @@ def load_file(path: str | Path) -> HyperparamsFile:
     elif is_python(text):
         content = _dictionary(text, _import_module(text))
     else:
-        content = read_yaml(benchmark_file(path))
+        content = read_yaml(shipped_path(benchmark_file(path)))
     return HyperparamsFile(text, _entries(text, content))
 
 

@@ -12,6 +12,22 @@ def shipped_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parent / name
 
 
+FOLDERS = ("hyperparams", "trained_agents", "benchmarks")
+
+
+def shipped_path(place: str | Path) -> Path:
+    """The path itself, or what came with rlzoo under it: an installed package has no such folders beside it.
+
+    >>> shipped_path("hyperparams/ppo.yml").is_file()
+    True
+    """
+    path = Path(place)
+    if path.parts[:1] and path.parts[0] in FOLDERS and not path.exists():
+        shipped = shipped_folder(path.parts[0]).joinpath(*path.parts[1:])
+        return shipped if shipped.exists() else path
+    return path
+
+
 def benchmark_file(place: str | Path) -> Path:
     """A file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere.
 

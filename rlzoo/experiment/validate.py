@@ -13,6 +13,7 @@ from rlzoo.config import catalog
 from rlzoo.config.aliases import alias
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.literals import WRAPPER_KEYS, Name
+from rlzoo.config.shipped import shipped_path
 from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.envs.registration import FAMILIES
@@ -35,6 +36,7 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     :param algo: the algorithm; None: the one that the file is named after
     :raises UserError: the file cannot be read, or no algorithm is called like it
     """
+    path = str(shipped_path(path))
     file = load_file(path)
     algo = _algorithm_of(path) if algo is None else catalog.canonical(algo)
     report = Report(len(file.entries))

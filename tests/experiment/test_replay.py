@@ -165,7 +165,7 @@ def test_the_buffer_is_written_before_the_agent(replay_run, monkeypatch):
     order = []
     session = start(replay_run(save_freq=100, save_replay_buffer=True))
     with session.resources:
-        monkeypatch.setattr(session.model, "save", lambda path: order.append("agent"))
+        monkeypatch.setattr(session.model, "save", lambda path, **_: order.append("agent"))
         monkeypatch.setattr(session.model, "save_replay_buffer", lambda path: order.append("replay"))
         assert isinstance(session.callbacks[0], CheckpointCallback)
         session.model.learn(200, session.callbacks)
