@@ -14,10 +14,14 @@ from rlzoo import BaseCallback
 ENV_ID = "Faulty-v0"
 
 
+class Odd(BaseException):
+    """What some libraries raise to get past `except Exception`."""
+
+
 class FaultyEnv(gym.Env):
     """Episodes of 20 steps; the action that equals the observation's sign is worth 1.
 
-    :param fault: what happens at step `at`: raise, exit, nan, inf, nan_reward, inf_reward,
+    :param fault: what happens at step `at`: raise, exit, base, nan, inf, nan_reward, inf_reward,
         shape, info, die, or signal
     :param index: only in the environment that was first seeded with this number
     """
@@ -57,6 +61,8 @@ class FaultyEnv(gym.Env):
                 reward = float(self.fault.removesuffix("_reward"))
             if self.fault == "exit":
                 sys.exit()
+            if self.fault == "base":
+                raise Odd("no Exception")
             if self.fault == "info":
                 return obs, reward, False, False, None
             if self.fault == "shape":

@@ -12,7 +12,7 @@ from rlzoo import PPO
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.train import train
 
-FAULTS = ["raise", "exit", "nan", "inf", "nan_reward", "inf_reward", "shape", "info", "die"]
+FAULTS = ["raise", "exit", "base", "nan", "inf", "nan_reward", "inf_reward", "shape", "info", "die"]
 
 
 @pytest.mark.parametrize("vec_env", ["dummy", "subproc"])
