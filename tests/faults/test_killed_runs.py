@@ -17,6 +17,7 @@ import torch
 from rlzoo import DQN, PPO
 from rlzoo.config import catalog
 from rlzoo.core import atomic
+from rlzoo.core.trust import trust
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.train import reopen, resume, start, train
 
@@ -25,6 +26,7 @@ REPLAY_FREQ = 40
 
 
 def kill_and_resume(command, logs, seconds, capsys):
+    trust(["faulty_envs"])  # which the folder names
     arguments = [*command, "-n", "1000000", "--save-freq", str(SAVE_FREQ)]
     arguments += ["-params", "callback:faulty_envs.Announce"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -159,6 +161,7 @@ def test_killed_run_with_new_episodes_still_takes_its_last_update(run, monkeypat
 
 
 def kill_and_resume_with_replay(replay_command, logs, seconds, capsys):
+    trust(["faulty_envs"])
     arguments = [*replay_command, "-n", "1000000", "--save-freq", str(REPLAY_FREQ)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         folder = logs / "dqn" / "Faulty-v0_1"
