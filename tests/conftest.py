@@ -11,8 +11,10 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
-# A shell that runs the tests in the background has them ignore Ctrl-C; some tests need it.
+# Who runs the tests in the background may have them ignore Ctrl-C and hang-ups; some tests need both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import pytest  # noqa: E402
 

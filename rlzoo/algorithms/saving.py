@@ -210,12 +210,6 @@ def from_config(
             for name, value in known.items()
             if name not in custom_objects and name not in overrides
         }
-        if (place := decoded.pop("tensorboard_log", None)) is not None:
-            warnings.warn(
-                f"this agent was made with tensorboard_log={place!r}, which a file may not decide: give"
-                " tensorboard_log to load() to go on with it",
-                stacklevel=4,
-            )
         policy = overrides.pop("policy", None) or custom_objects.get("policy_class")
         if policy is None:
             policy = decode_value(config["policy"], custom_objects, trusted_modules)
@@ -227,6 +221,12 @@ def from_config(
         for name, kinds in _ARGUMENTS.items():
             if name in decoded and not isinstance(decoded[name], kinds):
                 raise TypeError(f"{name} is {str(decoded[name])[:40]!r}")
+        if (place := decoded.pop("tensorboard_log", None)) is not None:
+            warnings.warn(
+                f"this agent was made with tensorboard_log={place!r}, which a file may not decide: give"
+                " tensorboard_log to load() to go on with it",
+                stacklevel=4,
+            )
         if type(n_envs) is not int or not 1 <= n_envs <= MAX_ENVS:
             raise TypeError(f"n_envs is {str(n_envs)[:40]!r}")
     except (KeyError, AttributeError, TypeError) as error:

@@ -76,6 +76,7 @@ def test_shipped_agents_are_listed_with_their_scores(capsys, logs, monkeypatch):
     agent = AgentEntry(algo="ppo", env_id="Ant-v5", **figures, **where)
     write_registry(logs.parent / "trained_agents", [agent])
     monkeypatch.chdir(logs.parent)
+    (logs / "none").mkdir(parents=True)
     assert main(["list", "agents", "-f", str(logs / "none")]) == 0
     assert capsys.readouterr().out == "ppo  Ant-v5  1  trained_agents/ppo/Ant-v5_1  500.0 ± 0.2\n"
     assert main(["list", "agents", "--algo", "a2c", "-f", str(logs / "none")]) == 0
@@ -83,6 +84,7 @@ def test_shipped_agents_are_listed_with_their_scores(capsys, logs, monkeypatch):
 
 
 def test_no_agents_is_said(capsys, logs):
+    (logs / "none").mkdir(parents=True)
     assert main(["list", "agents", "-f", str(logs / "none")]) == 0
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err == f"no agents in {logs / 'none'}\n"

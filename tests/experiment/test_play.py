@@ -162,9 +162,9 @@ def test_rewards_are_not_logged_into_a_file(run, look, tmp_path):
         play(look(n_episodes=1, reward_log=str(tmp_path / "file")))
 
 
-def test_an_agent_that_is_not_there_is_said_so(look):
+def test_an_agent_that_is_not_there_is_said_so(look, tmp_path):
     with pytest.raises(UserError, match="rlzoo train --algo ppo --env FrozenLake-v1"):
-        play(dataclasses.replace(look(), env_id="FrozenLake-v1", folder="nowhere"))
+        play(dataclasses.replace(look(), env_id="FrozenLake-v1", folder=str(tmp_path)))
 
 
 class Counter:

@@ -120,6 +120,7 @@ def test_finding_a_shipped_agent(shipped):
 
 def test_an_agent_of_the_user_comes_before_a_shipped_one(shipped, tmp_path):
     config = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=str(tmp_path / "logs"))
+    (tmp_path / "logs").mkdir()
     agent = run_folder.find_agent(config)
     assert agent.path == shipped / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip"
     assert agent.hyperparams["gamma"] == 0.5
@@ -143,4 +144,4 @@ def test_an_agent_of_the_user_comes_before_a_shipped_one(shipped, tmp_path):
 )
 def test_the_message_names_what_is_shipped_instead(shipped, tmp_path, algo, env_id, said):
     with pytest.raises(UserError, match=said):
-        run_folder.find_agent(PlayConfig(algo=algo, env_id=env_id, folder=str(tmp_path / "logs")))
+        run_folder.find_agent(PlayConfig(algo=algo, env_id=env_id, folder=str(tmp_path)))

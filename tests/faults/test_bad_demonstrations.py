@@ -95,11 +95,10 @@ def test_a_mistake_on_the_command_line(
 def test_a_mistake_when_recording(
     arguments: list[str],
     named: list[str],
-    logs: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(["record-expert", "-f", str(logs), *arguments], capsys, *named)
+    refused(["record-expert", "-f", str(tmp_path), *arguments], capsys, *named)
     assert not Path("x.npz").exists()

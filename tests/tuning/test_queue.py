@@ -291,7 +291,7 @@ def test_workers_that_died_with_their_parent_are_no_deaths(tmp_path: Path) -> No
     worker.kill()
     watch = Watch()
     # As if this process, too, had been started after the death.
-    watch._own_start += 1000.0
+    watch._own_start = time.time() + 1000.0
     assert watch.release_stale(study, 1) == [0]
     assert "deaths" not in attrs(study, 0)
     assert state(study, 0) == TrialState.WAITING
