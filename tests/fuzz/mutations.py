@@ -1,0 +1,472 @@
+"""Seeded mutations of honest files: bytes, text, trees (JSON, YAML), arrays, and archives of these."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sqlite3
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import yaml
+
+CANARY = "rlzoo_canary"
+"""In every payload: the name of a module that must not be imported and of commands that must not be run."""
+
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 7, 100, 2**15, 2**31, -(2**31), 2**53, 2**63 - 1, 2**63, -(2**64), 10**40,
+    0.5, -0.5, 1.5, -0.0, 1e-320, 1e-9, 1e9, 1e308, -1e308, math.nan, math.inf, -math.inf,
+    "", " ", "x", "-1", "nan", "1e400", "0x10", "None", "é\u202e\U0001f600", "a\x00b", "\x1b[31m", "a\nb: c", "x" * 3000,
+    "../../x", "/", ".", "a.b.c", "MlpPolicy", "lin_0.1", "auto", "cuda:99", "dict(a=1)", "[1, 2]", "{}",
+    [], [[]], [0], [-1, 2], [None], ["x"], [1] * 1000, [20000, 20000], {}, {"": 0}, {"a": {"b": None}}, {"x": [1]},
+)  # fmt: skip
+ODD_NUMBERS = (
+    0,
+    1,
+    -1,
+    0.5,
+    255,
+    256,
+    2**31 - 1,
+    -(2**31),
+    2**63 - 1,
+    1e30,
+    1e300,
+    math.nan,
+    math.inf,
+    -math.inf,
+)
+ODD_TEXTS = (
+    "", " ", "\t", "\n", "\r", "\x00", "\x1b[2J", "\ufeff", "'", '"', "#", ",", ":", ": ", "- ", "{", "}", "[", "]", "&a ", "*a",
+    "!!int ", "!!bool x", "!!python/name:os.system ", "!!timestamp x", "<<: ", "? ", "---\n", "nan", "-inf", "1e999", "9" * 400,
+    "\\", "%", "$", "(", ")", "=", "__class__", "lambda: 0", "é", "\u2028",
+    f"!!python/object/apply:os.system ['touch {CANARY}']", f"__import__('os').system('touch {CANARY}')",
+)  # fmt: skip
+PICKLE = f"cos\nsystem\n(S'touch {CANARY}'\ntR.".encode()
+"""What `pickle.loads` would run."""
+
+
+def mutate_file(rng: Random, name: str, data: bytes) -> bytes:
+    """Mutate the content of a file by what its name says it is."""
+    if rng.random() < 0.12:
+        return mutate_bytes(rng, data)
+    suffix = Path(name).suffix
+    return MUTATORS.get(suffix, mutate_text)(rng, data)
+
+
+# -- bytes and text -----------------------------------------------------------------------------
+
+
+def mutate_bytes(rng: Random, data: bytes) -> bytes:
+    """Flip, cut, insert, repeat or overwrite a few bytes."""
+    content = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
+        at = rng.randrange(len(content) + 1)
+        length = min(rng.choice((1, 2, 4, 8, 64, 1000)), len(content) - at)
+        match rng.randrange(6):
+            case 0 if at < len(content):
+                content[at] ^= 1 << rng.randrange(8)
+            case 1 if at < len(content):
+                content[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            case 2:
+                del content[at : at + length]
+            case 3:
+                content[at:at] = bytes(content[at : at + length]) or b"\x00"
+            case 4:
+                number = rng.choice((0, 1, 2**31 - 1, 2**32 - 1, 2**63, 2**64 - 1))
+                content[at : at + 8] = struct.pack(rng.choice("<>") + "Q", number)
+            case 5:
+                del content[at:]
+    return bytes(content)
+
+
+def mutate_text(rng: Random, data: bytes) -> bytes:
+    """Change, drop, repeat or swap words and lines."""
+    lines = data.decode(errors="surrogateescape").split("\n")
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+        match rng.randrange(8):
+            case 0 if len(lines) > 1:
+                del lines[at]
+            case 1:
+                lines[at:at] = [lines[other]] * rng.choice((1, 1, 2, 50))
+            case 2:
+                lines[at], lines[other] = lines[other], lines[at]
+            case 3 | 4:
+                lines[at] = _replace_word(rng, lines[at])
+            case 5:
+                column = rng.randrange(len(lines[at]) + 1)
+                lines[at] = lines[at][:column] + rng.choice(ODD_TEXTS) + lines[at][column:]
+            case 6:
+                lines[at] = lines[at][: rng.randrange(len(lines[at]) + 1)]
+            case 7:
+                fields = lines[at].split(",")
+                fields[rng.randrange(len(fields))] = str(rng.choice(ODD))
+                lines[at] = ",".join(fields)
+    return "\n".join(lines).encode(errors="surrogatepass")
+
+
+def _replace_word(rng: Random, line: str) -> str:
+    words = list(re.finditer(r"[\w.+-]+", line))
+    if not words:
+        return str(rng.choice(ODD))
+    word = rng.choice(words)
+    value = rng.choice((rng.choice(ODD), rng.choice(ODD_NUMBERS), rng.choice(words)[0], word[0][::-1]))
+    return line[: word.start()] + str(value) + line[word.end() :]
+
+
+# -- trees --------------------------------------------------------------------------------------
+
+
+def mutate_tree(rng: Random, tree: Any, odd: tuple[Any, ...] = ODD) -> Any:
+    """Replace, remove, rename, move or nest some values of lists and dictionaries; returns another tree."""
+    root = [json.loads(json.dumps(tree))]
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        owner, key = rng.choice(_places(root))
+        _edit(rng, root, owner, key, odd)
+    return root[0]
+
+
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """(container, key or index) of every value in a tree."""
+    found: list[tuple[Any, Any]] = []
+    items = enumerate(tree) if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ()
+    for key, value in items:
+        found += [(tree, key), *_places(value)]
+    return found
+
+
+def _edit(rng: Random, root: list[Any], owner: Any, key: Any, odd: tuple[Any, ...]) -> None:
+    value = owner[key]
+    match rng.randrange(10):
+        case 0 if owner is not root:
+            del owner[key]
+        case 1 if isinstance(owner, dict):
+            owner[rng.choice(("", "x", str(key).upper(), f"{key}s", "$class", "__class__"))] = owner.pop(key)
+        case 2:
+            other, place = rng.choice(_places(root))
+            owner[key] = json.loads(json.dumps(other[place]))
+        case 3:
+            owner[key] = rng.choice(([value], {"x": value}, [value, value], str(value), [[value]]))
+        case 4 if isinstance(value, list) and value:
+            owner[key] = rng.choice((value[:-1], value[1:], value * 2, value[::-1], [*value, value[0]]))
+        case 5 | 6 if type(value) in (int, float) and math.isfinite(value):
+            change = (-value, value + 1, value - 1, value * 1000, value / 2, float(value), str(value))
+            owner[key] = rng.choice(change) if abs(value) < 1e300 else 0
+        case 5 | 6 if isinstance(value, str):
+            owner[key] = rng.choice((value[1:], value[::-1], value.upper(), value + "x", value * 20, [value]))
+        case _:
+            owner[key] = json.loads(json.dumps(rng.choice(odd)))
+
+
+def mutate_json(rng: Random, data: bytes, odd: tuple[Any, ...] = ODD) -> bytes:
+    """Mutate the values of a JSON file, or its text."""
+    if rng.random() < 0.2:
+        return mutate_text(rng, data)
+    if rng.random() < 0.01:
+        return nested(rng)
+    tree = mutate_tree(rng, json.loads(data), odd)
+    return json.dumps(tree, ensure_ascii=rng.random() < 0.5).encode(errors="surrogatepass")
+
+
+def mutate_yaml(rng: Random, data: bytes) -> bytes:
+    """Mutate the values of a YAML file, or its text."""
+    if rng.random() < 0.4:
+        return mutate_text(rng, data)
+    if rng.random() < 0.01:
+        return rng.choice((nested(rng), MERGES.encode(), ALIASES.encode()))
+    tree = mutate_tree(rng, yaml.safe_load(data))
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).encode(errors="surrogatepass")
+
+
+def nested(rng: Random) -> bytes:
+    """Lists in lists, to any depth."""
+    depth = rng.choice((50, 200, 3000, 100_000))
+    return rng.choice((b"[", b'{"a":', b"a: ["))[:5] * depth + rng.choice((b"", b"]" * depth))
+
+
+_LEVELS = [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in range(9)]
+ALIASES = "\n".join(["a0: &a0 [x]", *_LEVELS])
+MERGES = "\n".join(
+    ["a0: &a0 {x: 1}"] + [f"a{n + 1}: &a{n + 1} {{<<: [{', '.join([f'*a{n}'] * 9)}]}}" for n in range(9)]
+)
+
+
+# -- arrays -------------------------------------------------------------------------------------
+
+
+def mutate_array(rng: Random, array: np.ndarray) -> np.ndarray:
+    """Change values, the dtype or the shape of an array."""
+    match rng.randrange(6):
+        case 0 | 1 if array.size and array.dtype.kind in "biuf":
+            changed = array.copy()
+            with np.errstate(all="ignore"):
+                value = np.asarray(rng.choice(ODD_NUMBERS), float).astype(array.dtype)
+            changed.reshape(-1)[rng.randrange(array.size) :: rng.choice((1, 3, array.size))] = value
+            return changed
+        case 2 if array.dtype.kind in "biuf":
+            with np.errstate(all="ignore"):
+                return array.astype(rng.choice(("f4", "f8", "f2", "i8", "u1", "i4", "?", "u8")))
+        case 3 if array.ndim:
+            return rng.choice((array[:-1], array[1:], array[:0], np.concatenate([array, array])))
+        case 4:
+            shapes = (
+                array.reshape(-1),
+                array[None],
+                array[..., None],
+                array.T,
+                array.reshape(-1)[:1].reshape(()),
+            )
+            return rng.choice(shapes if array.size else shapes[:-1])
+    return np.zeros(rng.choice(((), (0,), (1,), (3, 0), (2, 2), (1000,))), array.dtype)
+
+
+_CODES = {
+    "F64": "f8", "F32": "f4", "F16": "f2", "BF16": "u2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1",
+    "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8", "BOOL": "?",
+}  # fmt: skip
+Seal = Callable[[dict[str, str], dict[str, np.ndarray]], None]
+
+
+def mutate_safetensors(rng: Random, data: bytes, seal: Seal | None = None) -> bytes:
+    """Mutate arrays, names or the header of a safetensors file.
+
+    :param seal: bring the metadata in line with the arrays, such as checksums
+    """
+    length = int.from_bytes(data[:8], "little")
+    tree, body = json.loads(data[8 : 8 + length]), data[8 + length :]
+    if rng.random() < 0.25:
+        return pack_header(json.dumps(mutate_tree(rng, tree))) + body
+    metadata = tree.pop("__metadata__", {})
+    arrays = {
+        name: np.frombuffer(body[slice(*entry["data_offsets"])], _CODES[entry["dtype"]]).reshape(
+            entry["shape"]
+        )
+        for name, entry in tree.items()
+    }
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice(sorted(arrays)) if arrays else ""
+        match rng.randrange(8):
+            case 0 if arrays:
+                del arrays[name]
+            case 1 if arrays:
+                arrays[rng.choice((f"{name}x", "x", rng.choice(sorted(arrays))))] = arrays.pop(name)
+            case 2 if metadata:
+                metadata = mutate_tree(rng, metadata)
+                metadata = metadata if isinstance(metadata, dict) else {}
+            case 3 if any(value[:1] in ("{", "[") for value in metadata.values() if isinstance(value, str)):
+                key = rng.choice(
+                    [k for k, v in metadata.items() if isinstance(v, str) and v[:1] in ("{", "[")]
+                )
+                metadata[key] = json.dumps(mutate_tree(rng, json.loads(metadata[key])))
+            case _ if arrays:
+                arrays[name] = mutate_array(rng, arrays[name])
+    return join_safetensors(metadata, arrays, seal if rng.random() < 0.9 else None)
+
+
+def join_safetensors(
+    metadata: dict[str, str], arrays: dict[str, np.ndarray], seal: Seal | None = None
+) -> bytes:
+    """A safetensors file of these arrays; with `seal` its checksums are right."""
+    codes = {np.dtype(kind): code for code, kind in _CODES.items() if code != "BF16"}
+    tree: dict[str, Any] = {}
+    parts = []
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).tobytes()
+        start = sum(map(len, parts))
+        shape = list(array.shape)
+        tree[name] = {
+            "dtype": codes[array.dtype],
+            "shape": shape,
+            "data_offsets": [start, start + len(content)],
+        }
+        parts.append(content)
+    if seal is not None:
+        seal(metadata, arrays)
+    text = json.dumps({"__metadata__": metadata, **tree} if metadata else tree)
+    if seal is not None and '"checksum": "00000000"' in text:
+        text += " " * (-len(text) % 8)
+        plain = text.replace('"checksum": "00000000"', '"checksum":"00000000"', 1)
+        text = plain.replace("00000000", f"{zlib.crc32(plain.encode()):08x}", 1)
+    return pack_header(text) + b"".join(parts)
+
+
+def pack_header(text: str) -> bytes:
+    content = text.encode(errors="surrogatepass")
+    return len(content).to_bytes(8, "little") + content
+
+
+# -- archives -----------------------------------------------------------------------------------
+
+
+def mutate_npz(rng: Random, data: bytes) -> bytes:
+    """Mutate the arrays of a NumPy archive, the headers of its members, or the archive."""
+    if rng.random() < 0.3:
+        return mutate_zip(rng, data)
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        arrays = dict(archive)
+    name = rng.choice(sorted(arrays))
+    match rng.randrange(8):
+        case 0:
+            del arrays[name]
+        case 1:
+            arrays[rng.choice(("x", f"{name}2", rng.choice(sorted(arrays))))] = arrays.pop(name)
+        case _:
+            arrays[name] = mutate_array(rng, arrays[name])
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _mutate_npy(rng: Random, data: bytes) -> bytes:
+    """Another header above the same bytes, or pickled objects below it."""
+    length = int.from_bytes(data[8:10], "little")
+    header, body = data[10 : 10 + length].decode("latin-1"), data[10 + length :]
+    shape = rng.choice(
+        ("()", "(0,)", "(-1,)", "(10**9,)", "(1000000000,)", "(2, 1000000000, 1000000000)", "5", "None")
+    )
+    descr = rng.choice(("|O", "<f8", "|S1000000", "<U9", "|V8", "<M8[s]", "<c16", "?", "[('a', '<f4')]", "x"))
+    match rng.randrange(5):
+        case 0:
+            header = re.sub(r"'shape': \([^)]*\)", f"'shape': {shape}", header)
+        case 1:
+            header = re.sub(r"'descr': '[^']*'", f"'descr': {descr!r}", header)
+        case 2:
+            header, body = re.sub(r"'descr': '[^']*'", "'descr': '|O'", header), PICKLE
+        case 3:
+            header = mutate_text(rng, header.encode()).decode("latin-1")
+        case 4:
+            return mutate_bytes(rng, data)
+    text = header.encode("latin-1")[:60_000]
+    return (
+        data[:6]
+        + rng.choice((b"\x01\x00", b"\x01\x00", b"\x02\x00", b"\x09\x00"))
+        + len(text).to_bytes(2, "little")
+        + text
+        + body
+    )
+
+
+def mutate_zip(rng: Random, data: bytes, odd: tuple[Any, ...] = ODD) -> bytes:
+    """Mutate a member by its kind; or drop, rename, double, link or encrypt members, or add a foreign one."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    packing, attributes, flags = zipfile.ZIP_DEFLATED, 0o600 << 16, 0
+    at = rng.randrange(len(members))
+    name, content = members[at]
+    match rng.randrange(20):
+        case 0:
+            del members[at]
+        case 1:
+            members[at] = (
+                rng.choice(("x", "../x", "/x", "a/b", f"{name}\x00", "data", "policy.pth")),
+                content,
+            )
+        case 2:
+            members.append(rng.choice(members))
+        case 3:
+            members.append((rng.choice(("x", "data.pkl", "../x", f"/tmp/{CANARY}")), PICKLE))
+        case 4:
+            members[at] = (name, rng.choice((b"", PICKLE, members[rng.randrange(len(members))][1])))
+        case 5:
+            packing = rng.choice((zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED))
+        case 6:
+            attributes = rng.choice((0o120777 << 16, 0o040755 << 16, 0o020666 << 16))
+        case 7:
+            flags = 1
+        case 8 if rng.random() < 0.1:
+            return bomb(name)
+        case _:
+            members[at] = (name, _mutate_member(rng, name, content, odd))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type, info.external_attr = packing, attributes
+            archive.writestr(info, content)
+    packed = file.getvalue()
+    if flags:
+        packed = packed.replace(b"PK\x01\x02\x14\x03\x14\x00\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01\x00")
+    return mutate_bytes(rng, packed) if rng.random() < 0.05 else packed
+
+
+def _mutate_member(rng: Random, name: str, data: bytes, odd: tuple[Any, ...]) -> bytes:
+    if name.endswith(".json") and rng.random() < 0.95:
+        return mutate_json(rng, data, odd)
+    if name.endswith(".npy"):
+        return _mutate_npy(rng, data)
+    return mutate_file(rng, name, data)
+
+
+@cache
+def bomb(name: str) -> bytes:
+    """An archive of few bytes whose member unpacks to 1.5 GB."""
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(file, "w") as archive,
+        archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member,
+    ):
+        member._compressor = zlib.compressobj(1, zlib.DEFLATED, -15)  # type: ignore[attr-defined]
+        member._zinfo.compress_type = zipfile.ZIP_DEFLATED  # type: ignore[attr-defined]
+        for _ in range(96):
+            member.write(bytes(2**24))
+    return file.getvalue()
+
+
+def mutate_sqlite(rng: Random, data: bytes) -> bytes:
+    """Write odd values into the cells of a database, or remove rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "study.db")
+        path.write_bytes(data)
+        with sqlite3.connect(path, isolation_level=None) as database:
+            tables = [
+                row[0] for row in database.execute("select name from sqlite_master where type = 'table'")
+            ]
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                _edit_table(rng, database, rng.choice(tables))
+        database.close()
+        return path.read_bytes()
+
+
+def _edit_table(rng: Random, database: sqlite3.Connection, table: str) -> None:
+    columns = [row[1] for row in database.execute(f"pragma table_info({table})")]
+    rows = [row[0] for row in database.execute(f"select rowid from {table}")]
+    if not rows:
+        return
+    column, row = rng.choice(columns), rng.choice(rows)
+    try:
+        if rng.random() < 0.1:
+            database.execute(f"delete from {table} where rowid = ?", (row,))
+            return
+        old = database.execute(f"select {column} from {table} where rowid = ?", (row,)).fetchone()[0]
+        value = rng.choice(ODD)
+        if isinstance(old, str) and old[:1] in ("{", "["):
+            value = json.dumps(mutate_tree(rng, json.loads(old)))
+        elif isinstance(value, list | dict):
+            value = json.dumps(value)
+        elif isinstance(value, int) and abs(value) >= 2**63:
+            value = str(value)
+        database.execute(f"update {table} set {column} = ? where rowid = ?", (value, row))
+    except sqlite3.Error:
+        pass  # a constraint of the table: the row stays as it is
+
+
+MUTATORS: dict[str, Callable[[Random, bytes], bytes]] = {
+    ".json": mutate_json,
+    ".yml": mutate_yaml,
+    ".npz": mutate_npz,
+    ".zip": mutate_zip,
+    ".safetensors": mutate_safetensors,
+    ".db": mutate_sqlite,
+    ".png": mutate_bytes,
+}
