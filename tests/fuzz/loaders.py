@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import agents
+from tests.fuzz import agents, configurations, runs
 
-LOADERS = (*agents.LOADERS,)
+LOADERS = (*agents.LOADERS, *configurations.LOADERS, *runs.LOADERS)
 BY_NAME = {loader.name: loader for loader in LOADERS}

@@ -171,7 +171,7 @@ def _edit(rng: Random, root: list[Any], owner: Any, key: Any, odd: tuple[Any, ..
 
 def mutate_json(rng: Random, data: bytes, odd: tuple[Any, ...] = ODD) -> bytes:
     """Mutate the values of a JSON file, or its text."""
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 or b"}\n{" in data:  # or it holds one value a line
         return mutate_text(rng, data)
     if rng.random() < 0.01:
         return nested(rng)

@@ -11,6 +11,7 @@ import faulthandler
 import gc
 import json
 import os
+import platform
 import re
 import resource
 import shutil
@@ -199,6 +200,7 @@ def serve(
 ) -> Iterator[dict[str, Any]]:
     """The cases of some loaders, one after the other: `{"begin": [loader, number]}`, then the outcome."""
     warnings.simplefilter("ignore")
+    platform.platform()  # asks `uname` once
     case = folder / "case"
     guard = Guard([folder])
     for loader in loaders:

@@ -1,0 +1,227 @@
+"""Loaders of what runs and studies leave: run folders, logs, monitor files, journals and databases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from optuna.trial import TrialState
+
+from rlzoo.config.run import PlayConfig, RunConfig
+from rlzoo.config.tune import TuneConfig
+from rlzoo.core.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
+from rlzoo.envs.monitor import ResultsWriter, load_results
+from rlzoo.experiment import run_folder
+from rlzoo.experiment.play import play
+from rlzoo.experiment.train import check, reopen, train
+from rlzoo.report.collection import entry_of
+from rlzoo.report.curves import plot_curves, ts2xy
+from rlzoo.report.finished import mark_finished
+from rlzoo.report.scores import write_score
+from rlzoo.report.scoring import kept_score, score_run
+from rlzoo.tuning import study as studies
+from rlzoo.tuning.report import top_table, write_report
+from tests.fuzz.agents import STEPS
+from tests.fuzz.configurations import few_steps, run_command, tiny_run
+from tests.fuzz.loader import Loader, ctrl_c_after, only
+from tests.tuning.studies import make_trial
+
+VALUES: dict[str, Any] = {
+    "policy": "MlpPolicy", "n_envs": 1, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "normalize": True,
+    "policy_kwargs": {"net_arch": [4]}, "learning_rate": "lin_1e-3", "env_wrapper": ["rlzoo.TimeFeatureWrapper"],
+}  # fmt: skip
+RUN = "ppo/CartPole-v1_1"
+
+
+def make_run(folder: Path) -> None:
+    conf = folder / "conf.yml"
+    conf.write_text(json.dumps({"CartPole-v1": VALUES}))
+    train(tiny_run("ppo", "CartPole-v1", folder, n_timesteps=STEPS, save_freq=8, conf_file=str(conf)))
+    mark_finished(folder / RUN, 3.5)
+    write_score(folder / RUN / "score.json", score_run(folder / RUN, 1))
+    conf.unlink()
+
+
+def use_run(folder: Path, rng: Random) -> None:
+    with ctrl_c_after(5):
+        match rng.randrange(5):
+            case 0 | 1:
+                session = reopen(folder / RUN, {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"})
+                few_steps(session)
+            case 2:
+                config = PlayConfig(
+                    algo="ppo", env_id="CartPole-v1", folder=str(folder), no_render=True, n_timesteps=8
+                )
+                play(replace(config, load_best=rng.random() < 0.2, load_last_checkpoint=rng.random() < 0.2))
+            case 3:
+                score_run(folder / RUN, 1)
+            case 4:
+                run = run_folder.read_run(folder / RUN)
+                kept_score(folder / RUN, run)
+                entry_of(folder, folder / RUN)
+                run_command("list", "agents", "-f", folder)
+
+
+# -- logs ---------------------------------------------------------------------------------------
+
+
+def write_logs(folder: Path) -> None:
+    table, lines = CSVOutputFormat(folder / "progress.csv"), JSONOutputFormat(folder / "progress.json")
+    for step in range(4):
+        values = {
+            "time/total_timesteps": step * 8,
+            "rollout/ep_rew_mean": 1.5,
+            "train/loss": 0.1 if step else np.nan,
+        }
+        for output in (table, lines):
+            output.write(values, dict.fromkeys(values, ()), step)
+    table.close()
+    lines.close()
+
+
+def continue_logs(folder: Path, rng: Random) -> None:
+    path = only(folder)
+    if path.suffix == ".json":
+        read_json(path)
+        return
+    if rng.random() < 0.5:
+        read_csv(path)
+    output = CSVOutputFormat(path, append=True)
+    try:
+        for values in ({"train/loss": 0.1}, {"new": 1.0}):
+            output.write(dict(values), dict.fromkeys(values, ()), 1)
+    finally:
+        output.close()
+    read_csv(path)
+
+
+def write_monitors(folder: Path) -> None:
+    for number in range(2):
+        path = folder / f"{number}.monitor.csv"
+        writer = ResultsWriter(path, {"t_start": 1e9 + number, "env_id": "CartPole-v1"}, ("is_success",))
+        for episode in range(4):
+            writer.write_row({"r": 1.5 * episode, "l": 8, "t": 0.1 * episode, "is_success": True})
+        writer.close()
+
+
+def continue_monitors(folder: Path, rng: Random) -> None:
+    if rng.random() < 0.5:
+        path = sorted(folder.glob("*.monitor.csv"))[0]
+        writer = ResultsWriter(path, {"t_start": 1e9}, ("is_success",), override_existing=False)
+        writer.write_row({"r": 1.0, "l": 1, "t": 1.0, "is_success": False})
+        writer.close()
+    table: pd.DataFrame = load_results(folder)
+    points = [ts2xy(table, axis) for axis in ("timesteps", "episodes", "walltime_hrs")]
+    if rng.random() < 0.02:
+        plot_curves(points[:1], "timesteps", "title")
+
+
+# -- studies ------------------------------------------------------------------------------------
+
+NAME = "ppo_MountainCarContinuous-v0"
+
+
+def study_config(folder: Path, storage: str | None) -> TuneConfig:
+    run = RunConfig(algo="ppo", env_id="MountainCarContinuous-v0", log_folder=str(folder), verbose=0, seed=1)
+    return TuneConfig(run=run, storage=storage, study_name=NAME, figures=False, n_trials=2)
+
+
+def make_study(folder: Path, storage: str | None) -> None:
+    """A study with trials in all states."""
+    study = studies.begin(study_config(folder, storage)).study
+    states = [TrialState.COMPLETE] * 4 + [TrialState.PRUNED] * 2 + [TrialState.FAIL]
+    rng = np.random.default_rng(0)
+    for number, state in enumerate(states):
+        study.add_trial(make_trial(state, number, rng))
+    study.set_user_attr("n_trials", 9)
+
+
+def use_study(folder: Path, rng: Random, storage: str | None) -> None:
+    config = study_config(folder, storage)
+    with ctrl_c_after(8):
+        opened = studies.reopen(config)
+        match rng.randrange(4):
+            case 0:
+                top_table(opened.study)
+                opened.why_nothing()
+            case 1:
+                write_report(opened.study, opened.settings, opened.folder, figures=rng.random() < 0.1)
+            case 2:
+                check(studies.run_of_trial(config, rng.randrange(2, 8)))
+            case 3:
+                studies.begin(config)
+
+
+def write_journal(folder: Path) -> None:
+    make_study(folder, None)
+    for path in folder.rglob("*.claims"):
+        path.unlink()
+
+
+def read_journal(folder: Path, rng: Random) -> None:
+    use_study(folder, rng, None)
+
+
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder}/study.db"
+
+
+def write_database(folder: Path) -> None:
+    make_study(folder, url(folder))
+    shutil.rmtree(folder / "optimize", ignore_errors=True)
+
+
+def read_database(folder: Path, rng: Random) -> None:
+    (folder / "optimize" / NAME).mkdir(parents=True, exist_ok=True)
+    use_study(folder, rng, url(folder))
+
+
+def mutate_journal(rng: Random, name: str, data: bytes) -> bytes:
+    """Mutate the record of a line, or the lines."""
+    from tests.fuzz.mutations import mutate_text, mutate_tree
+
+    lines = data.decode().splitlines()
+    if rng.random() < 0.4:
+        return mutate_text(rng, data)
+    for _ in range(rng.choice((1, 1, 2))):
+        at = rng.randrange(len(lines))
+        record = json.loads(lines[at])
+        texts = [key for key, value in record.items() if isinstance(value, str) and value[:1] in ("{", "[")]
+        if texts and rng.random() < 0.5:
+            key = rng.choice(texts)
+            record[key] = json.dumps(mutate_tree(rng, json.loads(record[key])))
+        else:
+            record = mutate_tree(rng, record)
+        lines[at] = json.dumps(record)
+    return ("\n".join(lines) + "\n").encode(errors="surrogatepass")
+
+
+LOADERS = (
+    Loader(
+        "run_folder",
+        make_run,
+        use_run,
+        (
+            "*/args.yml",
+            "*/config.yml",
+            "*/args.yml",
+            "*/progress.csv",
+            "*.json",
+            "*.monitor.csv",
+            "*/.lock",
+            "*/command.txt",
+        ),
+        alone=False,
+        share=4,
+    ),
+    Loader("progress", write_logs, continue_logs, share=2),
+    Loader("monitor", write_monitors, continue_monitors, alone=False, share=2),
+    Loader("journal", write_journal, read_journal, ("*.log",), mutate_journal, alone=False, share=2),
+    Loader("sqlite", write_database, read_database, ("*.db",), alone=False, share=2),
+)
