@@ -5,46 +5,40 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
-from tests.fuzz.sandbox import SECONDS, Outcome, run_files
+from tests.fuzz.sandbox import MODULES, SECONDS, Batch, Outcome, run_cases
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    kinds = parser.add_subparsers(dest="what", required=True)
-    files = kinds.add_parser("files", help="mutated files of every loader")
-    files.add_argument("--loader", nargs="+", default=[], metavar="NAME", help="only these")
-    files.add_argument(
+    parser.add_argument("what", choices=list(MODULES))
+    parser.add_argument(
+        "--loader", nargs="+", default=[], metavar="NAME", help="only these loaders, or commands"
+    )
+    parser.add_argument("--count", type=int, default=1000, metavar="N", help="cases, of all loaders together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
         "--first", type=int, default=0, metavar="K", help="number of the first case (default: 0)"
     )
-    files.add_argument("--seconds", type=float, default=SECONDS, help="longest time for a case (default: 20)")
-    for command in (files,):
-        command.add_argument(
-            "--count", type=int, default=1000, metavar="N", help="cases, of all loaders together"
-        )
-        command.add_argument("--seed", type=int, default=0)
-        command.add_argument(
-            "--out", type=Path, default=None, metavar="FILE", help="append each outcome, as JSON lines"
-        )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="longest time for a case (default: 20)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="append each outcome, as a line of JSON")
     args = parser.parse_args()
-    return fuzz_files(args)
-
-
-def fuzz_files(args: argparse.Namespace) -> int:
-    from tests.fuzz.loaders import BY_NAME
-
-    names = args.loader or list(BY_NAME)
-    total = sum(BY_NAME[name].share for name in names)
-    counts = {name: max(1, round(args.count * BY_NAME[name].share / total)) for name in names}
+    table = {loader.name: loader for loader in import_module(MODULES[args.what]).LOADERS}
+    names = args.loader or list(table)
+    total = sum(table[name].share for name in names)
     found: list[Outcome] = []
-    for name, count in counts.items():
-        found += follow(run_files([name], args.seed, count, args.first, args.seconds), args.out)
-    print(table(found))
+    for name in names:
+        count = max(1, round(args.count * table[name].share / total))
+        batch = Batch(args.what, (name,), args.seed, args.first, count, args.seconds)
+        found += follow(run_cases(batch), args.out)
+    print(summary(found))
     return int(any(outcome.is_break for outcome in found))
 
 
@@ -57,17 +51,14 @@ def follow(outcomes: Iterable[Outcome], out: Path | None) -> list[Outcome]:
         key = (outcome.loader, outcome.kind, outcome.where)
         seen[key] += 1
         if outcome.is_break and seen[key] == 1:
-            print(
-                f"{outcome.kind}: {outcome.where}: {outcome.text[-300:]!r}\n    {outcome.repeat()}",
-                flush=True,
-            )
+            print(outcome, flush=True)
         if out is not None:
             with out.open("a") as file:
-                file.write(json.dumps({**asdict(outcome), "time": round(time.time())}) + "\n")
+                file.write(json.dumps(asdict(outcome)) + "\n")
     return found
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[Outcome]) -> str:
     """A row for each loader: how many cases, how many were refused, and what broke."""
     lines = [f"{'loader':16} {'tried':>7} {'refused':>8} {'broke':>6}  kinds"]
     for name in dict.fromkeys(outcome.loader for outcome in outcomes):

@@ -24,6 +24,7 @@ class Loader:
     :param targets: patterns of the files that are mutated
     :param mutate: of a file's name and content; None: by its suffix
     :param alone: only the mutated file is written, the others are further examples
+    :param guarded: nothing may be executed, nor written outside of the folder
     :param share: how many cases it gets, relative to the others
     """
 
@@ -33,6 +34,7 @@ class Loader:
     targets: tuple[str, ...] = ("*",)
     mutate: Callable[[Random, str, bytes], bytes] | None = None
     alone: bool = True
+    guarded: bool = True
     share: float = 1.0
 
     def honest(self, files: dict[str, bytes]) -> list[dict[str, bytes]]:

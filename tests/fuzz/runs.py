@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -40,15 +41,15 @@ RUN = "ppo/CartPole-v1_1"
 
 
 def make_run(folder: Path) -> None:
-    conf = folder / "conf.yml"
-    conf.write_text(json.dumps({"CartPole-v1": VALUES}))
-    train(tiny_run("ppo", "CartPole-v1", folder, n_timesteps=STEPS, save_freq=8, conf_file=str(conf)))
+    (folder / "conf.yml").write_text(json.dumps({"CartPole-v1": VALUES}))
+    os.chdir(folder)
+    train(tiny_run("ppo", "CartPole-v1", Path(), n_timesteps=STEPS, save_freq=8, conf_file="conf.yml"))
     mark_finished(folder / RUN, 3.5)
     write_score(folder / RUN / "score.json", score_run(folder / RUN, 1))
-    conf.unlink()
 
 
 def use_run(folder: Path, rng: Random) -> None:
+    os.chdir(folder)
     with ctrl_c_after(5):
         match rng.randrange(5):
             case 0 | 1:

@@ -21,8 +21,9 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +31,8 @@ from typing import Any
 from rlzoo.core.errors import RunFailed, UserError
 from tests.fuzz.mutations import CANARY
 
+MODULES = {"files": "tests.fuzz.loaders", "commands": "tests.fuzz.commands"}
+"""Where `LOADERS` is."""
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
 """Longest time for one case."""
@@ -58,10 +61,12 @@ class Forbidden(BaseException):
 class Outcome:
     """What became of one case.
 
+    :param what: files or commands
     :param kind: ok, refused (an error of the package), interrupted, or one of `BREAKS`
     :param where: the exception and the last line of the package in its traceback
     """
 
+    what: str
     loader: str
     seed: int
     number: int
@@ -75,9 +80,10 @@ class Outcome:
     def is_break(self) -> bool:
         return self.kind in BREAKS
 
-    def repeat(self) -> str:
-        """The command that runs this case alone."""
-        return f"python -m tests.fuzz files --loader {self.loader} --seed {self.seed} --first {self.number} --count 1"
+    def __str__(self) -> str:
+        """What broke, and the command that runs this case alone."""
+        case = f"--loader {self.loader} --seed {self.seed} --first {self.number} --count 1"
+        return f"{self.kind}: {self.where}: {self.text[-400:]!r}\n    python -m tests.fuzz {self.what} {case}"
 
 
 class Guard:
@@ -126,11 +132,11 @@ class Guard:
 # -- in the child -------------------------------------------------------------------------------
 
 
-def run_case(case: Callable[[], None], guard: Guard, honest: bool = False) -> tuple[str, str, str]:
+def run_case(case: Callable[[], None], guard: Guard, guarded: bool = True) -> tuple[str, str, str]:
     """Run a case under the guard; returns the kind of its outcome, where it broke, and the error's text."""
     guard.events.clear()
     kind, where, text = "ok", "", ""
-    guard.active = not honest
+    guard.active = guarded
     try:
         case()
     except (UserError, RunFailed) as error:
@@ -195,41 +201,44 @@ def limit_memory(free: int = FREE_BYTES) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
 
-def serve(
-    loaders: Sequence[Any], seed: int, first: int, count: int, folder: Path, seconds: float
-) -> Iterator[dict[str, Any]]:
-    """The cases of some loaders, one after the other: `{"begin": [loader, number]}`, then the outcome."""
+@dataclass(frozen=True)
+class Batch:
+    """Cases of some loaders that one child process runs.
+
+    :param what: "files", "commands", or the module that has `LOADERS`
+    :param first: number of the first case of each loader
+    :param count: cases of each loader
+    :param seconds: longest time for a case
+    """
+
+    what: str
+    names: tuple[str, ...]
+    seed: int
+    first: int
+    count: int
+    seconds: float = SECONDS
+
+    @property
+    def module(self) -> str:
+        return MODULES.get(self.what, self.what)
+
+
+def serve(batch: Batch, folder: Path) -> Iterator[dict[str, Any]]:
+    """The cases of a batch: `{"begin": [loader, number]}` before each, and then its outcome."""
     warnings.simplefilter("ignore")
     platform.platform()  # asks `uname` once
-    case = folder / "case"
+    table = {loader.name: loader for loader in import_module(batch.module).LOADERS}
     guard = Guard([folder])
-    for loader in loaders:
-        honest = _honest_files(loader, folder)
-        yield {"begin": [loader.name, -1]}
-        expected = 0
-        for files in loader.honest(honest):
-            _fill(case, files)
-            with Peak() as peak:
-                kind, where, text = run_case(lambda: loader.use(case, Random(0)), guard, honest=True)  # noqa: B023
-            expected = max(expected, peak.bytes)
-            if kind != "ok":
-                yield asdict(
-                    Outcome(loader.name, seed, -1, "dishonest", where, f"{min(files)}: {text[:2000]}")
-                )
+    for name in batch.names:
+        yield {"begin": [name, -1]}
+        honest = _honest_files(table[name], folder)
+        expected, problem = _use_honest(table[name], honest, folder, guard)
+        if problem is not None:
+            yield asdict(Outcome(batch.what, name, batch.seed, -1, "dishonest", *problem))
         limit_memory()
-        for number in range(first, first + count):
-            yield {"begin": [loader.name, number]}
-            rng = Random(f"{loader.name} {seed} {number}")
-            _fill(case, loader.mutated(rng, honest))
-            faulthandler.dump_traceback_later(seconds, exit=True)
-            began = time.monotonic()
-            with Peak() as peak:
-                kind, where, text = run_case(lambda: loader.use(case, rng), guard)  # noqa: B023
-            took = time.monotonic() - began
-            faulthandler.cancel_dump_traceback_later()
-            if peak.bytes > expected + BYTES and kind in ("ok", "refused"):
-                kind = "memory"
-            yield asdict(Outcome(loader.name, seed, number, kind, where, text[:2000], took, peak.bytes >> 20))
+        for number in range(batch.first, batch.first + batch.count):
+            yield {"begin": [name, number]}
+            yield asdict(_use_mutated(table[name], honest, folder / "case", guard, batch, number, expected))
             if number % 50 == 0:
                 gc.collect()
 
@@ -244,6 +253,38 @@ def _honest_files(loader: Any, folder: Path) -> dict[str, bytes]:
     }
 
 
+def _use_honest(
+    loader: Any, honest: dict[str, bytes], folder: Path, guard: Guard
+) -> tuple[int, tuple[str, str] | None]:
+    """Memory that honest files take, and what went wrong with them."""
+    expected, problem = 0, None
+    for files in loader.honest(honest):
+        _fill(folder / "case", files)
+        with Peak() as peak:
+            kind, where, text = run_case(lambda: loader.use(folder / "case", Random(0)), guard, guarded=False)
+        expected = max(expected, peak.bytes)
+        if kind != "ok":
+            problem = where, f"{min(files)}: {text[:2000]}"
+    return expected, problem
+
+
+def _use_mutated(
+    loader: Any, honest: dict[str, bytes], case: Path, guard: Guard, batch: Batch, number: int, expected: int
+) -> Outcome:
+    rng = Random(f"{loader.name} {batch.seed} {number}")
+    _fill(case, loader.mutated(rng, honest))
+    faulthandler.dump_traceback_later(batch.seconds, exit=True)
+    began = time.monotonic()
+    with Peak() as peak:
+        kind, where, text = run_case(lambda: loader.use(case, rng), guard, loader.guarded)
+    took = round(time.monotonic() - began, 3)
+    faulthandler.cancel_dump_traceback_later()
+    if peak.bytes > expected + BYTES and kind in ("ok", "refused"):
+        kind = "memory"
+    megabytes = peak.bytes >> 20
+    return Outcome(batch.what, loader.name, batch.seed, number, kind, where, text[:2000], took, megabytes)
+
+
 def _fill(folder: Path, files: dict[str, bytes]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in files.items():
@@ -252,102 +293,97 @@ def _fill(folder: Path, files: dict[str, bytes]) -> None:
         path.write_bytes(content)
 
 
-# -- in the parent ------------------------------------------------------------------------------
-
-
-def run_files(
-    names: Sequence[str],
-    seed: int,
-    count: int,
-    first: int = 0,
-    seconds: float = SECONDS,
-    module: str = "tests.fuzz.loaders",
-    batch: int = 2000,
-) -> Iterator[Outcome]:
-    """The outcomes of `count` cases of each loader, from number `first` on.
-
-    :param module: where `LOADERS` is
-    :param batch: cases of a loader after which a fresh process takes over
-    """
-    for start in range(first, first + count, batch):
-        waiting = [(name, start) for name in names]
-        stop = min(start + batch, first + count)
-        while waiting:  # begun again behind a case that ended the process
-            together = [name for name, number in waiting if number == start]
-            group, number = ([waiting[0][0]], waiting[0][1]) if waiting[0][1] > start else (together, start)
-            waiting = waiting[len(group) :]
-            broken = yield from _run_process(group, seed, number, stop - number, seconds, module)
-            if broken is not None:
-                name, number = broken
-                waiting = [(other, start) for other in group[group.index(name) + 1 :]] + waiting
-                if 0 <= number < stop - 1:
-                    waiting.insert(0, (name, number + 1))
-
-
-def _run_process(
-    names: Sequence[str], seed: int, first: int, count: int, seconds: float, module: str
-) -> Iterator[Outcome]:
-    """One child; returns (loader, number) of the case that ended it, if one did."""
-    with tempfile.TemporaryDirectory(prefix="rlzoo_fuzz_") as folder:
-        arguments = [
-            sys.executable,
-            "-m",
-            "tests.fuzz.sandbox",
-            module,
-            ",".join(names),
-            str(seed),
-            str(first),
-        ]
-        home = {
-            "TMPDIR": folder,
-            "HOME": folder,
-            "MPLCONFIGDIR": folder,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        }
-        quiet = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-        with open(Path(folder, "stderr"), "w+b") as errors:
-            process = subprocess.Popen(
-                [*arguments, str(count), folder, str(seconds)],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=folder,
-                env={**os.environ, **home, **quiet},
-            )
-            begun = None
-            assert process.stdout is not None
-            with process, process.stdout:
-                for line in process.stdout:
-                    content = json.loads(line)
-                    if "begin" in content:
-                        begun = content["begin"]
-                    else:
-                        begun = None
-                        yield Outcome(**content)
-            if process.returncode == 0:
-                return None
-            errors.seek(0)
-            said = errors.read().decode(errors="replace")
-    if begun is None:
-        raise RuntimeError(f"the process of the fuzzer ended with {process.returncode}: {said[-3000:]}")
-    kind = "hang" if "Timeout (" in said else "died"
-    frames = re.findall(r'File ".*?[/\\](rlzoo[/\\][^"]*)", line (\d+) in (\w+)', said)
-    where = "{}:{} in {}".format(*frames[0]) if frames else f"exit code {process.returncode}"
-    yield Outcome(begun[0], seed, begun[1], kind, where, said[-2000:], seconds)
-    return begun[0], begun[1]
-
-
 def main() -> None:
     """The child process; see `_run_process`."""
-    module, names, seed, first, count, folder, seconds = sys.argv[1:]
+    values, folder = json.loads(sys.argv[1]), Path(sys.argv[2])
     faulthandler.enable()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the package prints
-    from importlib import import_module
-
-    table = {loader.name: loader for loader in import_module(module).LOADERS}
-    loaders = [table[name] for name in names.split(",")]
-    for answer in serve(loaders, int(seed), int(first), int(count), Path(folder), float(seconds)):
+    for answer in serve(Batch(**values), folder):
         print(json.dumps(answer), file=answers, flush=True)
+
+
+# -- in the parent ------------------------------------------------------------------------------
+
+
+def run_cases(batch: Batch, size: int = 2000) -> Iterator[Outcome]:
+    """The outcomes of a batch of any length.
+
+    :param size: cases of each loader after which a fresh process takes over
+    """
+    end = batch.first + batch.count
+    for first in range(batch.first, end, size):
+        waiting = [replace(batch, first=first, count=min(size, end - first))]
+        while waiting:
+            part = waiting.pop(0)
+            ended_by = yield from _run_process(part)
+            if ended_by is not None:
+                waiting = _after(part, *ended_by) + waiting
+
+
+def _after(part: Batch, name: str, number: int) -> list[Batch]:
+    """What is left of a batch behind the case that ended its process."""
+    rest = part.names[part.names.index(name) + 1 :]
+    n_left = part.first + part.count - number - 1
+    left = [replace(part, names=(name,), first=number + 1, count=n_left)] if n_left else []
+    return left + ([replace(part, names=rest)] if rest else [])
+
+
+def _run_process(batch: Batch) -> Generator[Outcome, None, tuple[str, int] | None]:
+    """One child; returns the loader and the number of the case that ended it, if one did.
+
+    :raises RuntimeError: it ended before its first case
+    """
+    name, number = "", -1
+    with (
+        tempfile.TemporaryDirectory(prefix="rlzoo_fuzz_") as folder,
+        open(f"{folder}/errors", "w+b") as errors,
+    ):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.sandbox", json.dumps(asdict(batch)), folder],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=folder,
+            env={**os.environ, **_surroundings(folder)},
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                content = json.loads(line)
+                if "begin" in content:
+                    name, number = content["begin"]
+                else:
+                    yield Outcome(**content)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.stdout.close()
+            code = process.wait()
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
+    if code == 0:
+        return None
+    if number < 0:
+        raise RuntimeError(f"the process of {name or batch.what} ended with {code}: {said[-3000:]}")
+    kind = "hang" if "Timeout (" in said else "died"
+    frames = re.findall(r'File ".*?[/\\](rlzoo[/\\][^"]*)", line (\d+) in (\w+)', said)
+    where = "{}:{} in {}".format(*frames[0]) if frames else f"exit code {code}"
+    yield Outcome(batch.what, name, batch.seed, number, kind, where, said[-2000:], batch.seconds)
+    return name, number
+
+
+def _surroundings(folder: str) -> dict[str, str]:
+    """Environment variables of a child: all of its own files go into its folder."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    own = dict.fromkeys(("TMPDIR", "HOME", "MPLCONFIGDIR"), folder)
+    return {
+        **own,
+        "PYTHONPATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "Agg",
+    }
 
 
 if __name__ == "__main__":
