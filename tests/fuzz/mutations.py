@@ -225,9 +225,9 @@ def mutate_array(rng: Random, array: np.ndarray) -> np.ndarray:
                 array[None],
                 array[..., None],
                 array.T,
-                array.reshape(-1)[:1].reshape(()),
+                array.reshape(-1)[:1],
             )
-            return rng.choice(shapes if array.size else shapes[:-1])
+            return rng.choice(shapes)
     return np.zeros(rng.choice(((), (0,), (1,), (3, 0), (2, 2), (1000,))), array.dtype)
 
 

@@ -38,12 +38,13 @@ VALUES: dict[str, Any] = {
     "policy_kwargs": {"net_arch": [4]}, "learning_rate": "lin_1e-3", "env_wrapper": ["rlzoo.TimeFeatureWrapper"],
 }  # fmt: skip
 RUN = "ppo/CartPole-v1_1"
+TRAIN = "rlzoo train --algo ppo --env CartPole-v1 -conf conf.yml"
 
 
 def make_run(folder: Path) -> None:
     (folder / "conf.yml").write_text(json.dumps({"CartPole-v1": VALUES}))
     os.chdir(folder)
-    train(tiny_run("ppo", "CartPole-v1", Path(), n_timesteps=STEPS, save_freq=8, conf_file="conf.yml"))
+    train(tiny_run("ppo", "CartPole-v1", Path(), n_timesteps=STEPS, save_freq=8, conf_file="conf.yml"), TRAIN)
     mark_finished(folder / RUN, 3.5)
     write_score(folder / RUN / "score.json", score_run(folder / RUN, 1))
 

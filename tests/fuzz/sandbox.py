@@ -31,7 +31,12 @@ from typing import Any
 from rlzoo.core.errors import RunFailed, UserError
 from tests.fuzz.mutations import CANARY
 
-MODULES = {"files": "tests.fuzz.loaders", "commands": "tests.fuzz.commands"}
+MODULES = {
+    "files": "tests.fuzz.loaders",
+    "commands": "tests.fuzz.commands",
+    "kills": "tests.fuzz.kills",
+    "signals": "tests.fuzz.signals",
+}
 """Where `LOADERS` is."""
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
