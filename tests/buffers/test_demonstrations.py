@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 import threading
 import zipfile
 from pathlib import Path
@@ -172,6 +173,27 @@ def test_a_missing_image_is_named(images: Path) -> None:
         read.read(np.array([3]))
     with pytest.raises(UserError, match=r"4\.png is no image"):
         read.read(np.array([4]))
+
+
+def test_an_image_of_wrong_lengths_takes_no_memory(tmp_path: Path) -> None:
+    write_image(tmp_path / "0.png", np.zeros((6, 6, 3), np.uint8))
+    content = (tmp_path / "0.png").read_bytes()
+    at = content.index(b"IDAT") - 4
+    (tmp_path / "0.png").write_bytes(content[:at] + b"\x7f\xff\xff\xff" + content[at + 4 :])
+    before = peak_memory()
+    with pytest.raises(UserError, match=r"0\.png is no image, or damaged"):
+        read_image(tmp_path / "0.png")
+    assert peak_memory() < before + 2**28
+
+
+def test_an_image_of_many_pixels_is_refused(tmp_path: Path) -> None:
+    write_image(tmp_path / "0.png", np.zeros((6000, 6000, 1), np.uint8))
+    with pytest.raises(UserError, match=r"0\.png is an image of 6000 x 6000 pixels"):
+        read_image(tmp_path / "0.png")
+
+
+def peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 # Mistakes
