@@ -26,6 +26,11 @@ from rlzoo.core.space_json import space_to_json
 
 FORMAT, FORMAT_VERSION = "rlzoo trajectories", "1"
 
+_KINDS = {
+    "rewards": "f", "log_mu": "f", "memory": "f", "terminated": "b", "truncated": "b", "episode_starts": "b",
+    "position": "iu", "finals": "iu",
+}  # fmt: skip
+"""NumPy's kinds of the columns that are the same for all environments."""
 _DAMAGE = (
     ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, SafetensorError,
     TypeError, ValueError,
@@ -139,6 +144,9 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
         if expected is not None and array.shape[:3] != (n_slots, n_envs, expected):
             raise CheckpointError(f"{name} is {array.shape}, not {(n_slots, n_envs, expected)}")
         name, _, key = name.partition("/")
+        kinds = _KINDS.get(name, "iu" if name == "actions" and _of_choices(identity) else "biuf")
+        if array.dtype.kind not in kinds:
+            raise CheckpointError(f"{name} holds values of type {array.dtype}")
         if name in ("obs", "final_obs"):
             check_rows(name, array, part_of(identity.get("observation_space"), key))
         else:
@@ -151,6 +159,10 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
         limits = np.array([[n_slots], [n_steps], [n_envs]])
         if not ((arrays["finals"] >= 0) & (arrays["finals"] < limits)).all():
             raise CheckpointError("its final observations belong nowhere")
+
+
+def _of_choices(identity: Mapping[str, Any]) -> bool:
+    return isinstance(identity.get("action_space"), spaces.Discrete | spaces.MultiDiscrete)
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> int:

@@ -248,6 +248,19 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(tmp_path):
     assert buffer.n_filled == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [("actions", "f4"), ("rewards", "i8"), ("terminated", "f8"), ("episode_starts", "i1")],
+)
+def test_columns_of_other_types_are_refused(column, dtype, tmp_path):
+    buffer, identity = filled(3, range(2)), {**IDENTITY, "action_space": spaces.Discrete(2)}
+    buffer.columns["actions"][:] = 0
+    buffer.columns[column] = buffer.columns[column].astype(dtype)
+    save_trajectories(tmp_path / "bad", buffer, identity)
+    with pytest.raises(CheckpointError, match=f"{column} holds values of type"):
+        load_trajectories(tmp_path / "bad", TrajectoryBuffer(3), identity)
+
+
 @pytest.mark.parametrize(("column", "value"), [("actions", 7), ("rewards", np.nan), ("log_mu", np.inf)])
 def test_values_that_cannot_be_learned_from_are_refused(column, value, tmp_path):
     buffer, identity = filled(3, range(2)), {**IDENTITY, "action_space": spaces.Discrete(2)}
