@@ -210,7 +210,9 @@ class HerReplayBuffer(ReplayBuffer):
         """Change goals and rewards of n in n + 1 rows; they were drawn at random, so it may be any rows."""
         if len(indices) != self._batch_size:
             self._batch_size = len(indices)
-            self._relabelled = np.flatnonzero(np.arange(len(indices)) % (self.n_sampled_goal + 1))
+            self._relabelled = np.flatnonzero(
+                np.arange(len(indices)) % (min(self.n_sampled_goal, len(indices)) + 1)
+            )
             self._where = torch.from_numpy(self._relabelled).to(self.buffer_device)
         rows, where = self._relabelled, self._where
         if len(rows) == 0:

@@ -234,7 +234,9 @@ def test_every_goal_is_equally_likely(strategy: str) -> None:
         assert chi_squared(np.array([given.count(goal) for goal in allowed])) < 20
 
 
-@pytest.mark.parametrize(("n_sampled_goal", "relabelled"), [(0, 0), (1, 15), (2, 20), (4, 24), (100, 29)])
+@pytest.mark.parametrize(
+    ("n_sampled_goal", "relabelled"), [(0, 0), (1, 15), (2, 20), (4, 24), (100, 29), (2**63, 29)]
+)
 def test_fraction(n_sampled_goal: int, relabelled: int) -> None:
     record = Record(100, 1, n_sampled_goal=n_sampled_goal)
     record.advance(50)
