@@ -546,15 +546,36 @@ def _tensorboard_folder(parent: Path, name: str, new: bool) -> Path:
 
 
 def read_csv(filename: str | os.PathLike[str]) -> pd.DataFrame:
-    """What a `CSVOutputFormat` wrote, one row per dump."""
+    """What a `CSVOutputFormat` wrote, one row per dump.
+
+    :raises UserError: the file is not there or damaged
+    """
     import pandas as pd
 
-    return pd.read_csv(filename)
+    try:
+        return pd.read_csv(filename)
+    except (OSError, OverflowError, ValueError) as error:  # pandas' own errors are ValueErrors
+        raise _unreadable(filename, error) from None
 
 
 def read_json(filename: str | os.PathLike[str]) -> pd.DataFrame:
-    """What a `JSONOutputFormat` wrote, one row per dump."""
+    """What a `JSONOutputFormat` wrote, one row per dump.
+
+    :raises UserError: the file is not there or damaged
+    """
     import pandas as pd
 
-    with open(filename, encoding="utf-8") as file:
-        return pd.DataFrame([json.loads(line) for line in file])
+    try:
+        with open(filename, encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("a line is no object")
+        return pd.DataFrame(rows)
+    except (OSError, OverflowError, RecursionError, ValueError) as error:
+        raise _unreadable(filename, error) from None
+
+
+def _unreadable(filename: str | os.PathLike[str], error: Exception) -> UserError:
+    if isinstance(error, OSError):
+        return UserError(f"cannot read {os.fspath(filename)}: {error.strerror}")
+    return UserError(f"{os.fspath(filename)} is damaged: {' '.join(str(error).split())[:200]}")

@@ -304,3 +304,20 @@ def test_damaged_table_is_not_continued(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_bytes(content)
     with pytest.raises(UserError, match=r"progress\.csv is damaged, so it cannot be continued"):
         CSVOutputFormat(tmp_path / "progress.csv", append=True)
+
+
+@pytest.mark.parametrize("read", [read_csv, read_json])
+@pytest.mark.parametrize("content", [b"a,b\n\xff\n", b'{"a": 1}\n\x00', b"", b"[" * 100_000, b"[1]\n"])
+def test_damaged_tables_are_refused_in_one_line(read: Any, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(content)
+    try:
+        read(tmp_path / "log")
+    except UserError as error:
+        assert str(error).startswith(f"{tmp_path / 'log'} is damaged: ")
+        assert len(str(error).splitlines()) == 1
+
+
+@pytest.mark.parametrize("read", [read_csv, read_json])
+def test_a_missing_table_is_named(read: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot read .*log: No such file"):
+        read(tmp_path / "log")
