@@ -373,7 +373,7 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
         for name, value in checkpoint.weights.items():
             part, _, key = name.partition("/")
             source.setdefault(part, {})[key] = value
-        source.update(unpack(checkpoint.state["optimizers"], checkpoint.optimizers))
+        source.update(_optimizer_states(checkpoint))
     parts = {
         name: part
         for name, part in model.state().items()
@@ -397,6 +397,19 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
             load_optimizer(target, values, name)
         else:
             _set_module(target, name, values, exact_match)
+
+
+def _optimizer_states(checkpoint: Checkpoint) -> dict[str, Any]:
+    """State dicts of the optimisers in a model file, by name."""
+    try:
+        states = unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
+    except CheckpointError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"state.json of the model file is damaged: {error!r}"[:300]) from None
+    if not isinstance(states, dict) or not all(isinstance(state, dict) for state in states.values()):
+        raise CheckpointError("state.json of the model file is damaged: optimizers")
+    return states
 
 
 def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, Any]]:

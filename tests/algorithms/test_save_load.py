@@ -410,6 +410,15 @@ def test_set_parameters_names_what_does_not_fit() -> None:
     assert (model.policy.state_dict()[name] == 1).all()
 
 
+@pytest.mark.parametrize("value", [None, [[1, 2, 3]], {"policy.optimizer": 1}, {"$scalar": 1}])
+def test_set_parameters_refuses_damaged_optimizers(value: Any) -> None:
+    def damage(state: dict[str, Any]) -> None:
+        state["optimizers"] = value
+
+    with pytest.raises(CheckpointError, match="damaged"):
+        make().set_parameters(changed(saved(make()), damage, "state.json"))
+
+
 # Going on
 
 
