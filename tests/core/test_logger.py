@@ -319,5 +319,5 @@ def test_damaged_tables_are_refused_in_one_line(read: Any, content: bytes, tmp_p
 
 @pytest.mark.parametrize("read", [read_csv, read_json])
 def test_a_missing_table_is_named(read: Any, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read .*log: No such file"):
+    with pytest.raises(UserError, match=r"cannot read .*log: No such file"):
         read(tmp_path / "log")
