@@ -56,6 +56,10 @@ def check_off_policy(config: Any) -> None:
     :raises UserError: naming the one that is out of range
     """
     check_range(config, ("buffer_size", "batch_size", "n_steps"), low=1)
+    if config.n_steps > config.buffer_size:
+        raise UserError(
+            f"n_steps ({config.n_steps}) is more than the replay buffer holds (buffer_size {config.buffer_size})"
+        )
     check_range(config, ("learning_starts",), low=0)
     check_range(config, ("gradient_steps",), low=-1)
     names = set(field_names(type(config)))
