@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.fuzz.sandbox import MODULES, SECONDS, Batch, Outcome, run_cases
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("what", choices=list(MODULES))
     parser.add_argument(
@@ -29,7 +29,7 @@ def main() -> int:
         "--seconds", type=float, default=SECONDS, help="longest time for a case (default: 20)"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="append each outcome, as a line of JSON")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     table = {loader.name: loader for loader in import_module(MODULES[args.what]).LOADERS}
     names = args.loader or list(table)
     total = sum(table[name].share for name in names)

@@ -32,6 +32,7 @@ from tests.fuzz.sandbox import place
 
 CODES = (0, 1, 2, 130)
 LINE = "line.json"
+ENDING = 2.0  # seconds that processes have to end after a command
 LONGEST = 3.0  # seconds until Ctrl-C
 BASES: dict[str, tuple[str, ...]] = {
     "train": ("--algo ppo --env CartPole-v1 -n 16 -conf conf.yml", "--resume logs/" + RUN, "-optimize -n 64"),
@@ -189,12 +190,12 @@ def short_trainings() -> Iterator[None]:
         Algorithm.learn = learn  # type: ignore[method-assign]
 
 
-def processes_left(seconds: float = 2.0) -> list[str]:
-    """The commands of child processes that do not end within some time; they are killed."""
+def processes_left() -> list[str]:
+    """The commands of child processes that go on; they are killed."""
     children = [
         child for child in psutil.Process().children(recursive=True) if "tracker" not in _command(child)
     ]
-    _, alive = psutil.wait_procs(children, timeout=seconds)
+    _, alive = psutil.wait_procs(children, timeout=ENDING)
     left = [_command(child) for child in alive]
     for child in alive:
         child.kill()

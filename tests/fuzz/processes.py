@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from rlzoo.cli.main import main
 from rlzoo.config import catalog
 from rlzoo.core.errors import UserError
 
+RLZOO = (sys.executable, "-m", "rlzoo")
 ENDING = 20.0
 """Seconds that a run may take to end once it was told to."""
 SMALL: dict[str, Any] = {"policy": "MlpPolicy", "policy_kwargs": {"net_arch": [4]}}
@@ -82,10 +84,10 @@ class Run:
     code: int | None = None
 
     @classmethod
-    def start(cls, arguments: list[str], log: Path, forked: bool) -> Run:
+    def start(cls, arguments: list[str], log: Path, forked: bool, program: Sequence[str] = RLZOO) -> Run:
         if not forked:
             with log.open("wb") as file:
-                command = [sys.executable, "-m", "rlzoo", *arguments]
+                command = [*program, *arguments]
                 process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
             return cls(process.pid, log, process)
         pid = os.fork()

@@ -34,6 +34,9 @@ from tests.fuzz.mutations import CANARY
 MODULES = {
     "files": "tests.fuzz.loaders",
     "commands": "tests.fuzz.commands",
+    "short": "tests.fuzz.short",
+    "hostile": "tests.fuzz.hostile",
+    "planted": "tests.fuzz.planted",
     "kills": "tests.fuzz.kills",
     "signals": "tests.fuzz.signals",
 }
@@ -111,7 +114,7 @@ class Guard:
     def _judge(self, event: str, args: tuple[Any, ...]) -> str:
         if event in EXECUTING and (event, args) != ("ctypes.dlopen", (None,)):  # the process itself
             return "executed"
-        if event == "import" and str(args[0]).split(".")[0] in (CANARY, "antigravity", "this"):
+        if event == "exec" and Path(args[0].co_filename).stem in (CANARY, "antigravity"):
             return "imported"
         if event == "exec" and CANARY in repr((args[0].co_names, args[0].co_consts)):
             return "executed"
