@@ -57,7 +57,8 @@ REPLAYING = ("dqn", "her", "prioritized", "td3", "sac")
 STEPS = 24
 
 CLASSES = (
-    "torch.nn.ReLU", "torch.nn.Tanh", "torch.nn.Linear", "torch.nn.Module", "torch.nn.LSTM", "torch.optim.SGD",
+    "torch.nn.ReLU", "torch.nn.Tanh", "torch.nn.Linear", "torch.nn.Module", "torch.nn.LSTM",
+    "torch.optim.SGD",
     "torch.optim.LBFGS", "torch.optim.SparseAdam", "rlzoo.networks.extractors.NatureCNN", "os.system",
     "subprocess.Popen", "builtins.eval", "torch.nn.Module.apply", "rlzoo.envs.subproc.SubprocVecEnv",
     "torch.utils.data.DataLoader", f"{CANARY}.Thing", "rlzoo", "torch.nn", "torch.nn.functional.relu",
@@ -66,8 +67,10 @@ ODD_AGENT = (
     *ODD,
     *({"$class": name} for name in CLASSES),
     *({"$callable": name, "value": 0.1} for name in CLASSES[:4]),
-    {"$tuple": []}, {"$tuple": 1}, {"$dict": [[1, 2]]}, {"$dict": [[[1], 2]]}, {"$dict": 1}, {"$float": "nan"}, {"$float": 1},
-    {"$schedule": "lin_1"}, {"$schedule": 1}, {"$schedule": "lin_-1e400"}, {"$noise": ["NormalActionNoise", {}]},
+    {"$tuple": []}, {"$tuple": 1}, {"$dict": [[1, 2]]}, {"$dict": [[[1], 2]]}, {"$dict": 1},
+    {"$float": "nan"}, {"$float": 1},
+    {"$schedule": "lin_1"}, {"$schedule": 1}, {"$schedule": "lin_-1e400"}, {"$noise": ["NormalActionNoise",
+    {}]},
     {"$noise": 1}, {"$dtype": "float16"}, {"$dtype": "load"}, {"$array": ["float32", [1000000000], [1]]},
     {"$array": ["O", [1], [1]]}, {"$tensor": "x"}, {"$scalar": 1}, {"$space": {}}, {"$x": 1},
     {"type": "Discrete", "n": 10**8, "start": 0}, {"type": "Discrete", "n": 0, "start": 0},

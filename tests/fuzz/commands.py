@@ -1,7 +1,7 @@
 """Command lines: valid, contradictory and odd flags of every command, run in the process of the sandbox.
 
-An exit code is 0, 1, 2 or 130; there is no traceback, no process that goes on, and after exit code 2 no folder
-that was not there before.
+An exit code is 0, 1, 2 or 130; there is no traceback, no process that goes on, and after exit code 2 no file or
+folder that was not there before.
 """
 
 from __future__ import annotations
@@ -53,14 +53,22 @@ BASES: dict[str, tuple[str, ...]] = {
     "completion": ("bash", "zsh", "fish"),
 }
 ODD_ARGUMENTS = (
-    "", " ", "-1", "0", "1", "2", "3.5", "1e3", "1e400", "9" * 30, "nan", "inf", "-inf", "true", "None", "x", "é", "\udcff",
-    "a b", "a\nb", "\x1b[31mred", "..", "../x", "/", ".", "/dev/null", "/dev/full", "/proc/self/mem", "/etc/shadow", "no/such/x",
-    "logs", "logs/" + RUN, "agent.zip", "damaged.zip", "expert.npz", "conf.yml", "ppo.yml", "list.yml", "empty", "x.py", "n" * 300,
-    "p/" * 3000, "ppo", "sac", "her", "CartPole-v1", "Pendulum-v1", "CartPol-v1", "ALE/Pong-v5", "a:b", "json:CartPole-v1",
-    "cpu", "cuda", "cuda:7", "meta", "dummy", "subproc", "native", "n_steps:8", "n_steps:-1", "learning_rate:lin_x", ":", "a:",
-    "policy_kwargs:dict(", "policy_kwargs:dict(net_arch=[1])", "env_wrapper:builtins.id", "callback:builtins.print",
-    "normalize:1", "sqlite:///x.db", "sqlite:////no/such/x.db", "journal://x", "x.log", "mysql://u:p@localhost/x",
-    "127.0.0.1:0", "localhost", "json", "os", "rlzoo", "{}", "[]", "@x", "-", "--", "--x", "%s", "$HOME", "~", "*", "tpe", "grid",
+    "", " ", "-1", "0", "1", "2", "3.5", "1e3", "1e400", "9" * 30, "nan", "inf", "-inf", "true", "None",
+    "x", "é", "\udcff",
+    "a b", "a\nb", "\x1b[31mred", "..", "../x", "/", ".", "/dev/null", "/dev/full", "/proc/self/mem",
+    "/etc/shadow", "no/such/x",
+    "logs", "logs/" + RUN, "agent.zip", "damaged.zip", "expert.npz", "conf.yml", "ppo.yml", "list.yml",
+    "empty", "x.py", "n" * 300,
+    "p/" * 3000, "ppo", "sac", "her", "CartPole-v1", "Pendulum-v1", "CartPol-v1", "ALE/Pong-v5", "a:b",
+    "json:CartPole-v1",
+    "cpu", "cuda", "cuda:7", "meta", "dummy", "subproc", "native", "n_steps:8", "n_steps:-1",
+    "learning_rate:lin_x", ":", "a:",
+    "policy_kwargs:dict(", "policy_kwargs:dict(net_arch=[1])", "env_wrapper:builtins.id",
+    "callback:builtins.print",
+    "normalize:1", "sqlite:///x.db", "sqlite:////no/such/x.db", "journal://x", "x.log",
+    "mysql://u:p@localhost/x",
+    "127.0.0.1:0", "localhost", "json", "os", "rlzoo", "{}", "[]", "@x", "-", "--", "--x", "%s", "$HOME",
+    "~", "*", "tpe", "grid",
 )  # fmt: skip
 CAPPED = {
     "--n-trials": 2,

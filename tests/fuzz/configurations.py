@@ -34,16 +34,20 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": (
         "CartPole-v1",
         {
-            "n_envs": 2, "n_timesteps": 1e2, "policy": "MlpPolicy", "n_steps": 8, "batch_size": 8, "n_epochs": 1,
-            "gae_lambda": 0.9, "normalize": {"norm_reward": False}, "learning_rate": "lin_1e-3", "clip_range": 0.2,
+            "n_envs": 2, "n_timesteps": 1e2, "policy": "MlpPolicy", "n_steps": 8, "batch_size": 8,
+            "n_epochs": 1,
+            "gae_lambda": 0.9, "normalize": {"norm_reward": False}, "learning_rate": "lin_1e-3",
+            "clip_range": 0.2,
             "policy_kwargs": "dict(net_arch=[4], activation_fn=nn.ReLU)", "frame_stack": 2,
-            "env_wrapper": ["rlzoo.TimeFeatureWrapper", {"gymnasium.wrappers.TimeLimit": {"max_episode_steps": 20}}],
+            "env_wrapper": ["rlzoo.TimeFeatureWrapper",
+            {"gymnasium.wrappers.TimeLimit": {"max_episode_steps": 20}}],
         },
     ),
     "sac": (
         "Pendulum-v1",
         {
-            "n_timesteps": 100, "policy": "MlpPolicy", "buffer_size": 50, "learning_starts": 8, "batch_size": 4,
+            "n_timesteps": 100, "policy": "MlpPolicy", "buffer_size": 50, "learning_starts": 8,
+            "batch_size": 4,
             "train_freq": [4, "step"], "gradient_steps": 1, "ent_coef": "auto_0.1", "noise_type": "normal",
             "noise_std": 0.1, "policy_kwargs": {"net_arch": {"pi": [4], "qf": [4]}, "log_std_init": -3},
             "env_kwargs": {"g": 9.8}, "monitor_kwargs": {"info_keywords": []},
@@ -60,17 +64,21 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "tqc": (
         "Pendulum-v1",
         {
-            "n_timesteps": 100, "policy": "MlpPolicy", "buffer_size": 50, "learning_starts": 8, "batch_size": 4,
-            "top_quantiles_to_drop_per_net": 1, "use_sde": True, "policy_kwargs": {"n_critics": 2, "net_arch": [4]},
+            "n_timesteps": 100, "policy": "MlpPolicy", "buffer_size": 50, "learning_starts": 8,
+            "batch_size": 4,
+            "top_quantiles_to_drop_per_net": 1, "use_sde": True, "policy_kwargs": {"n_critics": 2,
+            "net_arch": [4]},
             "callback": "rlzoo.ParallelTrainCallback",
         },
     ),
 }  # fmt: skip
 OVERRIDES = (
-    "n_steps:8", "batch_size:8", "learning_rate:lin_1e-3", "policy_kwargs:dict(net_arch=[4], activation_fn=nn.Tanh)",
+    "n_steps:8", "batch_size:8", "learning_rate:lin_1e-3",
+    "policy_kwargs:dict(net_arch=[4], activation_fn=nn.Tanh)",
     "normalize:dict(norm_obs=True, norm_reward=False)", "env_wrapper:rlzoo.TimeFeatureWrapper", "n_envs:2",
     "clip_range:0.2", "gamma:0.99", "target_kl:None", "policy:'MlpPolicy'", "frame_stack:2", "n_epochs:1",
-    "replay_buffer_class:HerReplayBuffer", "train_freq:[1,'episode']", "action_noise:None", "optimize_memory_usage:True",
+    "replay_buffer_class:HerReplayBuffer", "train_freq:[1,'episode']", "action_noise:None",
+    "optimize_memory_usage:True",
 )  # fmt: skip
 
 
@@ -142,7 +150,8 @@ def read_overrides(folder: Path, rng: Random) -> None:
 
 def write_space(folder: Path) -> None:
     space = {
-        "learning_rate": {"low": 1e-5, "high": 1e-2, "log": True}, "batch_size": {"low": 1, "high": 20, "step": 2},
+        "learning_rate": {"low": 1e-5, "high": 1e-2, "log": True}, "batch_size": {"low": 1, "high": 20,
+        "step": 2},
         "gamma": [0.9, 0.99], "policy_kwargs": {"net_arch": {"choices": [[64, 64], [256, 256]]}},
         "policy_kwargs.activation_fn": ["nn.ReLU", "nn.Tanh"], "n_envs": [1, 2],
     }  # fmt: skip
@@ -286,7 +295,10 @@ def read_spaces(folder: Path, rng: Random) -> None:
     space.contains(space.sample())
 
 
-IDS = ("CartPole-v1", "ALE/Pong-v5", "PongNoFrameskip-v4", "Breakout-ramDeterministic-v4", "HalfCheetahBulletEnv-v0", "my_package:My-v0", "FetchReach-v4", "PendulumNoVel-v1")  # fmt: skip
+IDS = (
+    "CartPole-v1", "ALE/Pong-v5", "PongNoFrameskip-v4", "Breakout-ramDeterministic-v4", "HalfCheetahBulletEnv-v0",
+    "my_package:My-v0", "FetchReach-v4", "PendulumNoVel-v1",
+)  # fmt: skip
 PACKAGES = ("json", "rlzoo", "gymnasium.envs", "no_such_package", f"{CANARY}x")
 
 LOADERS = (

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment of a run: what is on the disk can be read, and `--resume` brings the run to its end."""
+"""`kill -9` at any moment of a run: its files can be read, and `--resume` brings it to its end."""
 
 from __future__ import annotations
 

@@ -26,9 +26,11 @@ CANARY = "rlzoo_canary"
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 100, 2**15, 2**31, -(2**31), 2**53, 2**63 - 1, 2**63, -(2**64), 10**40,
     0.5, -0.5, 1.5, -0.0, 1e-320, 1e-9, 1e9, 1e308, -1e308, math.nan, math.inf, -math.inf,
-    "", " ", "x", "-1", "nan", "1e400", "0x10", "None", "é\u202e\U0001f600", "a\x00b", "\x1b[31m", "a\nb: c", "x" * 3000,
+    "", " ", "x", "-1", "nan", "1e400", "0x10", "None", "é\u202e\U0001f600", "a\x00b", "\x1b[31m",
+    "a\nb: c", "x" * 3000,
     "../../x", "/", ".", "a.b.c", "MlpPolicy", "lin_0.1", "auto", "cuda:99", "dict(a=1)", "[1, 2]", "{}",
-    [], [[]], [0], [-1, 2], [None], ["x"], [1] * 1000, [20000, 20000], {}, {"": 0}, {"a": {"b": None}}, {"x": [1]},
+    [], [[]], [0], [-1, 2], [None], ["x"], [1] * 1000, [20000, 20000], {}, {"": 0}, {"a": {"b": None}},
+    {"x": [1]},
 )  # fmt: skip
 ODD_NUMBERS = (
     0,
@@ -47,8 +49,10 @@ ODD_NUMBERS = (
     -math.inf,
 )
 ODD_TEXTS = (
-    "", " ", "\t", "\n", "\r", "\x00", "\x1b[2J", "\ufeff", "'", '"', "#", ",", ":", ": ", "- ", "{", "}", "[", "]", "&a ", "*a",
-    "!!int ", "!!bool x", "!!python/name:os.system ", "!!timestamp x", "<<: ", "? ", "---\n", "nan", "-inf", "1e999", "9" * 400,
+    "", " ", "\t", "\n", "\r", "\x00", "\x1b[2J", "\ufeff", "'", '"', "#", ",", ":", ": ", "- ", "{", "}",
+    "[", "]", "&a ", "*a",
+    "!!int ", "!!bool x", "!!python/name:os.system ", "!!timestamp x", "<<: ", "? ", "---\n", "nan",
+    "-inf", "1e999", "9" * 400,
     "\\", "%", "$", "(", ")", "=", "__class__", "lambda: 0", "é", "\u2028",
     f"!!python/object/apply:os.system ['touch {CANARY}']", f"__import__('os').system('touch {CANARY}')",
 )  # fmt: skip
@@ -245,7 +249,7 @@ def mutate_safetensors(rng: Random, data: bytes, seal: Seal | None = None) -> by
     """
     length = int.from_bytes(data[:8], "little")
     tree, body = json.loads(data[8 : 8 + length]), data[8 + length :]
-    if rng.random() < 0.25:
+    if rng.random() < 0.1:
         return pack_header(json.dumps(mutate_tree(rng, tree))) + body
     metadata = tree.pop("__metadata__", {})
     arrays = {
@@ -362,9 +366,10 @@ def mutate_zip(rng: Random, data: bytes, odd: tuple[Any, ...] = ODD) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [(info.filename, archive.read(info)) for info in archive.infolist()]
     packing, attributes, flags = zipfile.ZIP_DEFLATED, 0o600 << 16, 0
-    at = rng.randrange(len(members))
+    texts = [index for index, (name, _) in enumerate(members) if name.endswith(".json")]
+    at = rng.choice(texts) if texts and rng.random() < 0.6 else rng.randrange(len(members))
     name, content = members[at]
-    match rng.randrange(20):
+    match rng.randrange(40):
         case 0:
             del members[at]
         case 1:

@@ -130,4 +130,5 @@ def loader_of(name: str) -> Loader:
     return Loader(name, make, use, mutate=mutate)
 
 
-LOADERS = (*map(loader_of, EXPECTED), Loader("dishonest", lambda folder: (folder / "file").touch(), lambda *_: own_error()))  # fmt: skip
+DISHONEST = Loader("dishonest", lambda folder: (folder / "file").touch(), lambda *_: own_error())
+LOADERS = (*map(loader_of, EXPECTED), DISHONEST)

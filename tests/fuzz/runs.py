@@ -35,7 +35,8 @@ from tests.tuning.studies import make_trial
 
 VALUES: dict[str, Any] = {
     "policy": "MlpPolicy", "n_envs": 1, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "normalize": True,
-    "policy_kwargs": {"net_arch": [4]}, "learning_rate": "lin_1e-3", "env_wrapper": ["rlzoo.TimeFeatureWrapper"],
+    "policy_kwargs": {"net_arch": [4]}, "learning_rate": "lin_1e-3",
+    "env_wrapper": ["rlzoo.TimeFeatureWrapper"],
 }  # fmt: skip
 RUN = "ppo/CartPole-v1_1"
 TRAIN = "rlzoo train --algo ppo --env CartPole-v1 -conf conf.yml"

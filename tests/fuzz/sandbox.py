@@ -1,6 +1,6 @@
 """Run cases in a child process that notices what a file must not do.
 
-An audit hook records, and stops, whatever executes or writes outside of the folder of the case. The child ends
+An audit hook records, and stops, what executes or writes outside of the folder of the case. The child ends
 itself when a case takes too long; the peak of its memory is read after each case.
 """
 

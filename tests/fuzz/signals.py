@@ -40,7 +40,8 @@ def send_signal(name: str, folder: Path, rng: Random) -> None:
     seconds = moment(rng, DURATIONS[name, forked])
     run = Run.start(command_of(name), Path("log"), forked)
     code = run.wait(seconds)
-    what = f"{number.name} after {seconds:.2f} s of {DURATIONS[name, forked]:.2f}{' to the group' * group}{' twice' * twice}"
+    how = f"{' to the group' * group}{' twice' * twice}{'' if forked else ' from a shell'}"
+    what = f"{number.name}{how} after {seconds:.2f} s of {DURATIONS[name, forked]:.2f}"
     if code is None:
         run.signal(number, group)
         if twice:

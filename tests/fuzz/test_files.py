@@ -1,4 +1,4 @@
-"""Mutated files of every loader: refused in one line, or used; `python -m tests.fuzz files` is the long form."""
+"""Mutated files of every loader are refused in one line, or used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are killed or signalled at random moments; `python -m tests.fuzz kills` and `signals` are long."""
+"""Runs that are killed or signalled at random moments."""
 
 from __future__ import annotations
 
