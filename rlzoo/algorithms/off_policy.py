@@ -58,7 +58,8 @@ def check_off_policy(config: Any) -> None:
     check_range(config, ("buffer_size", "batch_size", "n_steps"), low=1)
     if config.n_steps > config.buffer_size:
         raise UserError(
-            f"n_steps ({config.n_steps}) is more than the replay buffer holds (buffer_size {config.buffer_size})"
+            f"n_steps ({config.n_steps}) is more than the replay buffer holds"
+            f" (buffer_size {config.buffer_size})"
         )
     check_range(config, ("learning_starts",), low=0)
     check_range(config, ("gradient_steps",), low=-1)

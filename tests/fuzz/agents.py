@@ -22,8 +22,9 @@ from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.toy import FakeImageEnv, SimpleMultiObsEnv
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.callbacks import BaseCallback
+from tests.fuzz.archives import mutate_safetensors, mutate_zip
 from tests.fuzz.loader import Loader, ctrl_c_after, only
-from tests.fuzz.mutations import CANARY, ODD, mutate_safetensors, mutate_zip
+from tests.fuzz.mutations import CANARY, ODD
 
 SMALL: dict[str, Any] = {"net_arch": [4]}
 REPLAY: dict[str, Any] = {"buffer_size": 40, "learning_starts": 8, "batch_size": 4, "train_freq": 4}

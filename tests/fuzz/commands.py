@@ -1,7 +1,7 @@
 """Command lines: valid, contradictory and odd flags of every command, run in the process of the sandbox.
 
-An exit code is 0, 1, 2 or 130; there is no traceback, no process that goes on, and after exit code 2 no file or
-folder that was not there before.
+An exit code is 0, 1, 2 or 130; there is no traceback, no process that goes on, and after exit code 2 no file
+or folder that was not there before.
 """
 
 from __future__ import annotations

@@ -296,8 +296,8 @@ def read_spaces(folder: Path, rng: Random) -> None:
 
 
 IDS = (
-    "CartPole-v1", "ALE/Pong-v5", "PongNoFrameskip-v4", "Breakout-ramDeterministic-v4", "HalfCheetahBulletEnv-v0",
-    "my_package:My-v0", "FetchReach-v4", "PendulumNoVel-v1",
+    "CartPole-v1", "ALE/Pong-v5", "PongNoFrameskip-v4", "Breakout-ramDeterministic-v4",
+    "HalfCheetahBulletEnv-v0", "my_package:My-v0", "FetchReach-v4", "PendulumNoVel-v1",
 )  # fmt: skip
 PACKAGES = ("json", "rlzoo", "gymnasium.envs", "no_such_package", f"{CANARY}x")
 

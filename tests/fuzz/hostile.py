@@ -1,7 +1,7 @@
 """Run folders and studies of an attacker: what they name is not imported, called or opened.
 
-These are no mutations but a list. Each names `rlzoo_canary`, a module in the working directory, or a function of
-Python's own library that executes.
+These are no mutations but a list. Each names `rlzoo_canary`, a module in the working directory, or a function
+of Python's own library that executes.
 """
 
 from __future__ import annotations

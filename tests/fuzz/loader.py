@@ -12,7 +12,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from tests.fuzz.mutations import mutate_file
+from tests.fuzz.archives import mutate_file
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Runs in processes of their own, which a fuzzer ends at any moment.
 
-Most are forked from a process that has imported everything, so that the moments fall into the run and not into
-the imports; the others are started as from a shell.
+Most are forked from a process that has imported everything, so that the moments fall into the run and not
+into the imports; the others are started as from a shell.
 """
 
 from __future__ import annotations

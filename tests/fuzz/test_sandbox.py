@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.fuzz.__main__ import main
+from tests.fuzz.archives import mutate_file
 from tests.fuzz.loader import Loader
-from tests.fuzz.mutations import mutate_file
 from tests.fuzz.planted import ELSEWHERE, EXPECTED
 from tests.fuzz.sandbox import Batch, Outcome, run_cases
 
