@@ -22,7 +22,7 @@ from rlzoo.experiment import run_folder
 from rlzoo.experiment.play import play
 from rlzoo.experiment.train import check, reopen, train
 from rlzoo.report.collection import entry_of
-from rlzoo.report.curves import plot_curves, ts2xy
+from rlzoo.report.curves import ts2xy
 from rlzoo.report.finished import mark_finished
 from rlzoo.report.scores import write_score
 from rlzoo.report.scoring import kept_score, score_run
@@ -120,9 +120,8 @@ def continue_monitors(folder: Path, rng: Random) -> None:
         writer.write_row({"r": 1.0, "l": 1, "t": 1.0, "is_success": False})
         writer.close()
     table: pd.DataFrame = load_results(folder)
-    points = [ts2xy(table, axis) for axis in ("timesteps", "episodes", "walltime_hrs")]
-    if rng.random() < 0.02:
-        plot_curves(points[:1], "timesteps", "title")
+    for axis in ("timesteps", "episodes", "walltime_hrs"):
+        ts2xy(table, axis)
 
 
 # -- studies ------------------------------------------------------------------------------------
