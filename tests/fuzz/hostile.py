@@ -32,6 +32,7 @@ from tests.fuzz.loader import Loader, ctrl_c_after
 from tests.fuzz.mutations import CANARY, PICKLE
 from tests.fuzz.runs import RUN, VALUES, make_run, make_study, study_config
 
+PLACE = f"/tmp/{CANARY}"
 SHELL = f"import os; os.system('touch {CANARY}')"
 TIMED = {"timeit.timeit": {"setup": SHELL, "number": 0}}
 CALLED = {"subprocess.Popen": {"args": ["touch", CANARY]}}
@@ -50,14 +51,29 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "activation": {"policy_kwargs": {"net_arch": [4], "activation_fn": "os.system"}},
     "optimizer": {"policy_kwargs": {"optimizer_class": "subprocess.Popen"}},
     "env_kwargs": {"env_kwargs": f"dict(render_mode={CANARY}.Thing)"},
-    "monitor": {"monitor_kwargs": {"filename": f"/tmp/{CANARY}.csv"}},
+    "video": {"env_wrapper": [{"gymnasium.wrappers.RecordVideo": {"video_folder": PLACE}}]},
+    "vec_video": {
+        "vec_env_wrapper": [{"rlzoo.VecVideoRecorder": {"video_folder": PLACE, "record_video_trigger": 1}}]
+    },
+        "vec_env_wrapper": [{"rlzoo.VecVideoRecorder": {"video_folder": PLACE, "record_video_trigger": 1}}]
+    },
+    "wrapped_monitor": {"env_wrapper": [{"rlzoo.Monitor": {"filename": PLACE}}]},
+    "vec_monitor": {"vec_env_wrapper": [{"rlzoo.VecMonitor": {"filename": PLACE}}]},
+    "checkpoints": {"callback": [{"rlzoo.CheckpointCallback": {"save_freq": 8, "save_path": PLACE}}]},
+    "imported_name": {"env_wrapper": [{"rlzoo.envs.subproc.Process": {"target": "os.system"}}]},
+    "module_function": {"callback": [{"rlzoo.core.atomic.check_writable": {"path": PLACE}}]},
+    "subproc": {"vec_env_wrapper": ["rlzoo.SubprocVecEnv"]},
+    "noise": {"noise_type": "subprocess.Popen", "noise_std": 1},
+    "schedule": {"learning_rate": f"__import__('os').system('touch {CANARY}')"},
+    "tag": {"env_kwargs": f"!!python/object/apply:os.system ['touch {CANARY}']"},
+    "monitor": {"monitor_kwargs": {"filename": f"{PLACE}.csv"}},
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "packages": {"gym_packages": [CANARY]},
     "python_file": {"conf_file": f"{CANARY}.py"},
     "module": {"conf_file": CANARY},
-    "tensorboard": {"tensorboard_log": f"/tmp/{CANARY}"},
-    "trained_agent": {"trained_agent": f"/tmp/{CANARY}.zip"},
+    "tensorboard": {"tensorboard_log": PLACE},
+    "trained_agent": {"trained_agent": f"{PLACE}.zip"},
     "env_id": {"env_id": f"{CANARY}:CartPole-v1"},
 }
 CREATE_TRIAL = 4  # in a journal of Optuna

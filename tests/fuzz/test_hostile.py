@@ -11,6 +11,6 @@ from tests.fuzz.test_files import check_nothing_breaks
 NAMES = tuple(loader.name for loader in hostile.LOADERS)
 
 
-@pytest.mark.skip(reason="run folders and studies may still name anything")
+@pytest.mark.slow
 def test_nothing_that_a_folder_names_is_executed():
     check_nothing_breaks(Batch("hostile", NAMES, seed=0, first=0, count=1))
