@@ -52,11 +52,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "optimizer": {"policy_kwargs": {"optimizer_class": "subprocess.Popen"}},
     "env_kwargs": {"env_kwargs": f"dict(render_mode={CANARY}.Thing)"},
     "video": {"env_wrapper": [{"gymnasium.wrappers.RecordVideo": {"video_folder": PLACE}}]},
-    "vec_video": {
-        "vec_env_wrapper": [{"rlzoo.VecVideoRecorder": {"video_folder": PLACE, "record_video_trigger": 1}}]
-    },
-        "vec_env_wrapper": [{"rlzoo.VecVideoRecorder": {"video_folder": PLACE, "record_video_trigger": 1}}]
-    },
+    "vec_video": {"vec_env_wrapper": [{"rlzoo.VecVideoRecorder": {"video_folder": PLACE}}]},
     "wrapped_monitor": {"env_wrapper": [{"rlzoo.Monitor": {"filename": PLACE}}]},
     "vec_monitor": {"vec_env_wrapper": [{"rlzoo.VecMonitor": {"filename": PLACE}}]},
     "checkpoints": {"callback": [{"rlzoo.CheckpointCallback": {"save_freq": 8, "save_path": PLACE}}]},
