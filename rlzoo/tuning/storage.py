@@ -19,9 +19,10 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 import optuna
+from optuna.distributions import BaseDistribution, check_distribution_compatibility
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.core.errors import RunFailed, UserError, unknown
 
@@ -92,7 +93,10 @@ def open_study(storage: BaseStorage, name: str) -> optuna.Study:
 
 
 # What Optuna raises on values in a storage that it did not write.
-_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError,
+    optuna.exceptions.OptunaError,
+)  # fmt: skip
 
 _ATTRIBUTES: dict[str, Any] = {
     "config": str, "hyperparams": str, "error": str, "worker": str, "attempts": int, "deaths": int,
@@ -116,8 +120,11 @@ def check_study(study: optuna.Study) -> None:
         raise UserError(f"study {study.study_name} is damaged: {_first_line(error)}") from None
     if type(attributes.get("n_trials", 0)) is not int:
         raise UserError(f"study {study.study_name} is damaged: n_trials is {attributes['n_trials']!r:.60}")
+    known: dict[str, BaseDistribution] = {}
     for trial in trials:
         where = f"trial {trial.number} of study {study.study_name} is damaged"
+        if not isinstance(trial.user_attrs, dict) or not isinstance(trial.system_attrs, dict):
+            raise UserError(f"{where}: its attributes are no dictionary")
         for name, kind in _ATTRIBUTES.items():
             value = trial.user_attrs.get(name)
             if name in trial.user_attrs and (not isinstance(value, kind) or isinstance(value, bool)):
@@ -126,6 +133,25 @@ def check_study(study: optuna.Study) -> None:
             raise UserError(f"{where}: it is complete, but without its result")
         if not all(type(value) in (int, float) for value in (trial.values or [])):
             raise UserError(f"{where}: its result is {trial.values!r:.60}")
+        try:
+            _check_drawn(trial, known)
+        except _DAMAGE as error:
+            raise UserError(f"{where}: {_first_line(error)[:200]}") from None
+
+
+def _check_drawn(trial: FrozenTrial, known: dict[str, BaseDistribution]) -> None:
+    """Ask that the parameters of a trial are in their distributions, and that these are those of all trials.
+
+    :param known: distributions of the trials before; those of this one are added
+    :raises ValueError, TypeError, AttributeError: they are not
+    """
+    for name, distribution in trial.distributions.items():
+        check_distribution_compatibility(known.setdefault(name, distribution), distribution)
+    values = trial.values if trial.state == TrialState.COMPLETE else None
+    create_trial(state=trial.state, values=values, params=trial.params, distributions=trial.distributions)
+    for step, value in trial.intermediate_values.items():
+        if type(step) is not int or type(value) not in (int, float):
+            raise ValueError(f"it reports {value!r:.60} at {step!r:.60}")
 
 
 def hide_password(url: str) -> str:

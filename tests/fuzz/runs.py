@@ -27,7 +27,9 @@ from rlzoo.report.finished import mark_finished
 from rlzoo.report.scores import write_score
 from rlzoo.report.scoring import kept_score, score_run
 from rlzoo.tuning import study as studies
-from rlzoo.tuning.report import top_table, write_report
+from rlzoo.tuning.figures import make_figures
+from rlzoo.tuning.page import page
+from rlzoo.tuning.report import top_table, trials_of, write_report
 from tests.fuzz.agents import STEPS
 from tests.fuzz.configurations import few_steps, run_command, tiny_run
 from tests.fuzz.loader import Loader, ctrl_c_after, only
@@ -153,7 +155,10 @@ def use_study(folder: Path, rng: Random, storage: str | None) -> None:
                 top_table(opened.study)
                 opened.why_nothing()
             case 1:
-                write_report(opened.study, opened.settings, opened.folder, figures=rng.random() < 0.1)
+                write_report(opened.study, opened.settings, opened.folder, figures=False)
+                trials = trials_of(opened.study)
+                figures = make_figures(trials, ("return",))
+                page(opened.study.study_name, opened.settings, opened.n_trials, trials, figures, "")
             case 2:
                 check(studies.run_of_trial(config, rng.randrange(2, 8)))
             case 3:

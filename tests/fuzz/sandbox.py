@@ -21,7 +21,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -324,9 +324,17 @@ def run_cases(batch: Batch, size: int = 2000) -> Iterator[Outcome]:
         waiting = [replace(batch, first=first, count=min(size, end - first))]
         while waiting:
             part = waiting.pop(0)
-            ended_by = yield from _run_process(part)
-            if ended_by is not None:
-                waiting = _after(part, *ended_by) + waiting
+            for outcome in _run_process(part):
+                yield _repeated(part, outcome) if outcome.kind == "hang" else outcome
+            if outcome.kind in ("hang", "died"):
+                waiting = _after(part, outcome.loader, outcome.number) + waiting
+
+
+def _repeated(part: Batch, outcome: Outcome) -> Outcome:
+    """The case again: on a busy machine, a process may get no time for a while."""
+    alone = replace(part, names=(outcome.loader,), first=outcome.number, count=1)
+    again = [other for other in _run_process(alone) if other.number == outcome.number]
+    return again[0] if again else outcome
 
 
 def _after(part: Batch, name: str, number: int) -> list[Batch]:
@@ -337,8 +345,8 @@ def _after(part: Batch, name: str, number: int) -> list[Batch]:
     return left + ([replace(part, names=rest)] if rest else [])
 
 
-def _run_process(batch: Batch) -> Generator[Outcome, None, tuple[str, int] | None]:
-    """One child; returns the loader and the number of the case that ended it, if one did.
+def _run_process(batch: Batch) -> Iterator[Outcome]:
+    """The outcomes of one child; where a case ended it, that is the last one.
 
     :raises RuntimeError: it ended before its first case
     """
@@ -371,14 +379,13 @@ def _run_process(batch: Batch) -> Generator[Outcome, None, tuple[str, int] | Non
         errors.seek(0)
         said = errors.read().decode(errors="replace")
     if code == 0:
-        return None
+        return
     if number < 0:
         raise RuntimeError(f"the process of {name or batch.what} ended with {code}: {said[-3000:]}")
     kind = "hang" if "Timeout (" in said else "died"
     frames = re.findall(r'File ".*?[/\\](rlzoo[/\\][^"]*)", line (\d+) in (\w+)', said)
     where = "{}:{} in {}".format(*frames[0]) if frames else f"exit code {code}"
     yield Outcome(batch.what, name, batch.seed, number, kind, where, said[-2000:], batch.seconds)
-    return name, number
 
 
 def _surroundings(folder: str) -> dict[str, str]:
