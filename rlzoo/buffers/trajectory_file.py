@@ -144,8 +144,8 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
         if expected is not None and array.shape[:3] != (n_slots, n_envs, expected):
             raise CheckpointError(f"{name} is {array.shape}, not {(n_slots, n_envs, expected)}")
         name, _, key = name.partition("/")
-        kinds = _KINDS.get(name, "iu" if name == "actions" and _of_choices(identity) else "biuf")
-        if array.dtype.kind not in kinds:
+        of_choices = name == "actions" and _of_choices(identity)
+        if array.dtype.kind not in _KINDS.get(name, "biuf") or (of_choices and array.dtype != np.int64):
             raise CheckpointError(f"{name} holds values of type {array.dtype}")
         if name in ("obs", "final_obs"):
             check_rows(name, array, part_of(identity.get("observation_space"), key))

@@ -250,7 +250,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "dtype"),
-    [("actions", "f4"), ("rewards", "i8"), ("terminated", "f8"), ("episode_starts", "i1")],
+    [("actions", "f4"), ("actions", "u1"), ("rewards", "i8"), ("terminated", "f8"), ("episode_starts", "i1")],
 )
 def test_columns_of_other_types_are_refused(column, dtype, tmp_path):
     buffer, identity = filled(3, range(2)), {**IDENTITY, "action_space": spaces.Discrete(2)}
