@@ -57,6 +57,8 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
     :raises NotInstalled: it is of a package of environments that is missing
     """
     full = alias(path)
+    if not all(part.isidentifier() for part in full.split(".")):
+        raise UserError(f"{key} {path!r} is not the dotted name of a class")
     if "." not in full:
         import rlzoo
 

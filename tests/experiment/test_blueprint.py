@@ -49,6 +49,8 @@ def test_keys_are_sorted_by_who_reads_them():
         ({"policy_kwargs": [1]}, "policy_kwargs must be"),
         ({"env_wrapper": 3}, "env_wrapper must be"),
         ({"env_wrapper": "no_such_module.Wrapper"}, "no_such_module"),
+        ({"env_wrapper": "."}, "'.' is not the dotted name of a class"),
+        ({"callback": ["rlzoo..Monitor"]}, "'rlzoo..Monitor' is not the dotted name of a class"),
         ({"env_wrapper": "rlzoo.AtariWraper"}, "AtariWrapper"),
         ({"env_wrapper": "rlzoo.envs.atari.AtariWraper"}, "AtariWrapper"),
         ({"env_wrapper": {"rlzoo.AtariWrapper": {"frame_skipp": 2}}}, "frame_skip"),
