@@ -8,11 +8,12 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 ALGO ?= ppo
 ENV  ?= CartPole-v1
 WORKERS ?= 2
+SEED ?= 0
 
 # One thread per test process: oversubscribed cores cost more than any other mistake.
 TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help install train enjoy test test-slow lint format types wheel clean
+.PHONY: help install train enjoy test test-slow fuzz lint format types wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +21,7 @@ help:
 	@echo 'make enjoy      watch the newest agent of that kind'
 	@echo 'make test       lint, types and the test suite'
 	@echo 'make test-slow  the long tests that make test leaves out'
+	@echo 'make fuzz       mutated files, odd command lines, killed and signalled runs (a night; SEED=1)'
 	@echo 'make format     let ruff rewrite the sources'
 	@echo 'make wheel      build dist/*.whl'
 	@echo 'make clean      remove .venv and caches; logs/ stays'
@@ -58,6 +60,12 @@ test: lint types
 
 test-slow: $(VENV)/.installed-dev
 	@$(TESTENV) $(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+
+fuzz: $(VENV)/.installed-dev
+	@$(TESTENV) $(BIN)/python -m tests.fuzz files --seed $(SEED) --count 100000
+	@$(TESTENV) $(BIN)/python -m tests.fuzz commands --seed $(SEED) --count 3000
+	@$(TESTENV) $(BIN)/python -m tests.fuzz kills --seed $(SEED) --count 200 --seconds 300
+	@$(TESTENV) $(BIN)/python -m tests.fuzz signals --seed $(SEED) --count 200 --seconds 300
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
