@@ -50,8 +50,8 @@ def send_signal(name: str, folder: Path, rng: Random) -> None:
         code = run.wait(ENDING)
     check_ended(run, code, what)
     steps, began, said = check_agents(name), run_folder_of(name).exists(), run.said()
-    if code == -number and not began:
-        return  # before rlzoo could listen
+    if code == -number and (not began or final_agent(name).is_file()):
+        return  # before rlzoo could listen, or when all was done
     if code not in (0, 1, 2, 130):
         raise Wrong(
             f"{what}: exit code {code}, the folder is {'there' if began else 'not there'}: {said[-500:]}"
