@@ -247,7 +247,7 @@ def serve(batch: Batch, folder: Path) -> Iterator[dict[str, Any]]:
         for number in range(batch.first, batch.first + batch.count):
             yield {"begin": [name, number]}
             yield asdict(_use_mutated(table[name], honest, folder / "case", guard, batch, number, expected))
-            if number % 50 == 0:
+            if number % 50 == 49:
                 gc.collect()
 
 
