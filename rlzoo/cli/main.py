@@ -37,6 +37,8 @@ COMMANDS = (
     "benchmark score",
     "benchmark table",
     "benchmark ship",
+    "record-video",
+    "record-training",
     "record-expert",
     "list",
     "show",
@@ -50,6 +52,8 @@ TRUSTING = (
     "benchmark run",
     "benchmark score",
     "benchmark ship",
+    "record-video",
+    "record-training",
     "record-expert",
     "validate",
 )

@@ -90,6 +90,17 @@ class PlayConfig:
         return self.deterministic or not (self.stochastic or plays_stochastically(self.env_id))
 
 
+@dataclass(frozen=True, kw_only=True)
+class VideoConfig:
+    """One `rlzoo record-video` or `rlzoo record-training`."""
+
+    play: PlayConfig
+    output: str = ""  # a file, or a folder; empty: the folder `videos` of the run
+    gif: bool = False
+    fps: float | None = None  # None: the environment's own
+    label: bool = True
+
+
 def safe_name(env_id: str) -> str:
     """An environment id as a file name.
 

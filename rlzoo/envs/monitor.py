@@ -153,6 +153,11 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self._episode_lengths: list[int] = []
         self._episode_times: list[float] = []
 
+    @property
+    def return_so_far(self) -> float:
+        """The sum of the rewards of the present episode."""
+        return self._return
+
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 

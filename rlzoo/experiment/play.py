@@ -75,7 +75,7 @@ def play(config: PlayConfig) -> Scores:
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)
         scores = Scores()
-        with suppress(KeyboardInterrupt), _progress(config, config.n_episodes or n_steps) as on_step:
+        with suppress(KeyboardInterrupt), progress(config, config.n_episodes or n_steps) as on_step:
             play_episodes(
                 model,
                 venv,
@@ -171,7 +171,7 @@ def _build_env(config: PlayConfig, blueprint: Blueprint) -> VecEnv:
     if config.n_envs > 1:
         print("no window: several environments cannot share one")
     elif not has_display():
-        print("no window: this machine has no display (DISPLAY is not set)")
+        print("no window: this machine has no display; `rlzoo record-video` takes the same flags")
     else:
         kwargs = {**blueprint.env_kwargs, "render_mode": "human"}
         return build(replace(blueprint, env_kwargs=kwargs), "dummy")
@@ -187,12 +187,15 @@ def _print_episode(scores: Scores) -> None:
 
 
 @contextmanager
-def _progress(config: PlayConfig, total: int | None) -> Iterator[Callable[[int], None] | None]:
-    """What to call with the number done so far, where a progress bar was asked for."""
+def progress(config: PlayConfig, total: int | None, unit: str = "") -> Iterator[Callable[[int], None] | None]:
+    """What to call with the number done so far, where a progress bar was asked for.
+
+    :param unit: of what is counted (default: episodes or steps, as `config` says)
+    """
     if not config.progress or total is None:
         yield None
         return
-    bar, done = ProgressBar(total, unit="episodes" if config.n_episodes else "steps"), 0
+    bar, done = ProgressBar(total, unit=unit or ("episodes" if config.n_episodes else "steps")), 0
 
     def update(completed: int) -> None:
         nonlocal done

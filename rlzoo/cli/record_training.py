@@ -1,0 +1,51 @@
+"""`rlzoo record-training`: how an agent learned, as one video of its checkpoints."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags
+from rlzoo.cli.parser import Whole
+from rlzoo.cli.record_video import add_video_flags, video_config
+
+HELP = "record every checkpoint of a run, in one video"
+EPILOG = """\
+examples:
+  rlzoo train --algo ppo --env CartPole-v1 --save-freq 20000
+  rlzoo record-training --algo ppo --env CartPole-v1
+  rlzoo record-training --algo ppo --env CartPole-v1 --exp-id 3 -n 200 --gif
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_agent_flags(parser, "find the run by")
+    how = parser.add_argument_group("how to play")
+    how.add_argument(
+        "-n",
+        "--n-timesteps",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="steps of each agent (default: 1000, unless --episodes)",
+    )
+    how.add_argument(
+        "--episodes",
+        "--n-episodes",
+        dest="n_episodes",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="record this many whole episodes of each instead",
+    )
+    add_playing_flags(how)
+    add_video_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = video_config(args)
+
+    from rlzoo.experiment.record_video import record_training
+
+    record_training(config)
+    return 0

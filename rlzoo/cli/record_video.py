@@ -1,0 +1,81 @@
+"""`rlzoo record-video`: a video of an agent at play."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags, play_config
+from rlzoo.cli.parser import Whole
+from rlzoo.config.run import VideoConfig
+
+HELP = "record a video of a trained agent"
+EPILOG = """\
+examples:
+  rlzoo record-video --algo ppo --env CartPole-v1
+  rlzoo record-video --algo ppo --env CartPole-v1 --load-best --episodes 3 --gif -o pole.gif
+  rlzoo record-video --algo sac --env HalfCheetah-v5 -n 500 --n-envs 4
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_agent_flags(parser, "record")
+    how = parser.add_argument_group("how to play")
+    how.add_argument(
+        "-n",
+        "--n-timesteps",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="steps per environment (default: 1000, unless --episodes)",
+    )
+    how.add_argument(
+        "--episodes",
+        "--n-episodes",
+        dest="n_episodes",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="record this many whole episodes instead",
+    )
+    add_playing_flags(how)
+    add_video_flags(parser)
+
+
+def add_video_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what the video is like and where it goes."""
+    video = parser.add_argument_group("the video")
+    video.add_argument(
+        "-o",
+        "--output",
+        default="",
+        metavar="PLACE",
+        help="a file (.mp4 or .gif) or a folder (default: the folder `videos` of the run)",
+    )
+    video.add_argument("--gif", action="store_true", help="an animated GIF instead of an mp4 file")
+    video.add_argument(
+        "--fps",
+        type=Whole(1, 1000),
+        default=None,
+        metavar="N",
+        help="frames per second (default: the environment's own)",
+    )
+    video.add_argument("--no-label", action="store_true", help="show no algorithm, environment and return")
+    video.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
+
+
+def video_config(args: argparse.Namespace) -> VideoConfig:
+    """What the flags say."""
+    values = vars(args)
+    of_video = {key: values.pop(key) for key in ("output", "gif", "fps")}
+    label = not values.pop("no_label")
+    return VideoConfig(play=play_config(values), label=label, **of_video)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = video_config(args)
+
+    from rlzoo.experiment.record_video import record
+
+    record(config)
+    return 0
