@@ -132,6 +132,7 @@ _MODULES = {
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
+    "rlzoo.experiment.record_video": "record_video",
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",

@@ -25,7 +25,8 @@ from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.tile_images import tile_images
-from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
+from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.video_file import VideoWriter, draw_label, enlarged
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
@@ -79,7 +80,9 @@ class FrameRecorder(VecEnvWrapper):
         """The return of each running game, before wrappers changed rewards where a Monitor knows it."""
         if self.venv.has_attr("return_so_far"):
             return [float(value) for value in self.venv.get_attr("return_so_far")]
-        return [float(value) for value in self._returns]
+        monitor = unwrap_vec_wrapper(self.venv, VecMonitor)
+        returns = self._returns if monitor is None else monitor.episode_returns
+        return [float(value) for value in returns]
 
 
 def record_video(
