@@ -146,6 +146,8 @@ def _check_drawn(trial: FrozenTrial, known: dict[str, BaseDistribution]) -> None
     :raises ValueError, TypeError, AttributeError: they are not
     """
     for name, distribution in trial.distributions.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a parameter is called {name!r:.60}")
         check_distribution_compatibility(known.setdefault(name, distribution), distribution)
     values = trial.values if trial.state == TrialState.COMPLETE else None
     create_trial(state=trial.state, values=values, params=trial.params, distributions=trial.distributions)

@@ -101,6 +101,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
             "trial 0 of study s is damaged: hyperparams is '5'",
         ),
         ("update trial_params set param_value = 5", "trial 0 of study s is damaged: .*'x'"),
+        ("update trial_params set param_name = null", "trial 0 of study s is damaged: a parameter is called"),
         ("update trial_params set param_value = null", "trial 0 of study s is damaged"),
         ("update trial_values set value_type = 'x'", "study s is damaged"),
         ("delete from trial_values", "trial 0 of study s is damaged: it is complete, but without"),
