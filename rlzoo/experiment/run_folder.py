@@ -185,7 +185,8 @@ def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[st
 
 
 def refuse_links(folder: Path) -> None:
-    """Check that nothing in the folder of a run leads out of it: whoever made it may not say what is written.
+    """Check that nothing in the folder of a run or a study leads out of it: its maker may not say what is
+    written elsewhere.
 
     :raises UserError: there is a symbolic link in it
     """
@@ -193,7 +194,8 @@ def refuse_links(folder: Path) -> None:
         for path in (Path(place, name) for name in (*folders, *files)):
             if path.is_symlink():
                 raise UserError(
-                    f"{path} is a symbolic link, and none is followed in a run folder; put a copy there"
+                    f"{path} is a symbolic link, and none is followed in the folder of a run or a study;"
+                    " put a copy there"
                 )
 
 

@@ -29,7 +29,7 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
-from rlzoo.experiment.run_folder import config_path, model_path, read_run
+from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.report.finished import training_seconds
 from rlzoo.report.scores import SCORE, Score, digest, write_score
 from rlzoo.report.scoring import find_agents, score_of, score_run
@@ -90,6 +90,8 @@ def ship(
             continue
         if other := chosen.get((run.algo, run.env_id)):
             raise UserError(f"{other} and {source} are both {run.algo} on {run.env_id} with seed {seed}")
+        refuse_links(source)
+        catalog.canonical(run.algo)  # it becomes the name of a folder
         chosen[run.algo, run.env_id] = source
     if not chosen:
         raise UserError(f"there is no trained agent with seed {seed}")

@@ -29,6 +29,7 @@ from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages_of
 from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.run_folder import refuse_links
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.experiment.train import TrainResult, check, train
 from rlzoo.tuning import queue
@@ -89,6 +90,7 @@ def optimize(config: TuneConfig) -> OpenStudy:
 
 def begin(config: TuneConfig) -> OpenStudy:
     """Check everything, make the study or find it, and bring its list of trials to its length."""
+    refuse_links(config.folder)
     settings, space = define(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
@@ -269,6 +271,7 @@ def reopen(config: TuneConfig) -> OpenStudy:
     if config.storage is None and not config.folder.is_dir():
         known = [path.name for path in config.folder.parent.glob("*") if path.is_dir()]
         raise unknown(f"study in {config.folder.parent}", config.study, known)
+    refuse_links(config.folder)
     storage = open_storage(config.storage, config.folder, create=False)
     study = open_study(storage, config.study)
     return OpenStudy(
