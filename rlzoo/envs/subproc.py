@@ -24,6 +24,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
+from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.envs.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.failures import describe
 from rlzoo.envs.file_handles import check_file_handles
@@ -93,7 +94,8 @@ class SubprocVecEnv(VecEnv):
             makers = Pickled([env_fns[index] for index in indices])
             arguments = (theirs, indices.start, makers, threads)
             process = context.Process(target=_work, args=arguments, daemon=True)
-            process.start()
+            with safe_path_in_children():
+                process.start()
             theirs.close()  # so that a dead worker is an end of file here
             self._connections.append(mine)
             if hasattr(select, "poll"):
@@ -411,6 +413,7 @@ class _Chunk(DummyVecEnv):
 def _work(connection: Connection, first_index: int, makers: Pickled, threads: int) -> None:
     """A worker's whole life: make the environments, answer commands until told to close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
+    restore_path_setting()
     threading.Thread(target=die_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if "torch" in sys.modules:

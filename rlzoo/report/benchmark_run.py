@@ -25,6 +25,7 @@ from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, find_runs, safe_name
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
+from rlzoo.core.safe_path import child_environment
 from rlzoo.experiment.run_folder import config_path, model_path
 from rlzoo.experiment.train import check
 from rlzoo.report.finished import is_finished, learned_from
@@ -296,7 +297,7 @@ class _Worker:
                 stdin=PIPE,  # its end tells the worker that this process is gone
                 stdout=log,
                 stderr=STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": str(num_threads)},
+                env={**os.environ, **child_environment(), "OMP_NUM_THREADS": str(num_threads)},
                 start_new_session=True,
             )
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
 from rlzoo.core.errors import RunFailed, UserError, one_line
+from rlzoo.core.safe_path import restore_path_setting
 from rlzoo.experiment.parent import end_with_parent
 from rlzoo.experiment.record_expert import record_expert
 from rlzoo.experiment.run_folder import locked
@@ -31,6 +32,7 @@ from rlzoo.report.scores import digest
 
 def main(argv: Sequence[str] | None = None) -> int:
     (text,) = sys.argv[1:] if argv is None else argv
+    restore_path_setting()
     end_with_parent()
     task = json.loads(text)
     try:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, in_one_line
+from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.system_info import utc_now, versions
 from rlzoo.envs.registration import ensure_registered
@@ -183,8 +185,13 @@ def score_of(folder: Path, run: RunConfig, sha256: str) -> Score | None:
 
 def _played(waiting: dict[Path, int], n_jobs: int) -> Iterator[tuple[Path, Future[Score]]]:
     """Play agents in `n_jobs` processes; when one of these dies, all agents that are left have failed."""
-    with ProcessPoolExecutor(n_jobs, multiprocessing.get_context("spawn"), initializer=_begin) as pool:
-        futures = {pool.submit(score_run, folder, episodes): folder for folder, episodes in waiting.items()}
+    with ExitStack() as resources:
+        with safe_path_in_children():
+            context = multiprocessing.get_context("spawn")
+            pool = resources.enter_context(ProcessPoolExecutor(n_jobs, context, initializer=_begin))
+            futures = {
+                pool.submit(score_run, folder, episodes): folder for folder, episodes in waiting.items()
+            }
         try:
             for future in as_completed(futures):
                 yield futures[future], future
@@ -211,6 +218,7 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
 
 def _begin() -> None:
     """What a process does before it plays: it uses one thread, warns in one line, ends with its parent."""
+    restore_path_setting()
     torch.set_num_threads(1)
     warnings.showwarning = in_one_line(warnings.showwarning)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -23,6 +23,7 @@ import numpy as np
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.running_statistics import RunningMeanStd
+from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.rescaling import Rescaling
@@ -181,7 +182,8 @@ class AsyncEval:
         threads = max(1, (os.cpu_count() or 1) // len(self._makers))
         arguments = (theirs, self._makers[index], self._actor, threads)
         process = self._context.Process(target=_work, args=arguments, daemon=True)
-        process.start()
+        with safe_path_in_children():
+            process.start()
         theirs.close()  # so that a dead worker is an end of file here
         return _Worker(process, mine)
 
@@ -335,6 +337,7 @@ def _how_died(process: Any) -> str:
 def _work(connection: Connection, maker: Pickled, actor: Pickled, threads: int) -> None:
     """A worker's whole life: make the environment, play candidates until told to close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
+    restore_path_setting()
     threading.Thread(target=die_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     try:

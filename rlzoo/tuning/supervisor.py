@@ -14,6 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
+from rlzoo.core.safe_path import child_environment
 from rlzoo.core.threads import available_cores
 from rlzoo.tuning.display import Display
 from rlzoo.tuning.queue import Watch
@@ -58,7 +59,12 @@ class Supervisor:
         self.command = [sys.executable, "-m", "rlzoo.tuning.worker", f"--study={study.study_name}"]
         self.command += [f"--folder={folder}", f"--threads={threads}"]
         # In the environment, for a URL may hold a password, and any user can read a command line.
-        self.environment = {**os.environ, "RLZOO_STORAGE": storage or "", "OMP_NUM_THREADS": str(threads)}
+        self.environment = {
+            **os.environ,
+            **child_environment(),
+            "RLZOO_STORAGE": storage or "",
+            "OMP_NUM_THREADS": str(threads),
+        }
 
     def run(self, timeout: float | None = None) -> None:
         """Until every trial is done, or for `timeout` seconds.

@@ -21,6 +21,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.safe_path import restore_path_setting
 from rlzoo.tuning import queue
 from rlzoo.tuning.objective import run_trial
 from rlzoo.tuning.samplers import make_pruner, make_sampler
@@ -32,6 +33,7 @@ MAX_ERROR = 1000  # characters
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    restore_path_setting()
     stop = Stop()
     stop.listen()
     arguments = build_parser().parse_args(argv)
