@@ -13,7 +13,9 @@ Names are kept in an environment variable, so that worker processes have them to
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
+from importlib.machinery import PathFinder
 
 VARIABLE = "RLZOO_TRUST"
 
@@ -34,6 +36,22 @@ def is_trusted(name: str) -> bool:
     (True, False)
     """
     return any(f"{name}.".startswith(f"{known}.") for known in _trusted())
+
+
+def is_in_working_directory(package: str) -> bool:
+    """Whether a package that is not imported yet would be found in the working directory alone.
+
+    What lies there may have come with somebody's files: it is not installed, whatever it is called.
+    """
+    here = [os.getcwd()]
+    elsewhere = [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
+    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
+    return (
+        package not in sys.modules
+        and PathFinder.find_spec(package, here) is not None
+        and PathFinder.find_spec(package, elsewhere) is None
+        and all(finder.find_spec(package, None) is None for finder in finders)
+    )
 
 
 def _trusted() -> list[str]:

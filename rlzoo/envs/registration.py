@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
-from rlzoo.core.trust import is_trusted
+from rlzoo.core.trust import is_in_working_directory, is_trusted
 from rlzoo.envs.velocity_mask import register_without_velocity
 
 
@@ -125,6 +125,12 @@ def environment_packages() -> set[str]:
     return {family.module for family in FAMILIES} | registered - {"gymnasium"}
 
 
+def is_of_environments(name: str) -> bool:
+    """Whether a module or class is of a package of environments, and not of a file that only is called so."""
+    root = name.split(".")[0]
+    return root in environment_packages() and not is_in_working_directory(root)
+
+
 def package_of(env_id: str) -> str:
     """The package that an id names: "package" of "package:Name-v0", else ""."""
     return env_id.rpartition(":")[0]
@@ -137,7 +143,7 @@ def require_packages(where: str, modules: Iterable[str]) -> None:
     :raises UserError: it names another, which is not imported
     """
     for module in filter(None, modules):
-        if module.split(".")[0] not in environment_packages() and not is_trusted(module):
+        if not is_of_environments(module) and not is_trusted(module):
             raise UserError(
                 f"{where} names the package {module!r}, whose code runs only if you trust it: add"
                 f" --trust {module}"

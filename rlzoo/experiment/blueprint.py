@@ -119,6 +119,23 @@ def import_packages(modules: Iterable[str], env_id: str = "") -> None:
     """
     modules = _with_package_of(modules, env_id)
     trust(modules)
+    _import_packages(modules)
+
+
+def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
+    """Import the modules that a file names with an environment, as `import_packages`, if they are trusted.
+
+    That a file names a package of environments makes nothing of it trusted that was not before.
+
+    :param where: the file, for the error
+    :raises UserError: it names one that is not trusted, or there is no such module
+    """
+    modules = _with_package_of(modules, env_id)
+    require_packages(where, modules)
+    _import_packages(modules)
+
+
+def _import_packages(modules: Iterable[str]) -> None:
     for module in modules:
         search_working_directory()
         try:
@@ -127,16 +144,6 @@ def import_packages(modules: Iterable[str], env_id: str = "") -> None:
             raise UserError(f"--gym-packages {module}: {error}") from None
         except Exception as error:
             raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
-
-
-def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
-    """Import the modules that a file names with an environment, as `import_packages`, if they are trusted.
-
-    :param where: the file, for the error
-    :raises UserError: it names one that is not trusted, or there is no such module
-    """
-    require_packages(where, _with_package_of(modules, env_id))
-    import_packages(modules, env_id)
 
 
 def _with_package_of(modules: Iterable[str], env_id: str) -> list[str]:

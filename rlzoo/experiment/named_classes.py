@@ -15,7 +15,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from importlib.machinery import PathFinder
 from typing import Any
 
 import gymnasium as gym
@@ -26,8 +25,8 @@ from rlzoo.buffers.replay import ReplayBuffer
 from rlzoo.config.aliases import alias
 from rlzoo.config.literals import Name
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.trust import is_trusted, trust
-from rlzoo.envs.registration import FAMILIES, environment_packages, not_installed
+from rlzoo.core.trust import is_in_working_directory, is_trusted, trust
+from rlzoo.envs.registration import FAMILIES, is_of_environments, not_installed
 from rlzoo.envs.vec_env import VecEnvWrapper
 from rlzoo.training.base_callback import BaseCallback
 
@@ -78,7 +77,7 @@ def may_be_named(full: str) -> bool:
     """Whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
     if any(part.startswith("_") for part in full.split(".")):
         return is_trusted(full)
-    return full.startswith(OURS) or full.split(".")[0] in environment_packages() or is_trusted(full)
+    return full.startswith(OURS) or is_of_environments(full) or is_trusted(full)
 
 
 def resolve(value: Any, own: bool, key: str = "name") -> Any:
@@ -116,15 +115,7 @@ def _require_trust(full: str, key: str, path: str, own: bool) -> None:
         raise UserError(
             f"{key} {path!r} is code from outside rlzoo, which runs only if you trust it: add --trust {root}"
         )
-    here = [os.getcwd()]
-    elsewhere = [folder for folder in sys.path if folder and os.path.abspath(folder) not in here]
-    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
-    if (
-        root not in sys.modules
-        and PathFinder.find_spec(root, here) is not None
-        and PathFinder.find_spec(root, elsewhere) is None
-        and all(finder.find_spec(root, None) is None for finder in finders)
-    ):
+    if is_in_working_directory(root):
         raise UserError(
             f"{key} {path!r} is code in the working directory, not of an installed package; it runs only if"
             f" you trust it: add --trust {root}"

@@ -68,6 +68,8 @@ def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str
         named = [alias(path) for path in _names(key, value)]
         for path in (path for path in named if "." in path and not path.startswith(OURS)):
             package = path.split(".")[0]
+            if not all(path.split(".")):
+                continue  # no name at all, which `check_hyperparams` says
             if package in optional and find_spec(package) is None:
                 unchecked[path] = f"{package} is not installed"
             elif not may_be_named(path) and find_spec(package) is not None:

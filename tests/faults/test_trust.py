@@ -17,7 +17,10 @@ import yaml
 
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
+from rlzoo.core.trust import is_trusted
+from rlzoo.envs.registration import Family, ensure_registered
 from rlzoo.experiment import run_folder
+from rlzoo.experiment.blueprint import import_packages_of
 from rlzoo.experiment.train import train
 from rlzoo.tuning.samplers import make_sampler
 
@@ -244,6 +247,84 @@ def test_a_study_runs_nothing(attribute, command, searched, canary, tmp_path, ca
     shown = capsys.readouterr()
     assert "add --trust foreign_module" in shown.out + shown.err
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("name", ["best.yml", "config.yml", "retrained.csv", "trial_0.yml", "workers.log"])
+def test_no_link_is_followed_in_a_study_folder(name, searched, canary, tmp_path, capsys):
+    shutil.copytree(searched, tmp_path / "logs")
+    (journal,) = (tmp_path / "logs").rglob("journal.log")
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    journal.with_name(name).unlink(missing_ok=True)
+    journal.with_name(name).symlink_to(precious)
+    report = ["optimize", *STUDY, "--report", "theirs", "-f", "logs"]
+    for command in (*COMMANDS.values(), report, ["optimize", *STUDY, "-n", "64", "-f", "logs"]):
+        assert f"{name} is a symbolic link" in refused(capsys, canary, *command)
+    assert precious.read_text() == "precious"
+
+
+def test_shipping_follows_no_link_and_writes_nowhere_else(folder, canary, tmp_path, capsys):
+    seed = str(run_folder.read_run(folder).seed)
+    ship = ["benchmark", "ship", str(folder), "--seed", seed, "-o", "below/collection"]
+    change(folder, "args.yml", algo="../../outside")
+    assert "unknown algorithm '../../outside'" in refused(capsys, canary, *ship)
+    assert not (tmp_path / "outside").exists()
+    change(folder, "args.yml", algo="ppo")
+    config = run_folder.config_path(folder, "CartPole-v1")
+    config.rename(tmp_path / "secret.yml")
+    config.symlink_to(tmp_path / "secret.yml")
+    assert "config.yml is a symbolic link" in refused(capsys, canary, *ship)
+
+
+@pytest.mark.parametrize("place", ["env_wrapper", "gym_packages"])
+def test_a_file_called_like_an_environment_package_does_not_run(
+    place, folder, canary, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path != str(tmp_path)])
+    monkeypatch.setattr("rlzoo.envs.registration.FAMILIES", (Family("foreign_module", "rlzoo[some]", "No"),))
+    if place == "env_wrapper":
+        change(folder, "config.yml", env_wrapper="foreign_module.Wrapper")
+    else:
+        change(folder, "args.yml", gym_packages=["foreign_module"])
+    error = refused(capsys, canary, "train", "--resume", str(folder), "-n", "64")
+    assert "add --trust foreign_module" in error
+
+
+def test_a_package_that_a_file_names_is_not_trusted_for_that():
+    ensure_registered("Catch-v0")  # rlzoo is a package of environments now
+    import_packages_of("a file", ["rlzoo"], "Catch-v0")
+    assert not is_trusted("rlzoo")
+
+
+def test_a_name_with_an_empty_part_is_one_line(canary, capsys, tmp_path):
+    conf = tmp_path / "ppo.yml"
+    for name in (".x.Y", "some..Y", "x."):
+        conf.write_text(yaml.safe_dump({"CartPole-v1": {**VALUES, "env_wrapper": name}}))
+        assert main(["validate", str(conf)]) != 0
+        shown = capsys.readouterr()
+        assert f"env_wrapper {name!r} is no dotted name" in shown.out + shown.err
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no safe path")
+def test_workers_do_not_import_from_the_working_directory(tmp_path):
+    for module in ("json", "optuna", "multiprocessing"):
+        (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()")
+    code = (
+        "import sys, subprocess; from rlzoo.core.safe_path import *; import gymnasium, os\n"
+        "from rlzoo.envs.subproc import SubprocVecEnv; from rlzoo.report.benchmark_run import WORKER\n"
+        "if __name__ == '__main__':\n"
+        "    SubprocVecEnv([lambda: gymnasium.make('CartPole-v1')], start_method='spawn').close()\n"
+        "    subprocess.run([*WORKER, '{}'], env={**os.environ, **child_environment()})\n"
+        "    assert 'PYTHONSAFEPATH' not in os.environ\n"
+    )
+    script = tmp_path / "below" / "command.py"  # its own folder is searched, not the one where it is started
+    script.parent.mkdir()
+    script.write_text(code)
+    root = str(Path(run_folder.__file__).parents[2])
+    subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, check=True
+    )
+    assert not (tmp_path / "ran").exists()
 
 
 def test_trust_reaches_worker_processes(monkeypatch):
