@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -153,7 +153,7 @@ def run_line(folder: Path, rng: Random) -> None:
     :raises Wrong: it has done what no command line may do
     """
     arguments = json.loads((folder / LINE).read_text())
-    before = set(folder.rglob("*"))
+    before, children = set(folder.rglob("*")), psutil.Process().children(recursive=True)
     os.chdir(folder)
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()), short_trainings():
@@ -165,7 +165,7 @@ def run_line(folder: Path, rng: Random) -> None:
         except Exception as error:
             raise Wrong(f"{arguments}: {place(error)}: {error}") from error
         finally:
-            left = processes_left()
+            left = processes_left(children)
     said = errors.getvalue()
     if left:
         raise Wrong(f"{arguments}: processes go on: {left}")
@@ -200,11 +200,13 @@ def short_trainings() -> Iterator[None]:
         Algorithm.learn = learn  # type: ignore[method-assign]
 
 
-def processes_left() -> list[str]:
-    """The commands of child processes that go on; they are killed."""
-    children = [
-        child for child in psutil.Process().children(recursive=True) if "tracker" not in _command(child)
-    ]
+def processes_left(before: Collection[psutil.Process]) -> list[str]:
+    """The commands of child processes that go on; they are killed.
+
+    :param before: those of this process that were there already, such as a fork server of other tests
+    """
+    running = psutil.Process().children(recursive=True)
+    children = [child for child in running if child not in before and "tracker" not in _command(child)]
     _, alive = psutil.wait_procs(children, timeout=ENDING)
     left = [_command(child) for child in alive]
     for child in alive:
