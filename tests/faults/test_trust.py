@@ -302,7 +302,7 @@ def test_a_name_with_an_empty_part_is_one_line(canary, capsys, tmp_path):
         conf.write_text(yaml.safe_dump({"CartPole-v1": {**VALUES, "env_wrapper": name}}))
         assert main(["validate", str(conf)]) != 0
         shown = capsys.readouterr()
-        assert f"env_wrapper {name!r} is no dotted name" in shown.out + shown.err
+        assert f"env_wrapper {name!r} is not the dotted name of a class" in shown.out + shown.err
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no safe path")
