@@ -9,13 +9,12 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -31,6 +30,7 @@ from rlzoo.envs.file_handles import check_file_handles
 from rlzoo.envs.obs_arrays import Obs, obs_row, stack_obs
 from rlzoo.envs.shared_arrays import SharedArrays, reserve_file
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.worker_answers import Unsendable, answer, answer_error, die_with_parent
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
 LOST = "if results are lost (Ctrl-C, or another call came first), call reset()"
@@ -464,39 +464,3 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
             answer_error(connection, chunk.info_failure() or error)
         except Exception as error:
             answer_error(connection, error)
-
-
-class Unsendable(AttributeError):
-    """A value that cannot be sent from a worker."""
-
-
-def answer(connection: Connection, value: Any) -> None:
-    """Send `(True, value)` from a worker.
-
-    :raises Unsendable: the value cannot be sent
-    """
-    try:
-        connection.send((True, value))
-    except (EOFError, OSError):
-        raise
-    except Exception as error:  # pickle raises all sorts
-        raise Unsendable(f"{type(value).__name__} cannot be sent between processes: {error}") from error
-
-
-def answer_error(connection: Connection, error: Exception) -> None:
-    """Send `(False, (error, traceback))` from a worker, in the handler of the error."""
-    trace = traceback.format_exc()
-    try:
-        connection.send((False, (error, trace)))
-    except (EOFError, OSError):
-        raise
-    except Exception:
-        connection.send((False, (RuntimeError(describe(error)), trace)))
-
-
-def die_with_parent() -> None:
-    """For a thread of a worker: end the process when the one that started it is gone."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)

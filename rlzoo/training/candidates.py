@@ -27,9 +27,10 @@ from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.rescaling import Rescaling
-from rlzoo.envs.subproc import CLOSE_TIMEOUT, Pickled, answer, answer_error, die_with_parent, remote_error
+from rlzoo.envs.subproc import CLOSE_TIMEOUT, Pickled, remote_error
 from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
 from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.worker_answers import answer, answer_error, die_with_parent
 
 Statistics = Mapping[str, Any]
 """What a VecNormalize has learned, as its `state_dict` gives it."""
