@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags
-from rlzoo.cli.parser import Whole
-from rlzoo.cli.record_video import add_video_flags, video_config
+from rlzoo.cli.agent_flags import add_agent_flags
+from rlzoo.cli.record_video import add_length_flags, add_video_flags, video_config
 
 HELP = "record every checkpoint of a run, in one video"
 EPILOG = """\
@@ -20,25 +19,7 @@ examples:
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "find the run by")
-    how = parser.add_argument_group("how to play")
-    how.add_argument(
-        "-n",
-        "--n-timesteps",
-        type=Whole(1),
-        default=None,
-        metavar="N",
-        help="steps of each agent (default: 1000, unless --episodes)",
-    )
-    how.add_argument(
-        "--episodes",
-        "--n-episodes",
-        dest="n_episodes",
-        type=Whole(1),
-        default=None,
-        metavar="N",
-        help="record this many whole episodes of each instead",
-    )
-    add_playing_flags(how)
+    add_length_flags(parser)
     add_video_flags(parser)
 
 

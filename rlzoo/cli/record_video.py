@@ -20,6 +20,12 @@ examples:
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "record")
+    add_length_flags(parser)
+    add_video_flags(parser)
+
+
+def add_length_flags(parser: argparse.ArgumentParser) -> None:
+    """Add how long is played and in what environments."""
     how = parser.add_argument_group("how to play")
     how.add_argument(
         "-n",
@@ -39,7 +45,6 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="record this many whole episodes instead",
     )
     add_playing_flags(how)
-    add_video_flags(parser)
 
 
 def add_video_flags(parser: argparse.ArgumentParser) -> None:

@@ -137,7 +137,7 @@ def package_of(env_id: str) -> str:
 
 
 def require_packages(where: str, modules: Iterable[str]) -> None:
-    """Check that a file names only packages of known environments, or such as the user trusts.
+    """Check that a file names only packages of known environments, or packages that the user trusts.
 
     :param where: the file
     :raises UserError: it names another, which is not imported

@@ -1,7 +1,7 @@
 """CMA-ES for studies, without anything of it kept in the study.
 
 Optuna's own sampler keeps its optimiser as a pickle in the study, and unpickling runs whatever somebody has
-put there. Here the optimiser is computed anew for each trial, from the values of the trials before.
+put there. Here the optimiser is computed again for each trial, from the values of the earlier trials.
 
 Hansen 2016, "The CMA Evolution Strategy: A Tutorial" (arXiv:1604.00772).
 """
