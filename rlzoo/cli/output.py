@@ -50,7 +50,7 @@ class LastingStream:
 
 
 def discard(stream: Any) -> None:
-    """Send what could not be written, and all that follows, nowhere, lest Python tries again at its end."""
+    """Discard output that could not be written, and all later output: Python would retry at its exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     with suppress(OSError):  # a stream without a file
         os.dup2(null, stream.fileno())

@@ -140,7 +140,7 @@ def check_study(study: optuna.Study) -> None:
 
 
 def _check_drawn(trial: FrozenTrial, known: dict[str, BaseDistribution]) -> None:
-    """Ask that the parameters of a trial are in their distributions, and that these are those of all trials.
+    """Check that a trial's parameters lie in their distributions, which all trials must share.
 
     :param known: distributions of the trials before; those of this one are added
     :raises ValueError, TypeError, AttributeError: they are not
