@@ -129,7 +129,7 @@ class VideoWriter:
 
     def _start(self, height: int, width: int) -> subprocess.Popen[bytes]:
         size = f"{width}x{height}"
-        frames: Any = ffmpeg.input("pipe:", format="rawvideo", pix_fmt="rgb24", s=size, framerate=self.fps)
+        frames: Any = ffmpeg.input("pipe:", format="rawvideo", pix_fmt="rgb24", s=size, r=self.fps)
         if self.path.suffix == ".gif":  # a palette for each frame, so that ffmpeg keeps no other
             split = frames.filter("fps", fps=min(self.fps, GIF_FPS)).filter_multi_output("split")
             palette = split[0].filter("palettegen", stats_mode="single")
