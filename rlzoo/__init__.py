@@ -133,6 +133,7 @@ _MODULES = {
         " StopTrainingOnRewardThreshold"
     ),
     "rlzoo.experiment.record_video": "record_video",
+    "rlzoo.experiment.show": "InlineVideo show",
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",

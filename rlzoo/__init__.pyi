@@ -150,6 +150,8 @@ from rlzoo.envs.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
 from rlzoo.envs.wrappers import TruncatedOnSuccessWrapper as TruncatedOnSuccessWrapper
 from rlzoo.experiment.record_video import record_video as record_video
+from rlzoo.experiment.show import InlineVideo as InlineVideo
+from rlzoo.experiment.show import show as show
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
 from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor

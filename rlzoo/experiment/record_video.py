@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import PlayConfig, VideoConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
-from rlzoo.envs.make import as_vec_env
+from rlzoo.envs.make import as_vec_env, make_vec_env
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.tile_images import tile_images
@@ -102,7 +102,7 @@ def record_video(
     >>> record_video(model, gym.make("CartPole-v1", render_mode="rgb_array"), "pole.mp4")  # doctest: +SKIP
 
     :param model: anything with `predict`
-    :param env: a vector environment, or a single one, made with render_mode="rgb_array"
+    :param env: an environment id, or a single environment or a vector made with render_mode="rgb_array"
     :param path: ends in .mp4 or .gif
     :param n_steps: steps of each environment (default: 1000, unless `episodes`)
     :param episodes: whole episodes, over all environments, instead
@@ -112,9 +112,14 @@ def record_video(
     :return: the file
     :raises UserError: the environment renders no images, or there is no ffmpeg
     """
-    venv = as_vec_env(env)
-    title = [type(model).__name__, _id_of(venv)] if label else None
-    with VideoWriter(path, fps or _fps_of(venv)) as video:
+    with ExitStack() as resources:
+        if isinstance(env, str):
+            ensure_registered(env)
+            choose_renderer(env)
+            env = resources.enter_context(closing(make_vec_env(env)))
+        venv = as_vec_env(env)
+        title = [type(model).__name__, _id_of(venv)] if label else None
+        video = resources.enter_context(VideoWriter(path, fps or _fps_of(venv)))
         play_episodes(
             model,
             FrameRecorder(venv, video, title),

@@ -41,7 +41,9 @@ def test_an_mp4_is_h264_that_browsers_play(tmp_path):
 
 
 def test_an_mp4_keeps_every_frame_at_any_rate(tmp_path):
-    path = write(tmp_path / "video.mp4", n=60, fps=125, height=2400)  # of small frames ffmpeg guesses it right
+    path = write(
+        tmp_path / "video.mp4", n=60, fps=125, height=2400
+    )  # of small frames ffmpeg guesses it right
     count, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert (count, seconds) == (60, pytest.approx(0.48, abs=0.001))
 
