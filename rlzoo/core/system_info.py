@@ -53,6 +53,17 @@ def get_system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
     return info, text
 
 
+@functools.cache
+def processor_name() -> str:
+    """Return the name of the processor's model where the system tells it, else of its architecture."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
 def utc_now() -> str:
     """The time, UTC, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

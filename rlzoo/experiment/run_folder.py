@@ -22,7 +22,7 @@ from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
-from rlzoo.core.system_info import git_commit, versions
+from rlzoo.core.system_info import git_commit, processor_name, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
 from rlzoo.experiment.records import check_fields
@@ -301,7 +301,7 @@ def system_info() -> dict[str, Any]:
     """The machine, the versions and the commit that a run depends on."""
     return {
         "platform": platform.platform(),
-        "processor": platform.machine(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "versions": versions(),
         "git_commit": git_commit(),

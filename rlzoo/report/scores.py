@@ -44,7 +44,7 @@ class Score:
     evaluation_seed: int  # environment i of those that were played in is seeded with this + i
     training_seconds: float | None  # None: not known
     sha256: str  # of the model file that played
-    trained_with: dict[str, Any]  # versions, git_commit and date of the model file
+    trained_with: dict[str, Any]  # versions, git_commit, processor and date of the model file
     versions: dict[str, str]  # of what it was played with
     date: str  # of playing, UTC, ISO 8601
 

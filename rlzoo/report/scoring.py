@@ -91,7 +91,7 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
         evaluation_seed=HELD_OUT,
         training_seconds=known.training_seconds if known is not None and seconds is None else seconds,
         sha256=sha256,
-        trained_with={key: origin.get(key) for key in ("versions", "git_commit", "date")},
+        trained_with={key: origin.get(key) for key in ("versions", "git_commit", "processor", "date")},
         versions=dict(versions()),
         date=utc_now(),
     )

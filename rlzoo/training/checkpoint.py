@@ -40,7 +40,7 @@ from torch import nn
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
 from rlzoo.core.system_info import get_system_info as get_system_info
-from rlzoo.core.system_info import git_commit, utc_now, versions
+from rlzoo.core.system_info import git_commit, processor_name, utc_now, versions
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 64
@@ -126,6 +126,7 @@ def metadata(algorithm: str, env_id: str | None) -> Json:
         "versions": dict(versions()),
         "platform": platform.platform(),
         "git_commit": git_commit(),
+        "processor": processor_name(),
         "date": utc_now(),
     }
 

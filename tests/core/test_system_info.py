@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import rlzoo
+from rlzoo.core import system_info
 from rlzoo.core.system_info import get_system_info, git_commit, versions
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -66,3 +68,15 @@ def test_what_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
     assert git_commit(tmp_path / "empty") is None
     git_folder(tmp_path / "strange" / ".git", "ref: refs/heads/main", refs__heads__main="../../etc/passwd")
     assert git_commit(tmp_path / "strange") is None
+
+
+def test_processor_name_is_the_model_or_the_architecture(monkeypatch):
+    shown = "processor\t: 0\nmodel name\t: Fast 9000\nprocessor\t: 1\nmodel name\t: Fast 9000\n"
+    for cpuinfo, expected in (
+        (shown, "Fast 9000"),
+        ("Hardware\t: board\n", platform.processor() or platform.machine()),
+    ):
+        monkeypatch.setattr(Path, "read_text", lambda path, cpuinfo=cpuinfo: cpuinfo)
+        system_info.processor_name.cache_clear()
+        assert system_info.processor_name() == expected
+    system_info.processor_name.cache_clear()

@@ -136,7 +136,15 @@ def test_the_file_holds_plain_json_and_safetensors_only() -> None:
     contents = member_bytes()
     assert sorted(contents) == sorted(MEMBERS)
     assert json.loads(contents["metadata.json"])["format_version"] == 1
-    assert {"algorithm", "env_id", "versions", "platform", "git_commit", "date"} <= CHECKPOINT.metadata.keys()
+    assert {
+        "algorithm",
+        "env_id",
+        "versions",
+        "platform",
+        "git_commit",
+        "processor",
+        "date",
+    } <= CHECKPOINT.metadata.keys()
 
 
 def test_a_name_with_a_suffix_is_kept(tmp_path: Path) -> None:
