@@ -90,6 +90,7 @@ class Run:
                 command = [*program, *arguments]
                 process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
             return cls(process.pid, log, process)
+        log.touch()  # there is one to read, too, when the fork is killed before it writes
         pid = os.fork()
         if pid == 0:
             _become(arguments, log)
