@@ -123,7 +123,7 @@ _MODULES = {
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
-    "rlzoo.report.curves": (
+    "rlzoo.plots.curves": (
         "X_EPISODES X_TIMESTEPS X_WALLTIME plot_curves plot_results rolling_window ts2xy window_func"
     ),
     "rlzoo.training.callbacks": (
@@ -166,7 +166,7 @@ _ALIASES = {
 
 _EXPORTS = {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names.split()}
 _EXPORTS.update({alias: _EXPORTS[name] for alias, name in _ALIASES.items()})
-_EXPORTS["results_plotter"] = "rlzoo.report.curves:"  # the module itself
+_EXPORTS["results_plotter"] = "rlzoo.plots.curves:"  # the module itself
 
 __all__ = ["__version__", *_EXPORTS]
 

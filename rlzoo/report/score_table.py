@@ -11,8 +11,8 @@ from rlzoo.config.benchmark import Row
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.shipped import benchmark_file
 from rlzoo.core.errors import UserError
-from rlzoo.report.aggregates import Aggregate, aggregate
-from rlzoo.report.references import Reference, reference
+from rlzoo.plots.aggregates import Aggregate, aggregate
+from rlzoo.plots.references import Reference, reference
 from rlzoo.report.scores import Score
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlzoo.core.csv_cells import cell
-from rlzoo.report.aggregates import MIDDLE_HALF, Interval
+from rlzoo.plots.aggregates import MIDDLE_HALF, Interval
 from rlzoo.report.score_table import TableRow
 
 NOTHING = "-"

@@ -21,8 +21,8 @@ from rlzoo.envs.monitor import ResultsWriter, load_results
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.play import play
 from rlzoo.experiment.train import check, reopen, train
+from rlzoo.plots.curves import ts2xy
 from rlzoo.report.collection import entry_of
-from rlzoo.report.curves import ts2xy
 from rlzoo.report.finished import mark_finished
 from rlzoo.report.scores import write_score
 from rlzoo.report.scoring import kept_score, score_run

@@ -8,8 +8,8 @@ import pytest
 
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
-from rlzoo.report import references
-from rlzoo.report.references import Reference, reference
+from rlzoo.plots import references
+from rlzoo.plots.references import Reference, reference
 
 
 def test_of_the_same_environment():

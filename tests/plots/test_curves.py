@@ -10,7 +10,7 @@ import pytest
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.monitor import LoadMonitorResultsError, ResultsWriter
-from rlzoo.report import curves
+from rlzoo.plots import curves
 
 matplotlib.use("Agg")
 

@@ -1,0 +1,1 @@
+"""Figures of trainings: runs, evaluations, aggregates."""
