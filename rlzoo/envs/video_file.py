@@ -148,9 +148,16 @@ class VideoWriter:
             )
         command = file.global_args("-loglevel", "error", "-nostdin").overwrite_output().compile(self._binary)
         # A Ctrl-C in the terminal is for the one who writes: a video that was begun is completed.
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=self._errors, stderr=self._errors, start_new_session=True
-        )
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=self._errors,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UserError(f"cannot run ffmpeg, {self._binary}: {error.strerror}") from None
 
     def _failure(self) -> RunFailed:
         """What ffmpeg said before it ended; the file is given up."""

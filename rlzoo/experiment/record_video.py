@@ -36,6 +36,8 @@ from rlzoo.experiment.play import DEFAULT_STEPS, Scores, has_display, play_episo
 from rlzoo.training.checkpoint import read_checkpoint
 
 DEFAULT_FPS = 30
+RENDERERS = {"egl": "EGL", "osmesa": "OSMesa"}
+"""Values of MUJOCO_GL that need no display, and the libraries behind them."""
 
 
 class FrameRecorder(VecEnvWrapper):
@@ -185,17 +187,20 @@ def choose_renderer(env_id: str) -> None:
     if has_display():
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    if "MUJOCO_GL" in os.environ or "mujoco" in sys.modules:
-        return
+    chosen = os.environ.get("MUJOCO_GL", "").lower()
     entry_point = str(gym.spec(bare_id(env_id)).entry_point)
     if not any(package in entry_point for package in ("mujoco", "gymnasium_robotics")):
         return
-    for name, library in (("egl", "EGL"), ("osmesa", "OSMesa")):
-        if find_library(library) is not None:
+    if "mujoco" in sys.modules or chosen not in ("", *RENDERERS):
+        return
+    usable = (chosen,) if chosen else tuple(RENDERERS)
+    for name in usable:
+        if find_library(RENDERERS[name]) is not None:
             os.environ["MUJOCO_GL"] = name
             return
+    libraries = " or ".join(RENDERERS[name] for name in usable)
     raise UserError(
-        f"{env_id} cannot be drawn without a display: MuJoCo needs EGL or OSMesa"
+        f"{env_id} cannot be drawn without a display: MuJoCo needs {libraries}"
         " (Debian: apt install libegl1 libgl1-mesa-dri, or libosmesa6)"
     )
 

@@ -130,3 +130,10 @@ def test_a_label_is_in_the_lower_left_corner_and_within_the_frame():
     changed = (labelled != frame).any(axis=2)
     assert changed[-1, 0] and not changed[:240].any() and not changed[:, -8:].any()
     assert (labelled[changed] > 200).all(axis=-1).any() and (labelled[changed] < 100).all(axis=-1).any()
+
+
+def test_an_ffmpeg_that_does_not_run_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(video_file, "ffmpeg_binary", lambda: str(tmp_path / "ffmpeg"))
+    with pytest.raises(UserError, match=r"cannot run ffmpeg, .*ffmpeg: No such file"):
+        write(tmp_path / "video.mp4")
+    assert list(tmp_path.iterdir()) == []

@@ -136,6 +136,10 @@ def test_mujoco_without_a_display_names_what_it_needs(monkeypatch):
     with pytest.raises(UserError, match="MuJoCo needs EGL or OSMesa"):
         choose_renderer("HalfCheetah-v5")
     choose_renderer("CartPole-v1")
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    with pytest.raises(UserError, match="MuJoCo needs OSMesa"):
+        choose_renderer("HalfCheetah-v5")
+    monkeypatch.delenv("MUJOCO_GL")
     monkeypatch.setattr(module, "find_library", lambda name: "libOSMesa.so" if name == "OSMesa" else None)
     monkeypatch.setenv("MUJOCO_GL", "")
     monkeypatch.delenv("MUJOCO_GL")
