@@ -352,7 +352,7 @@ def _run_process(batch: Batch) -> Iterator[Outcome]:
     """
     name, number = "", -1
     with (
-        tempfile.TemporaryDirectory(prefix="rlzoo_fuzz_") as folder,
+        tempfile.TemporaryDirectory(prefix="rlzoo_fuzz_", ignore_cleanup_errors=True) as folder,
         open(f"{folder}/errors", "w+b") as errors,
     ):
         process = subprocess.Popen(
