@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from rlzoo.config.benchmark import Row
-from rlzoo.report.benchmark_run import jobs_of, run_jobs
+from rlzoo.report.benchmark_run import WITHOUT_EVALUATIONS, jobs_of, run_jobs
 from rlzoo.report.scoring import find_agents, score_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,7 +74,8 @@ def search(folder: Path) -> float:
 def table_row(name: str, conf: Path, folder: Path) -> str:
     """Train with some hyperparameters, play, and say how that went."""
     row = Row(algo="ppo", env="MountainCarContinuous-v0", seeds=SEEDS, conf_file=str(conf))
-    if problems := [ended.problem for ended in run_jobs(jobs_of([row]), folder, n_jobs=2) if ended.problem]:
+    jobs = run_jobs(jobs_of([row]), folder, 2, WITHOUT_EVALUATIONS)
+    if problems := [ended.problem for ended in jobs if ended.problem]:
         raise SystemExit(problems[0])
     scores = [result.score for result in score_all(find_agents(folder), [row], n_jobs=2) if result.score]
     cells = [f"{score.mean:.1f} ± {score.std:.1f}" for score in sorted(scores, key=lambda score: score.seed)]

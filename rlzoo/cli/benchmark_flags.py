@@ -16,7 +16,23 @@ from rlzoo.core.errors import RunFailed, UserError
 def add_rows_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--rows`, which leaves the others out."""
     parser.add_argument(
-        "--rows", nargs="+", type=_row, default=[], metavar="ALGO:ENV", help="only these (default: all)"
+        "--rows",
+        nargs="+",
+        type=_row,
+        default=[],
+        metavar="NAME:ENV",
+        help="only these; NAME is that of the row, or its algorithm where it has none (default: all)",
+    )
+
+
+def add_packages_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--gym-packages`, whose modules `rlzoo.cli.main` then trusts."""
+    parser.add_argument(
+        "--gym-packages",
+        nargs="+",
+        default=[],
+        metavar="MODULE",
+        help="modules that register environments of the list",
     )
 
 

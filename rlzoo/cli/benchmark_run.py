@@ -8,13 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, add_rows_flag, choose_jobs, make_folder
+from rlzoo.cli.benchmark_flags import (
+    add_jobs_flag,
+    add_packages_flag,
+    add_rows_flag,
+    choose_jobs,
+    make_folder,
+)
 from rlzoo.cli.parser import Whole
 from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
-    from rlzoo.report.benchmark_run import Job
+    from rlzoo.report.benchmark_run import Ended, Job, Options
 
 HELP = "train algorithms x environments x seeds from a list"
 EPILOG = """\
@@ -22,7 +28,7 @@ examples:
   rlzoo benchmark run benchmarks/learning.yml
   rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 dqn:CartPole-v1 --seeds 0 1 2 3 4
   rlzoo benchmark run my_list.yml -f logs/mine --n-jobs 8
-  rlzoo benchmark run my_list.yml --dry-run
+  rlzoo benchmark run my_list.yml --rows big_net:CartPole-v1 --dry-run
 
 A list is a YAML file:
 
@@ -30,6 +36,10 @@ A list is a YAML file:
   rows:
     - {algo: [ppo, a2c], env: [CartPole-v1, Acrobot-v1]}
     - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, seeds: [0], required: -165}
+    - {name: big_net, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [256, 256]}}}
+
+Several processes may work on one list in one folder, on other rows and seeds or on the same: each training is
+done by one of them. As an array job: --seeds $SLURM_ARRAY_TASK_ID.
 
 Environment i of a training has its seed plus i, so trainings with several environments share random
 streams where their seeds are neighbours; seeds that are further apart, such as 0 100 200, share none.
@@ -62,14 +72,36 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-threads", type=Whole(1), default=1, metavar="N", help="PyTorch threads of each (default: 1)"
     )
+    parser.add_argument(
+        "--n-evaluations",
+        type=Whole(0),
+        default=20,
+        metavar="N",
+        help="evaluations over each training, for its learning curve; 0: none (default: 20). They change"
+        " nothing in the agent",
+    )
+    parser.add_argument(
+        "--eval-episodes",
+        type=Whole(1),
+        default=5,
+        metavar="N",
+        help="episodes of each evaluation (default: 5)",
+    )
+    add_packages_flag(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
     from rlzoo.config.shipped import benchmark_file
-    from rlzoo.report.benchmark_run import jobs_of
+    from rlzoo.report.benchmark_run import Options, jobs_of
 
+    options = Options(
+        num_threads=args.num_threads,
+        n_evaluations=args.n_evaluations,
+        eval_episodes=args.eval_episodes,
+        gym_packages=tuple(args.gym_packages),
+    )
     listed = read_list(benchmark_file(args.list))
     rows = choose(listed, args.rows)
     if args.seeds:
@@ -77,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     jobs = jobs_of(rows, listed)
     for job in jobs:
         try:
-            job.check(args.folder)
+            job.check(args.folder, options)
         except NotInstalled:
             pass  # the others can be trained
         except UserError as error:
@@ -89,28 +121,30 @@ def run(args: argparse.Namespace) -> int:
         for job in waiting:
             print(job)
     elif waiting:
-        train(waiting, args)
+        train(waiting, args, options)
     return 0
 
 
-def train(jobs: list[Job], args: argparse.Namespace) -> None:
+def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
     """Do the jobs, and say how each ended.
 
     :raises RunFailed: some failed
     """
-    from rlzoo.experiment.run_folder import locked
     from rlzoo.report.benchmark_run import run_jobs
 
     n_jobs = choose_jobs(args.n_jobs, args.num_threads)
     make_folder(args.folder)
-    n_ended = n_failed = 0
-    with locked(args.folder):
-        for ended in run_jobs(jobs, args.folder, n_jobs, args.num_threads):
-            n_ended += 1
-            n_failed += bool(ended.problem)
-            result = f"failed: {ended.problem}" if ended.problem else f"done in {ended.seconds:,.0f} s"
-            print(f"[{n_ended}/{len(jobs)}] {ended.job}: {result}", flush=True)
+    n_failed = 0
+    for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options), 1):
+        n_failed += bool(ended.problem)
+        print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
     score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list])
     print(f"The runs are in {args.folder}; next: {score}")
+
+
+def _result(ended: Ended) -> str:
+    if ended.problem:
+        return f"failed: {ended.problem}"
+    return "done by another process" if ended.elsewhere else f"done in {ended.seconds:,.0f} s"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, choose_jobs
+from rlzoo.cli.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs
 from rlzoo.cli.parser import Whole
 from rlzoo.core.errors import RunFailed, UserError
 
@@ -59,6 +59,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write all scores here, beside those that it has of other agents (of the list)",
     )
+    add_packages_flag(parser)
     add_jobs_flag(parser, "agents")
 
 
@@ -106,21 +107,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
-    """Ask that no two folders hold agents of the same algorithm, environment and seed; returns all of these.
+    """Ask that no two folders hold agents of one row and seed; return name, environment and seed of all.
 
     :raises UserError: names two that do
     """
     from rlzoo.experiment.run_folder import read_run
+    from rlzoo.report.finished import row_key
 
     known: dict[tuple[str, str, int], Path] = {}
     for folder in folders:
         try:
             run = read_run(folder)
+            key = row_key(folder, run)
         except UserError:
             continue  # which will be said when it is its turn
-        other = known.setdefault((run.algo, run.env_id, run.seed), folder)
+        other = known.setdefault((*key, run.seed), folder)
         if other != folder:
-            raise UserError(f"{other} and {folder} are both {run.algo} on {run.env_id} with seed {run.seed}")
+            raise UserError(f"{other} and {folder} are both {' on '.join(key)} with seed {run.seed}")
     return known.keys()
 
 

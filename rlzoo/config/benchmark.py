@@ -6,8 +6,10 @@
       - {algo: ppo, env: CartPole-v1, required: 500}
       - {algo: [sac, td3], env: [Pendulum-v1, MountainCarContinuous-v0], seeds: [0], n_timesteps: 20000}
       - {algo: bc, env: CartPole-v1, expert: {algo: ppo, seed: 100, episodes: 25}}
+      - {name: big_net, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [256, 256]}}}
 
-Lists of algorithms and of environments stand for all their pairs.
+A row with a `name` is a variant: it has the hyperparameters of its algorithm with `hyperparams` on top, and
+its results stand under its name. Lists of algorithms and of environments stand for all their pairs.
 
 Environment i of a training with seed s is seeded s + i: with 8 environments, seeds 0 and 1 share 7 random
 streams. What they learn need not be alike for that: over 90 seeds of A2C on CartPole-v1 the returns of
@@ -17,13 +19,17 @@ neighbours correlated by 0.14 (standard error 0.11; 0.03 with streams of their o
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import interpret
+from rlzoo.config.shipped import benchmark_file
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
 
@@ -33,6 +39,9 @@ SEEDS = (0, 1, 2)
 EPISODES = 100
 HELD_OUT = 1_000_000
 """Environments that measure are seeded from here on; training uses its seed and the numbers just above it."""
+SELECTION = HELD_OUT + 500_000
+"""Environments in which agents of one row are compared, to ship the best, are seeded from here on: none of
+their episodes is one of a published score."""
 MAX_SEED = 900_000
 """Of a training, with room below HELD_OUT for its environments."""
 IMITATORS = ("bc", "gail")
@@ -49,10 +58,12 @@ class Expert:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One algorithm on one environment."""
+    """One algorithm, or a variant of it, on one environment."""
 
     algo: str
     env: str
+    name: str | None = None  # of a variant; None: the algorithm with its own hyperparameters
+    hyperparams: dict[str, Any] = field(default_factory=dict, hash=False)  # overrides, as the file has them
     seeds: tuple[int, ...] = SEEDS
     episodes: int = EPISODES  # played by each agent
     n_timesteps: int | None = None  # None: as many as the hyperparameters say
@@ -62,10 +73,17 @@ class Row:
     required: float | None = None  # of the median over the seeds, at least
     below: float | None = None  # likewise, less than this: what another row is compared with
     note: str | None = None  # what was found out about it, for readers of its results
+    ship: bool = True  # whether its best agent may become part of a collection
+
+    @property
+    def label(self) -> str:
+        """What its results stand under: its name, or else its algorithm."""
+        return self.name or self.algo
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.algo, self.env
+        """Label and environment, which are those of one row of a list."""
+        return self.label, self.env
 
     def reached(self, median: float) -> bool | None:
         """Whether the median over the seeds is what is asked for; None where nothing is."""
@@ -77,7 +95,7 @@ class Row:
 def read_list(path: str | Path) -> list[Row]:
     """The rows of a list, in its order.
 
-    :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same pair twice
+    :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same row twice
     """
     content = read_yaml(Path(path))
     if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
@@ -92,7 +110,7 @@ def read_list(path: str | Path) -> list[Row]:
             raise UserError(f"{path}: a row is written as {{algo: ..., env: ...}}, not {item!r}")
         for row in _rows(str(path), {**defaults, **item}):
             if row.key in rows:
-                raise UserError(f"{path} has {row.algo} on {row.env} twice")
+                raise UserError(f"{path} has {row.label} on {row.env} twice")
             rows[row.key] = row
     if not rows:
         raise UserError(f"{path}: `rows` is empty")
@@ -104,7 +122,7 @@ def choose(rows: list[Row], wanted: list[tuple[str, str]]) -> list[Row]:
 
     :raises UserError: there is no such row
     """
-    by_name = {f"{row.algo}:{row.env}": row for row in rows}
+    by_name = {":".join(row.key): row for row in rows}
     for key in wanted:
         if ":".join(key) not in by_name:
             raise unknown("row", ":".join(key), by_name)
@@ -119,14 +137,39 @@ def experts_of(rows: Iterable[Row]) -> set[tuple[str, str, int]]:
 
 
 def parse_key(text: str) -> tuple[str, str]:
-    """`ppo:CartPole-v1` as the key of a row.
+    """`ppo:CartPole-v1` or `my_variant:CartPole-v1` as the key of a row.
 
     :raises UserError: it is not written so
     """
-    algo, colon, env = text.partition(":")
-    if not (algo and colon and env):
-        raise UserError(f"a row is written as ALGORITHM:ENVIRONMENT, not {text!r}")
-    return algo, env
+    label, colon, env = text.partition(":")
+    if not (label and colon and env):
+        raise UserError(f"a row is written as ALGORITHM:ENVIRONMENT or NAME:ENVIRONMENT, not {text!r}")
+    return label, env
+
+
+def is_row_name(text: Any) -> bool:
+    """Whether a row may be called so: it becomes part of file names, and of `--rows NAME:ENVIRONMENT`.
+
+    >>> is_row_name("ppo-256"), is_row_name("../ppo"), is_row_name("a:b")
+    (True, False, False)
+    """
+    return isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+=-]{0,63}", text) is not None
+
+
+def label_problem(name: str, algo: str) -> str:
+    """Why a row of an algorithm cannot have this name: it would be taken for another algorithm."""
+    if name == algo or not catalog.is_name(name):
+        return ""
+    return f"{name} is the name of an algorithm, and the row's is {algo}"
+
+
+def planned_steps(row: Row) -> int | None:
+    """Environment steps of a training; None where nobody says, or the file that would say is not here."""
+    conf_file = None if row.conf_file is None else benchmark_file(row.conf_file)
+    if row.n_timesteps or (conf_file is not None and not conf_file.is_file()):
+        return row.n_timesteps
+    steps = lookup(row.algo, row.env, conf_file).override(row.hyperparams).values.get("n_timesteps")
+    return None if steps is None else int(float(steps))
 
 
 def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:
@@ -141,13 +184,21 @@ def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:
             raise UserError(f"{path}: a row lacks {key}: {item}")
     if item.get("required") is not None and item.get("below") is not None:
         raise UserError(f"{path}: a row has `required` or `below`, not both: {item}")
+    if "name" in item and isinstance(item["algo"], list):
+        raise UserError(f"{path}: a row with a name has one algorithm, not {item['algo']!r}")
     values = item | {key: int(item[key]) for key in ("episodes", "n_timesteps") if key in item}
     if "seeds" in item:
         values["seeds"] = tuple(item["seeds"])
     if "expert" in item:
         values["expert"] = _expert(path, item["expert"])
+    if "hyperparams" in item:
+        interpret(item["hyperparams"])  # what cannot be read is told here
     for algo in _as_list(item["algo"]):
         catalog.resolve(algo)
+        if problem := label_problem(item.get("name", algo), algo):
+            raise UserError(f"{path}: {problem}; give it another name")
+        if item.get("name") == algo:
+            del values["name"]
         for env in _as_list(item["env"]):
             yield Row(**{**values, "algo": algo, "env": env})
 
@@ -196,6 +247,10 @@ def _are_names(value: Any) -> bool:
     return bool(value) and all(isinstance(name, str) and name for name in _as_list(value))
 
 
+def _are_hyperparams(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
+
+
 def _are_seeds(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_seed, value)) and 0 < len(set(value)) == len(value)
 
@@ -203,6 +258,8 @@ def _are_seeds(value: Any) -> bool:
 _KINDS = {
     "algo": (_are_names, "a name or a list of names"),
     "env": (_are_names, "a name or a list of names"),
+    "name": (is_row_name, "letters, digits and _.+=- (at most 64, the first a letter or digit)"),
+    "hyperparams": (_are_hyperparams, "a dictionary, such as {learning_rate: 1e-3}"),
     "seeds": (_are_seeds, f"a list of different whole numbers, at most {MAX_SEED}"),
     "episodes": (_is_count, "a whole number, at least 1"),
     "n_timesteps": (_is_count, "a whole number, at least 1"),
@@ -211,5 +268,6 @@ _KINDS = {
     "measure": (lambda value: value in MEASURES, " or ".join(MEASURES)),
     "required": (_is_number, "a number"),
     "below": (_is_number, "a number"),
+    "ship": (lambda value: isinstance(value, bool), "true or false"),
     "note": (lambda value: isinstance(value, str) and value.strip() != "", "a sentence"),
 }

@@ -58,6 +58,11 @@ def names() -> list[str]:
     return sorted(_TARGETS)
 
 
+def is_name(text: str) -> bool:
+    """Whether an algorithm is called so, or has this alias."""
+    return _ALIASES.get(text, text) in _TARGETS
+
+
 def canonical(name: str) -> str:
     """The name that an alias stands for; a name stands for itself.
 

@@ -12,6 +12,7 @@ A text is parsed to a Python syntax tree, and the tree is copied node by node: w
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,20 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
             value = {key: value}
         overrides = merge(overrides, value)
     return interpret(overrides)
+
+
+def override_text(key: str, value: Any) -> str:
+    """A `key:value` argument that `parse_overrides` reads as this value.
+
+    :param value: as YAML holds it: texts, numbers, booleans, lists and dictionaries
+
+    >>> override_text("policy_kwargs", {"net_arch": [64, 64]})
+    'policy_kwargs:{"net_arch": [64, 64]}'
+    """
+    is_text = isinstance(value, str) and value.strip() != ""
+    if is_text and parse_overrides([f"{key}:{value}"]) == interpret({key: value}):
+        return f"{key}:{value}"
+    return f"{key}:{json.dumps(value)}"
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Records in JSON files: dataclasses of plain values, one of them or a list to a file."""
+"""Records in JSON files: dataclasses of plain values, one of them or a list to a file.
+
+A field with a default may be missing in a file, and is not written where it has its default: files that are
+older than the field stay valid, and stay as they were.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
     """The records in a file that holds one, or a list of them.
 
     :param kind: the dataclass; the annotations of its fields are what values are checked against
-    :raises UserError: the file is no JSON, or a record lacks a field, has an unknown one, or one of another
-        type or that is not finite, or is refused by its class
+    :raises UserError: the file is no JSON, or a record lacks a field without a default, has an unknown one,
+        or one of another type or that is not finite, or is refused by its class
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -32,12 +36,18 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
 
 def write_record(path: Path, record: Any) -> None:
     """Write one record, whole or not at all."""
-    _write(path, dataclasses.asdict(record))
+    _write(path, as_written(record))
 
 
 def write_records(path: Path, records: Iterable[Any]) -> None:
     """Write a list of records, whole or not at all."""
-    _write(path, [dataclasses.asdict(record) for record in records])
+    _write(path, [as_written(record) for record in records])
+
+
+def as_written(record: Any) -> dict[str, Any]:
+    """The fields of a record, without those that have their default."""
+    defaults = {field.name: field.default for field in dataclasses.fields(record)}
+    return {key: value for key, value in dataclasses.asdict(record).items() if value != defaults[key]}
 
 
 def check_record(path: Path, kind: type[Record], item: Any) -> Record:
@@ -47,8 +57,9 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
     """
     if not isinstance(item, dict):
         raise UserError(f"{path}: {str(item)[:40]!r} is no record")
-    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if missing := names - item.keys():
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    if missing := needed - item.keys():
         raise UserError(f"{path}: {min(missing)} is missing in a record")
     values = check_fields(path, kind, item)
     try:

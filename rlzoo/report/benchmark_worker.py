@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlzoo.config.literals import interpret
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.core.safe_path import restore_path_setting
@@ -28,6 +29,7 @@ from rlzoo.experiment.train import learn, start
 from rlzoo.report.benchmark_run import recorded_mark
 from rlzoo.report.finished import is_unfinished, mark_begun, mark_finished
 from rlzoo.report.scores import digest
+from rlzoo.training.callbacks import EvalCallback
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     task = json.loads(text)
     try:
         if "train" in task:
-            return train_agent(task["train"], task["command"])
-        file = record_expert(PlayConfig(**task["record"]), task["output"])
+            return train_agent(task["train"], task["command"], task["name"])
+        file = record_expert(PlayConfig(**with_tuples(task["record"])), task["output"])
         recorded_mark(file).write_text(task["agent"] + "\n")
     except (UserError, RunFailed) as error:
         print("rlzoo: error:", one_line(error), file=sys.stderr)
@@ -46,27 +48,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def train_agent(values: dict[str, Any], command: list[str]) -> int:
+def with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """Values of a configuration whose tuples JSON has made lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+
+def train_agent(values: dict[str, Any], command: list[str], name: str | None = None) -> int:
     """Train an agent from the start, and mark it as finished.
 
     What ends before leaves nothing behind: nobody shall take an agent for trained that is not.
+
+    :param name: of the row, if it has one
     """
-    tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    run = RunConfig(**{**values, **tuples})
+    run = RunConfig(**{**with_tuples(values), "hyperparams": interpret(values["hyperparams"])})
     remove_unfinished(run)
     began = time.monotonic()
     try:
         with StopSignals() as stop:
             with stop.interruptible():
                 session = start(run, shlex.join(command), own=False)
-                mark_begun(session.folder)
+                mark_begun(session.folder, name)
             result = learn(session, stop)
         if result.interrupted:
             return 1
         if not result.model_path.is_file():
             raise RunFailed("the agent's parameters are no longer numbers")
         expert = digest(Path(run.expert)) if run.expert else None
-        mark_finished(result.folder, time.monotonic() - began, expert)
+        evaluated = [call.seconds for call in session.callbacks if isinstance(call, EvalCallback)]
+        seconds = time.monotonic() - began - sum(evaluated)
+        mark_finished(result.folder, seconds, expert, sum(evaluated) if evaluated else None)
         return 0
     except RunFailed as error:
         if isinstance(error.__cause__, RunFailed):  # which does not go on about the agent that was saved

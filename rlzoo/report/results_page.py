@@ -53,14 +53,14 @@ def page(
         ["benchmark", "table", *places, "--list", list_path, *only],
     ]
     found = {row.row.key for row in rows}
-    without = ", ".join(f"{row.algo} {row.env}" for row in listed if row.key not in found)
+    without = ", ".join(f"{row.label} {row.env}" for row in listed if row.key not in found)
     trainings = [training_command(row.row, "SEED", folder) for row in rows]
     experts = [row.row for row in rows if row.row.expert]
     recordings = [
         command for row in experts for command in (expert_command(row, folder), record_command(row, folder))
     ]
     notes = "\n".join(
-        _filled(f"- {row.row.algo} on {row.row.env}: {row.row.note}", "  ") for row in rows if row.row.note
+        _filled(f"- {row.row.label} on {row.row.env}: {row.row.note}", "  ") for row in rows if row.row.note
     )
     paragraphs = [
         f"# Results of {list_path}",

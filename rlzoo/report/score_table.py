@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from rlzoo.config.benchmark import Row
-from rlzoo.config.hyperparams import lookup
-from rlzoo.config.shipped import benchmark_file
+from rlzoo.config.benchmark import Row, planned_steps
 from rlzoo.core.errors import UserError
 from rlzoo.plots.aggregates import Aggregate, aggregate
 from rlzoo.plots.references import Reference, reference
@@ -18,7 +16,7 @@ from rlzoo.report.scores import Score
 
 @dataclass(frozen=True)
 class TableRow:
-    """The scores of one algorithm on one environment.
+    """The scores of one algorithm, or variant of it, on one environment.
 
     :param row: what was asked for
     :param scores: of all training seeds there are, in their order
@@ -42,7 +40,7 @@ class TableRow:
         rates = [score.success_rate for score in self.scores if score.success_rate is not None]
         if len(rates) < len(self.scores):
             raise UserError(
-                f"{self.row.algo} on {self.row.env}: the list asks for success, which was not recorded"
+                f"{self.row.label} on {self.row.env}: the list asks for success, which was not recorded"
             )
         return rates
 
@@ -106,18 +104,10 @@ class TableRow:
     def is_as_listed(self) -> bool:
         """Whether agents were trained and played for as long as the row says; a training may end somewhat
         after its last step."""
-        steps = _budget(self.row)
+        steps = planned_steps(self.row)
         return all(score.is_of(self.row.episodes) for score in self.scores) and (
             steps is None or all(0.99 * steps <= score.n_timesteps <= 1.25 * steps for score in self.scores)
         )
-
-
-def _budget(row: Row) -> int | None:
-    """Steps of a training; None where nobody says, or the file that would say is not here."""
-    if row.n_timesteps or (row.conf_file and not benchmark_file(row.conf_file).is_file()):
-        return row.n_timesteps
-    steps = lookup(row.algo, row.env, row.conf_file).values.get("n_timesteps")
-    return None if steps is None else int(float(steps))
 
 
 def table(
@@ -125,7 +115,7 @@ def table(
     rows: Iterable[Row] | None = None,
     experts: Collection[tuple[str, str, int]] = (),
 ) -> list[TableRow]:
-    """Group scores by algorithm and environment.
+    """Group scores by algorithm (or variant) and environment.
 
     :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
         scores without a row are left out. Without a list, rows are sorted and nothing is required.
@@ -137,5 +127,10 @@ def table(
         if (*score.key, score.seed) not in experts:
             by_key.setdefault(score.key, []).append(score)
     if wanted is None:
-        wanted = [Row(algo=algo, env=env, seeds=()) for algo, env in sorted(by_key)]
-    return [TableRow(row, tuple(by_key[row.key])) for row in wanted if row.key in by_key]
+        firsts = (by_key[key][0] for key in sorted(by_key))
+        wanted = [Row(algo=score.algo, env=score.env_id, name=score.name, seeds=()) for score in firsts]
+    grouped = (
+        TableRow(row, tuple(score for score in by_key.get(row.key, ()) if score.algo == row.algo))
+        for row in wanted
+    )
+    return [row for row in grouped if row.scores]

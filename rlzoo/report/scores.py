@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rlzoo.config.benchmark import HELD_OUT
+from rlzoo.config.benchmark import HELD_OUT, is_row_name
 from rlzoo.config.hyperparams import plays_stochastically
 from rlzoo.config.run import model_file
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.records import read_records, write_record, write_records
 
 SCORE = "score.json"
+CHOSEN_BY = "selection.json"  # likewise, of the episodes that agents of several seeds are compared by
 LARGEST = 1e100  # magnitude of a return; squares of larger ones are too large for their sums
 
 
@@ -28,6 +29,7 @@ class Score:
     """One trained agent and the episodes it played.
 
     Returns and lengths are those of the raw game; the standard deviation is of the population of episodes.
+    How the agent was chosen says nothing about how it plays: it does not count where scores are compared.
     """
 
     algo: str
@@ -47,6 +49,12 @@ class Score:
     trained_with: dict[str, Any]  # versions, git_commit, processor and date of the model file
     versions: dict[str, str]  # of what it was played with
     date: str  # of playing, UTC, ISO 8601
+    name: str | None = None  # of its row in the list of a benchmark; None: it had none
+    n_candidates: int | None = field(default=None, compare=False)  # seeds that this one is the best of
+    selection_score: float | None = field(default=None, compare=False)  # what it was chosen by
+    selection_episodes: int | None = field(
+        default=None, compare=False
+    )  # played for that, apart from the above
 
     def __post_init__(self) -> None:
         """:raises UserError: no agent can have such a score"""
@@ -60,6 +68,10 @@ class Score:
             "median": abs(self.median) <= LARGEST,
             "mean_length": self.mean_length >= 0,
             "success_rate": self.success_rate is None or 0 <= self.success_rate <= 1,
+            "name": self.name is None or is_row_name(self.name),
+            "n_candidates": self.n_candidates is None or self.n_candidates >= 1,
+            "selection_score": self.selection_score is None or abs(self.selection_score) <= LARGEST,
+            "selection_episodes": self.selection_episodes is None or self.selection_episodes >= 1,
             "sha256": re.fullmatch("[0-9a-f]{64}", self.sha256),
         }.items():
             if not fits:
@@ -67,14 +79,14 @@ class Score:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Algorithm and environment: what a row of a table is about."""
-        return self.algo, self.env_id
+        """Name (or else algorithm) and environment: what a row of a table is about."""
+        return self.name or self.algo, self.env_id
 
-    def is_of(self, episodes: int) -> bool:
+    def is_of(self, episodes: int, evaluation_seed: int = HELD_OUT) -> bool:
         """Whether at least so many episodes were played, in the environments and the way that scores need."""
         return (
             self.episodes >= episodes
-            and self.evaluation_seed == HELD_OUT
+            and self.evaluation_seed == evaluation_seed
             and self.deterministic is not plays_stochastically(self.env_id)
         )
 
@@ -113,7 +125,7 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
                 if identity in scores and scores[identity][0] != score:
                     other = scores[identity][1]
                     both = f"{file} has two scores of" if file == other else f"{other} and {file} disagree on"
-                    raise UserError(f"{both} {score.algo} {score.env_id} seed {score.seed}; one has to go")
+                    raise UserError(f"{both} {' '.join(score.key)} seed {score.seed}; one has to go")
                 scores[identity] = score, file
     return [score for score, _ in scores.values()]
 

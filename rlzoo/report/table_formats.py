@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlzoo.core.csv_cells import cell
+from rlzoo.core.short_count import short_count
 from rlzoo.plots.aggregates import MIDDLE_HALF, Interval
 from rlzoo.report.score_table import TableRow
 
@@ -55,7 +56,7 @@ def short(rows: Sequence[TableRow]) -> str:
     for env, found in by_env.items():
         best_first = sorted(found, key=lambda row: -row.aggregate.median)
         cells = [
-            f"{row.row.algo} {_number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
+            f"{row.row.label} {_number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
             for row in best_first
         ]
         lines.append(f"| {_escape_markdown(env)} | {', '.join(cells)} |")
@@ -67,7 +68,7 @@ def _remarks(row: TableRow, usual: int) -> list[str]:
     n = len(row.seeds)
     seeds = [] if n == usual else [f"{n} seed{'s' * (n != 1)}"]
     verdict = [f"**{MISSED}** {_required(row)}{_judged(row)}"] if row.reached is False else []
-    return [_steps(row), *seeds, *verdict]
+    return [short_count(row.n_timesteps), *seeds, *verdict]
 
 
 def latex(rows: Sequence[TableRow]) -> str:
@@ -117,6 +118,7 @@ def record(row: TableRow) -> dict[str, Any]:
     iqm_low, iqm_high = over_seeds.iqm_interval or (None, None)
     return {
         "algo": row.row.algo,
+        "name": row.row.name,
         "env_id": row.row.env,
         "measure": row.row.measure,
         "n_timesteps": row.n_timesteps,
@@ -229,18 +231,12 @@ def _judged(row: TableRow) -> str:
     return f" with {_number(row, judged)} on seeds {', '.join(map(str, seeds))}"
 
 
-def _steps(row: TableRow) -> str:
-    """`20k` or `1.5M`, to three digits."""
-    millions = row.n_timesteps >= 999_500
-    return f"{row.n_timesteps / (1e6 if millions else 1e3):.3g}{'M' if millions else 'k'}"
-
-
 def _seconds(row: TableRow) -> str:
     return NOTHING if row.training_seconds is None else f"{row.training_seconds:,.0f} s"
 
 
 COLUMNS = (
-    Column("algorithm", lambda row: row.row.algo, is_number=False),
+    Column("algorithm", lambda row: row.row.label, is_number=False),
     Column("environment", _environment, is_number=False),
     Column("steps", lambda row: f"{row.n_timesteps:,}"),
     Column("training", _seconds),

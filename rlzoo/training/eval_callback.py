@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -82,6 +83,7 @@ class EvalCallback(EventCallback):
         self.evaluations_results: list[list[float]] = []
         self.evaluations_length: list[list[int]] = []
         self.evaluations_successes: list[list[bool]] = []
+        self.seconds = 0.0  # that evaluations have taken in this process, with what they save and call
         self._evaluated = False
         self._saved_env: dict[str, Any] | None = None
 
@@ -112,7 +114,11 @@ class EvalCallback(EventCallback):
 
     def _on_step(self) -> bool:
         if self.eval_freq > 0 and self.n_calls % self.eval_freq == 0:
-            return self._evaluate()
+            began = time.monotonic()
+            try:
+                return self._evaluate()
+            finally:
+                self.seconds += time.monotonic() - began
         return True
 
     def _init_callback(self) -> None:

@@ -9,10 +9,11 @@ import pytest
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.yaml_text import dump_yaml
-from rlzoo.experiment.run_folder import locked
 from rlzoo.report import benchmark_run
-from rlzoo.report.benchmark_run import Ended
+from rlzoo.report.benchmark_run import Ended, Options
 from rlzoo.report.finished import mark_finished
+
+asked: list[Options] = []  # of the jobs that were done
 
 
 @pytest.fixture
@@ -23,10 +24,12 @@ def done(tmp_path, monkeypatch):
         "rows:\n- {algo: [ppo, a2c], env: CartPole-v1, seeds: [1, 2], n_timesteps: 50}"
     )
     jobs: list[str] = []
+    asked.clear()
 
-    def run_jobs(waiting, folder, n_jobs, num_threads):
+    def run_jobs(waiting, folder, n_jobs, options):
         for job in waiting:
             jobs.append(f"{job} x{n_jobs}")
+            asked.append(options)
             yield Ended(job, 1.2, "too hot" if job.seed == 2 else "")
 
     monkeypatch.setattr(benchmark_run, "run_jobs", run_jobs)
@@ -78,13 +81,6 @@ def test_what_is_done_has_to_be_what_the_list_says(done, tmp_path, capsys):
     assert not done
 
 
-def test_one_benchmark_at_a_time_in_a_folder(done, tmp_path, capsys):
-    (tmp_path / "runs").mkdir()
-    with locked(tmp_path / "runs"):
-        assert main(["benchmark", "run", "my list.yml", "-f", "runs"]) == 2
-    assert "runs is being trained by process" in capsys.readouterr().err and not done
-
-
 def test_the_shipped_list_and_its_files_are_found_from_everywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     row = ["--rows", "ppo:Catch-v0", "--seeds", "0"]
@@ -109,6 +105,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(done, tmp_path, capsys):
             "{algo: bc, env: CartPole-v1, conf_file: gone.yml, expert: {algo: ppo, seed: 3, episodes: 1}}",
             "gone",
         ),
+        ("{name: x, algo: ppo, env: CartPole-v1, hyperparams: {gama: 0.9}}", "did you mean 'gamma'"),
+        ("{name: x, algo: ppo, env: CartPole-v1, hyperparams: {env_wrapper: os.system}}", "os.system"),
         (
             "{algo: ppo, env: CartPole-v1, expert: {algo: a2c, seed: 3, episodes: 1}}",
             "--expert is for algorithms",
@@ -135,3 +133,35 @@ def test_nothing_left_is_no_line(done, tmp_path, capsys):
     finished(tmp_path / "runs", 50)
     assert main(["benchmark", "run", "l.yml", "-f", "runs", "--dry-run"]) == 0
     assert capsys.readouterr().out == "1 of 1 are done already\n"
+
+
+def test_curves_are_kept_unless_they_are_not_wanted(done):
+    command = ["benchmark", "run", "my list.yml", "--rows", "ppo:CartPole-v1", "--seeds", "1"]
+    more = (
+        ["--n-evaluations", "0"],
+        ["--n-evaluations", "4", "--eval-episodes", "9", "--gym-packages", "json"],
+    )
+    for flags in ([], *more):
+        assert main([*command, *flags]) == 0
+    expected = [(20, 5, ()), (0, 5, ()), (4, 9, ("json",))]
+    assert [(o.n_evaluations, o.eval_episodes, o.gym_packages) for o in asked] == expected
+
+
+def test_variants_are_chosen_by_their_names(done, tmp_path, capsys):
+    (tmp_path / "l.yml").write_text(
+        "seeds: [1]\nrows:\n- {algo: ppo, env: CartPole-v1}\n"
+        "- {name: big, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [8]}}}"
+    )
+    assert main(["benchmark", "run", "l.yml", "--rows", "big:CartPole-v1", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "big CartPole-v1 seed 1\n"
+    assert main(["benchmark", "run", "l.yml", "--rows", "bog:CartPole-v1"]) == 2
+    assert "unknown row 'bog:CartPole-v1'; did you mean 'big:CartPole-v1'" in capsys.readouterr().err
+
+
+def test_what_another_process_did_is_said(done, monkeypatch, capsys):
+    def run_jobs(waiting, folder, n_jobs, options):
+        yield from (Ended(job, 0.0, elsewhere=True) for job in waiting)
+
+    monkeypatch.setattr(benchmark_run, "run_jobs", run_jobs)
+    assert main(["benchmark", "run", "my list.yml", "--rows", "ppo:CartPole-v1", "--seeds", "1"]) == 0
+    assert "[1/1] ppo CartPole-v1 seed 1: done by another process\n" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.config.benchmark import Expert, Row, choose, parse_key, read_list
+from rlzoo.config.benchmark import Expert, Row, choose, parse_key, planned_steps, read_list
 from rlzoo.config.shipped import benchmark_file
 from rlzoo.core.errors import UserError
 
@@ -34,6 +34,27 @@ def test_a_row_has_the_last_word(tmp_path: Path) -> None:
     )
     (row,) = read_list(written(tmp_path, text))
     assert row.seeds == (1, 2) and row.expert == Expert(algo="ppo", seed=3, episodes=5)
+
+
+def test_a_row_with_a_name_is_a_variant_of_its_algorithm(tmp_path: Path) -> None:
+    text = (
+        "rows:\n- {algo: ppo, env: [A, B], name: big, hyperparams: {policy_kwargs: {net_arch: [9]}},"
+        " ship: false}\n- {algo: ppo, env: A}\n- {algo: ppo, env: B, name: ppo}"
+    )
+    big, _, plain, same = read_list(written(tmp_path, text))
+    assert (big.key, big.label, big.algo, big.ship) == (("big", "A"), "big", "ppo", False)
+    assert big.hyperparams == {"policy_kwargs": {"net_arch": [9]}}
+    assert plain.key == ("ppo", "A") and plain.ship and not plain.hyperparams
+    assert same.name is None  # its own algorithm is no name
+    assert len({big, plain, same}) == 3
+
+
+def test_how_long_a_row_trains() -> None:
+    assert planned_steps(Row(algo="ppo", env="CartPole-v1")) == 100_000
+    assert planned_steps(Row(algo="ppo", env="CartPole-v1", hyperparams={"n_timesteps": 1e3})) == 1000
+    both = Row(algo="ppo", env="CartPole-v1", hyperparams={"n_timesteps": 1e3}, n_timesteps=5)
+    assert planned_steps(both) == 5
+    assert planned_steps(Row(algo="ppo", env="CartPole-v1", conf_file="gone.yml")) is None
 
 
 def test_steps_may_be_written_as_in_hyperparameters(tmp_path: Path) -> None:
@@ -96,6 +117,15 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
         ("rows:\n- {algo: bc, env: A, expert: {algo: pop, seed: 1, episodes: 2}}", "did you mean 'ppo'"),
         ("rows:\n- {algo: bc, env: A, expert: {algo: ppo, seed: 1, episodes: 0}}", "episodes of an expert"),
         ("rows:\n- {algo: ppo, env: A}\n- {algo: [a2c, ppo], env: A}", "has ppo on A twice"),
+        ("rows:\n- {algo: ppo, env: A, name: a b}", "name must be letters, digits"),
+        ("rows:\n- {algo: ppo, env: A, name: ../x}", "name must be letters, digits"),
+        ("rows:\n- {algo: ppo, env: A, name: 5}", "name must be letters, digits"),
+        ("rows:\n- {algo: ppo, env: A, name: sac}", "sac is the name of an algorithm, and the row's is ppo"),
+        ("rows:\n- {algo: [ppo, a2c], env: A, name: x}", "a row with a name has one algorithm, not"),
+        ("rows:\n- {algo: ppo, env: A, name: x}\n- {algo: a2c, env: A, name: x}", "has x on A twice"),
+        ("rows:\n- {algo: ppo, env: A, hyperparams: [1]}", "hyperparams must be a dictionary"),
+        ("rows:\n- {algo: ppo, env: A, hyperparams: {gamma: 'dict('}}", "is no plain value"),
+        ("rows:\n- {algo: ppo, env: A, ship: 1}", "ship must be true or false, not 1"),
         ("rows:\n- {algo: [], env: A}", "algo must be a name or a list of names"),
     ],
 )
@@ -112,6 +142,8 @@ def test_a_missing_list_is_a_users_mistake(tmp_path: Path) -> None:
 
 def test_rows_are_chosen_by_their_keys() -> None:
     rows = [Row(algo="ppo", env="A"), Row(algo="a2c", env="A"), Row(algo="ppo", env="B")]
+    variant = Row(algo="ppo", env="A", name="big", hyperparams={"gamma": 0.9})
+    assert choose([*rows, variant], [("big", "A")]) == [variant]
     assert choose(rows, []) == rows
     assert choose(rows, [("ppo", "B"), ("ppo", "A")]) == [rows[0], rows[2]]
     with pytest.raises(UserError, match="unknown row 'ppo:C'; did you mean 'ppo:"):
@@ -121,6 +153,7 @@ def test_rows_are_chosen_by_their_keys() -> None:
 def test_the_key_of_a_row_has_two_parts() -> None:
     assert parse_key("ppo:CartPole-v1") == ("ppo", "CartPole-v1")
     assert parse_key("ppo:my_package:My-v0") == ("ppo", "my_package:My-v0")
+    assert parse_key("big.net-2:A") == ("big.net-2", "A")
     for wrong in ("ppo", ":A", "ppo:", ""):
         with pytest.raises(UserError, match="ALGORITHM:ENVIRONMENT"):
             parse_key(wrong)

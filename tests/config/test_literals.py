@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-from rlzoo.config.literals import Name, interpret, merge, parse_overrides, parse_value, plain
+from rlzoo.config.literals import (
+    Name,
+    interpret,
+    merge,
+    override_text,
+    parse_overrides,
+    parse_value,
+    plain,
+)
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
 
@@ -136,6 +144,15 @@ def test_overrides_nest_and_merge():
 def test_an_override_without_key_and_value_is_refused(item):
     with pytest.raises(UserError, match="not of the form key:value"):
         parse_overrides([item])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["lin_1e-3", "123", "true", "a b", "x:y", "dict(net_arch=[64], activation_fn=nn.ReLU)", 1e-5, 3, True,
+     None, [1, "a: b"], {"net_arch": {"pi": [64]}, "activation_fn": "nn.ReLU"}, {"a": "dict(b=1)"}, ""],
+)  # fmt: skip
+def test_an_override_as_text_is_read_back(value):
+    assert parse_overrides([override_text("key", value)]) == interpret({"key": value})
 
 
 def test_merge_copies_and_replaces_wrappers_whole():

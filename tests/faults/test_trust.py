@@ -136,6 +136,7 @@ def test_validate_and_a_dry_run_import_nothing(canary, capsys, tmp_path):
         {"conf_file": "foreign_module"},
         {"conf_file": str(conf)},
         {"env": "foreign_module:CartPole-v1"},
+        {"name": "x", "hyperparams": {"env_wrapper": "foreign_module.Wrapper"}},
     ):
         listed.write_text(yaml.safe_dump({"rows": [{**row, **changes}]}))
         refused(capsys, canary, "benchmark", "run", str(listed), "-f", "runs", "--dry-run")

@@ -5,6 +5,7 @@ Where processes are played here, a script takes the place of the worker; what it
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,13 +17,19 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from rlzoo.config.benchmark import Expert, Row
+from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.report import benchmark_run, benchmark_worker
+from rlzoo.report import benchmark_run, benchmark_worker, job_lock
 from rlzoo.report.benchmark_run import (
+    DEFAULTS,
+    WITHOUT_EVALUATIONS,
     Ended,
+    Options,
     Recording,
     Training,
     jobs_of,
@@ -30,8 +37,17 @@ from rlzoo.report.benchmark_run import (
     run_jobs,
     training_command,
 )
-from rlzoo.report.finished import is_finished, learned_from, mark_begun, mark_finished, training_seconds
+from rlzoo.report.finished import (
+    is_finished,
+    learned_from,
+    mark_begun,
+    mark_finished,
+    row_name,
+    training_seconds,
+)
+from rlzoo.report.job_lock import claim
 from rlzoo.report.scores import digest
+from rlzoo.training.checkpoint import read_checkpoint
 
 EXPERT = Expert(algo="ppo", seed=100, episodes=5)
 CARTPOLE = Row(algo="ppo", env="CartPole-v1", seeds=(0, 1))
@@ -140,18 +156,21 @@ def test_a_crash_loses_one_run(stand_in: Path, n_jobs: int) -> None:
 
 
 def test_two_go_on_at_a_time_and_no_more(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alive: list[int] = []
-    start = benchmark_run._Worker.__init__
+    going_on: list[int] = []
+    start, end = benchmark_run._Worker.__init__, benchmark_run._Worker.ended
 
     def counted(self, *arguments) -> None:
         start(self, *arguments)
-        workers.append(self)
-        alive.append(sum(worker.process.poll() is None for worker in workers))
+        going_on.append(sum(going_on[-1:]) + 1)
 
-    workers: list[benchmark_run._Worker] = []
+    def counted_down(self) -> Ended:
+        going_on.append(going_on[-1] - 1)
+        return end(self)
+
     monkeypatch.setattr(benchmark_run._Worker, "__init__", counted)
+    monkeypatch.setattr(benchmark_run._Worker, "ended", counted_down)
     done(stand_in, with_seeds(0, 1, 2, 3, 4))
-    assert len(workers) == 5 and max(alive) == 2
+    assert len(going_on) == 10 and max(going_on) == 2 and going_on[-1] == 0
 
 
 def test_demonstrations_are_recorded_before_they_are_learned_from(stand_in: Path) -> None:
@@ -181,6 +200,88 @@ def test_what_needs_something_that_has_gone_does_not_wait_for_it(stand_in: Path)
     assert ended.problem == "it needs 5 episodes of ppo CartPole-v1 seed 100, which has gone"
 
 
+def test_variants_have_folders_of_their_own(tmp_path: Path) -> None:
+    big = Row(algo="ppo", env="CartPole-v1", name="big", seeds=(0, 1))
+    assert [str(job) for job in jobs_of([CARTPOLE, big])] == [
+        "ppo CartPole-v1 seed 0",
+        "big CartPole-v1 seed 0",
+        "ppo CartPole-v1 seed 1",
+        "big CartPole-v1 seed 1",
+    ]
+    assert Training(big, 1).log_folder(tmp_path) == tmp_path / "seed1" / "big"
+    assert Training(CARTPOLE, 1).log_folder(tmp_path) == tmp_path / "seed1"
+    assert Training(CARTPOLE, 1) != Training(big, 1)
+
+
+# -- several processes in one folder
+
+
+def test_two_processes_share_the_jobs_of_a_list(stand_in: Path) -> None:
+    rows = [with_seeds(0, 1, 2, 3), CLONE]
+    two = [run_jobs(jobs_of(rows), stand_in, 1) for _ in range(2)]
+    ended: list[list[Ended]] = [[], []]
+    while any(two):
+        for number, running in enumerate(two):
+            if running is not None:
+                try:
+                    ended[number].append(next(running))
+                except StopIteration:
+                    two[number] = None
+    assert not any(end.problem for mine in ended for end in mine)
+    first, second = ({end.job for end in mine if not end.elsewhere} for mine in ended)
+    assert first and second and first.isdisjoint(second) and len(first | second) == 7
+    assert os.listdir(stand_in / "workers") == []
+    assert len(list(stand_in.rglob("CartPole-v1.zip"))) == 6
+
+
+def test_a_job_that_failed_in_another_process_is_tried_again(stand_in: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_run, "CLAIM", 0.0)
+    (job,) = jobs_of([with_seeds(0)])
+    lock = claim(benchmark_run._worker_file(stand_in, job, "lock"))
+    queue = benchmark_run._Queue([job], stand_in, 1, DEFAULTS)
+    assert list(queue.begin()) == [] and queue.waiting == [job] and not queue.running
+    lock.release()
+    (ended,) = run_jobs([job], stand_in, 1)
+    assert not ended.problem and not ended.elsewhere
+
+
+def test_a_claim_is_one_processs_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "workers" / "job.lock"
+    lock = claim(path)
+    assert lock is not None and claim(path) is None
+    lock.release()
+    assert not path.exists()
+    again = claim(path)
+    assert again is not None
+    again.release()
+
+
+def test_a_worker_holds_its_claim_when_its_parent_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "job.lock"
+    lock = claim(path)
+    worker = subprocess.Popen(["sleep", "60"], pass_fds=lock.inherited)
+    lock.file.close()  # as the death of this process does
+    try:
+        assert claim(path) is None
+    finally:
+        worker.kill()
+        worker.wait()
+    after = claim(path)
+    assert after is not None
+    after.release()
+
+
+def test_where_files_cannot_be_locked_a_line_says_so_once(tmp_path: Path, monkeypatch, capsys) -> None:
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(job_lock.fcntl, "flock", no_locks)
+    for name in ("a", "b"):
+        assert claim(tmp_path / name) is not None
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "cannot be locked (No locks available)" in err
+
+
 def test_a_mark_that_cannot_be_read_is_none(stand_in: Path) -> None:
     done(stand_in, CLONE)
     recording = recording_of(CLONE)
@@ -205,15 +306,29 @@ def test_processes_end_when_the_caller_goes_no_further(stand_in: Path, monkeypat
     assert [worker.process.returncode for worker in workers] == [-signal.SIGTERM]
 
 
-def test_the_command_says_what_the_run_does(tmp_path: Path) -> None:
-    row = Row(algo="bc", env="CartPole-v1", n_timesteps=500, conf_file="my.yml", expert=EXPERT)
-    command = training_command(row, 3, tmp_path)
+EVALUATION = ("eval_freq", "eval_episodes", "n_eval_envs")
+
+
+@pytest.mark.parametrize(
+    "options", [DEFAULTS, Options(n_evaluations=7, eval_episodes=3), WITHOUT_EVALUATIONS]
+)
+def test_the_command_says_what_the_run_does(tmp_path: Path, options: Options) -> None:
+    overrides = {"policy_kwargs": {"net_arch": [8]}, "optimizer_kwargs": "dict(eps=1e-5)", "batch_size": 32}
+    row = Row(
+        algo="bc",
+        env="CartPole-v1",
+        n_timesteps=500,
+        conf_file="my.yml",
+        expert=EXPERT,
+        hyperparams=overrides,
+    )
+    command = training_command(row, 3, tmp_path, options)
     from rlzoo.cli import main
     from rlzoo.cli.train import run_config
 
     parsed = run_config(main.build("train", main.load_command("train")).parse_args(command[1:]), row.env)
-    run = Training(row, 3).run_config(tmp_path)
-    for name in ("algo", "env_id", "seed", "n_timesteps", "conf_file", "expert", "eval_freq"):
+    run = Training(row, 3).run_config(tmp_path, options)
+    for name in ("algo", "env_id", "seed", "n_timesteps", "conf_file", "expert", "hyperparams", *EVALUATION):
         assert getattr(parsed, name) == getattr(run, name), name
 
 
@@ -270,7 +385,7 @@ CONFIG = "CartPole-v1: {n_envs: 2, n_steps: 8, batch_size: 16, policy: MlpPolicy
 def task(folder: Path, seed: int = 0) -> str:
     row = Row(algo="ppo", env="CartPole-v1", n_timesteps=64, conf_file=str(folder / "ppo.yml"))
     (folder / "ppo.yml").write_text(CONFIG)
-    return json.dumps(Training(row, seed).task(folder, 1))
+    return json.dumps(Training(row, seed).task(folder, DEFAULTS))
 
 
 def test_a_worker_trains_and_marks_what_it_finished(tmp_path: Path, monkeypatch) -> None:
@@ -283,7 +398,73 @@ def test_a_worker_trains_and_marks_what_it_finished(tmp_path: Path, monkeypatch)
     assert is_finished(unfinished) and not (unfinished / "half.txt").exists()
     assert (unfinished / "CartPole-v1.zip").is_file()
     assert training_seconds(unfinished) > 0
-    assert "--seed 0 --eval-freq -1 -n 64" in (unfinished / "command.txt").read_text()
+    assert (
+        "--seed 0 --eval-freq 3 --eval-episodes 5 --n-eval-envs 5 -n 64"
+        in (unfinished / "command.txt").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("algo", "env", "config"),
+    [
+        (
+            "ppo",
+            "CartPole-v1",
+            "{n_envs: 2, n_steps: 16, policy: MlpPolicy, normalize: true}",
+        ),
+        ("sac", "Pendulum-v1", "{policy: MlpPolicy, learning_starts: 20, buffer_size: 200}"),
+    ],
+)
+def test_evaluations_leave_a_curve_and_change_nothing(tmp_path: Path, monkeypatch, algo, env, config) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    (tmp_path / "c.yml").write_text(f"{env}: {config}")
+    row = Row(algo=algo, env=env, n_timesteps=96, conf_file=str(tmp_path / "c.yml"))
+    runs = []
+    for options in (Options(n_evaluations=3, eval_episodes=2), WITHOUT_EVALUATIONS):
+        folder, training = tmp_path / str(options.n_evaluations), Training(row, 0)
+        assert benchmark_worker.main([json.dumps(training.task(folder, options))]) == 0
+        training.check(folder)  # it is what the row asks for, whether with evaluations or without
+        runs.append(training.run_folder(folder))
+    curve = np.load(runs[0] / "evaluations.npz")
+    assert curve["timesteps"].tolist() == [32, 64, 96] and curve["results"].shape == (3, 2)
+    assert not (runs[1] / "evaluations.npz").exists()
+    with_them, without = ({**read_checkpoint(run / f"{env}.zip").weights} for run in runs)
+    assert with_them.keys() == without.keys() and with_them
+    assert all(torch.equal(with_them[name], without[name]) for name in without)
+    finished = [json.loads((run / "finished.json").read_text()) for run in runs]
+    assert finished[0]["evaluation_seconds"] > 0 and "evaluation_seconds" not in finished[1]
+
+
+def test_a_worker_trains_a_variant_and_names_its_row(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
+    (tmp_path / "ppo.yml").write_text(CONFIG)
+    overrides = {"policy_kwargs": "dict(net_arch=[4], activation_fn=nn.ReLU)", "gamma": 0.9}
+    row = Row(
+        algo="ppo", env="CartPole-v1", name="small", n_timesteps=32, conf_file=str(tmp_path / "ppo.yml"),
+        hyperparams=overrides,
+    )  # fmt: skip
+    training = Training(row, 0)
+    assert benchmark_worker.main([json.dumps(training.task(tmp_path, WITHOUT_EVALUATIONS))]) == 0
+    run = tmp_path / "seed0" / "small" / "ppo" / "CartPole-v1_1"
+    assert training.is_done(tmp_path) and training.run_folder(tmp_path) == run
+    assert json.loads((run / "row.json").read_text()) == {"name": "small"} and row_name(run) == "small"
+    values = read_yaml(run / "CartPole-v1" / "config.yml")
+    assert values["gamma"] == 0.9 and values["policy_kwargs"] == {"net_arch": [4], "activation_fn": "nn.ReLU"}
+    training.check(tmp_path)
+    with pytest.raises(UserError, match="was trained with other gamma than is asked for now"):
+        Training(replace(row, hyperparams={**overrides, "gamma": 0.5}), 0).check(tmp_path)
+    assert not Training(replace(row, name=None), 0).is_done(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"name": "../x"}', '{"name": 3}'])
+def test_a_damaged_row_file_is_one_line(tmp_path: Path, content: str) -> None:
+    assert row_name(tmp_path) is None
+    (tmp_path / "row.json").write_text('{"other": 1}')
+    assert row_name(tmp_path) is None
+    (tmp_path / "row.json").write_text(content)
+    with pytest.raises(UserError, match=r"row\.json is damaged") as caught:
+        row_name(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_worker_leaves_alone_what_is_finished(tmp_path: Path, monkeypatch) -> None:
@@ -354,7 +535,7 @@ def test_a_worker_ends_with_its_parent_and_leaves_no_agent(tmp_path: Path) -> No
 
 
 def test_how_a_worker_is_started(stand_in: Path) -> None:
-    list(run_jobs(jobs_of([with_seeds(0)]), stand_in, 1, num_threads=3))
+    list(run_jobs(jobs_of([with_seeds(0)]), stand_in, 1, Options(num_threads=3)))
     told = json.loads((stand_in / "seed0" / "ppo" / "CartPole-v1_1" / "told.json").read_text())
     assert told["stdin"] == "pipe"  # its end tells of the end of this process
     assert told["session"] not in (os.getsid(0), None)  # Ctrl-C is for this process to decide on

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from rlzoo.config.benchmark import Expert, Row, experts_of
 from rlzoo.core.errors import UserError
-from rlzoo.report.score_table import table
+from rlzoo.report.score_table import TableRow, table
+from rlzoo.report.table_formats import latex, markdown, short, to_json
 
 
 def test_scores_are_grouped_and_sorted(score):
@@ -114,3 +118,28 @@ def test_scores_of_other_trainings_than_the_row_says_reach_nothing(score, row, e
 def test_scores_that_were_played_otherwise_reach_nothing(score, changes):
     (row,) = table([score(**changes)], [Row(algo="ppo", env="CartPole-v1", seeds=(0,), required=0)])
     assert row.reached is None and not row.is_as_listed
+
+
+def test_variants_are_rows_of_their_own(score):
+    scores = [score(mean=9.0), score(mean=5.0, name="big"), score("a2c", mean=1.0, name="other", seed=1)]
+    assert [(row.row.label, row.means) for row in table(scores)] == [
+        ("big", [5.0]),
+        ("other", [1.0]),
+        ("ppo", [9.0]),
+    ]
+    listed = [
+        Row(algo="ppo", env="CartPole-v1", name="big"),
+        Row(algo="ppo", env="CartPole-v1", name="other"),
+    ]
+    (row,) = table(scores, listed)  # `other` is a variant of another algorithm here
+    assert (row.row.name, row.means) == ("big", [5.0])
+    for write in (markdown, latex, short):
+        assert "big" in write([row])
+    assert json.loads(to_json([row]))[0]["name"] == "big"
+    assert "big on CartPole-v1: the list asks for success" in problem_of(row)
+
+
+def problem_of(row):
+    with pytest.raises(UserError) as caught:
+        TableRow(replace(row.row, measure="success"), row.scores).means  # noqa: B018
+    return str(caught.value)

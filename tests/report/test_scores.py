@@ -58,7 +58,8 @@ def test_the_same_record_twice_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "impossible",
     [{"algo": ""}, {"env_id": "a\nb"}, {"n_timesteps": -5}, {"episodes": 0}, {"mean": 1e308}, {"std": -3.0},
-     {"median": -1e200}, {"mean_length": -1.0}, {"success_rate": 7.0}, {"sha256": "zz"}],
+     {"median": -1e200}, {"mean_length": -1.0}, {"success_rate": 7.0}, {"sha256": "zz"},
+     {"name": "a b"}, {"n_candidates": 0}],
 )  # fmt: skip
 def test_what_no_agent_can_have_is_refused(tmp_path: Path, impossible: dict) -> None:
     (name,) = impossible
@@ -137,3 +138,20 @@ def test_a_place_without_records_is_a_mistake(tmp_path: Path) -> None:
         read_scores([tmp_path])
     with pytest.raises(UserError, match="there is no"):
         read_scores([tmp_path / "nowhere"])
+
+
+def test_records_from_before_a_field_was_there_stay_as_they_were(tmp_path: Path) -> None:
+    write_score(tmp_path / SCORE, SAMPLE)
+    written = json.loads((tmp_path / SCORE).read_text())
+    new = {"name", "n_candidates", "selection_score", "selection_episodes"}
+    assert written.keys() == asdict(SAMPLE).keys() - new
+    chosen = replace(SAMPLE, name="big", n_candidates=3, selection_score=481.0, selection_episodes=10)
+    write_score(tmp_path / SCORE, chosen)
+    (read,) = read_scores([tmp_path / SCORE])
+    assert asdict(read) == asdict(chosen) and read.key == ("big", "CartPole-v1")
+
+
+def test_how_an_agent_was_chosen_is_no_other_score(tmp_path: Path) -> None:
+    write_score(tmp_path / "a" / SCORE, SAMPLE)
+    write_score(tmp_path / "b" / SCORE, replace(SAMPLE, n_candidates=3, selection_score=1.0))
+    assert read_scores([tmp_path]) == [SAMPLE]
