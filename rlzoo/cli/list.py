@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from rlzoo.cli.parser import OneOf
 from rlzoo.config import catalog
@@ -20,7 +22,14 @@ examples:
   rlzoo list agents -f logs
 
 `envs` are those with hyperparameters of their own; any other Gymnasium environment can be trained on too.
+`agents` are your runs, and the agents that come with rlzoo with the steps of their training, their score
+(mean return ± standard deviation over episodes, share of successes) and their size. In 120 columns or more
+(COLUMNS=120 asks for them) also their training seed, among how many it was chosen, and their folder.
 """
+WIDE = 120  # columns of a terminal that has room for all
+
+
+Table: TypeAlias = "tuple[tuple[str, ...], list[tuple[str, ...]]]"  # headings, rows
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
@@ -44,24 +53,24 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     algos = [args.algo] if args.algo else catalog.names()
-    if args.what == "algos":
-        found = _algorithms(algos)
-    elif args.what == "envs":
-        found = _environments(algos, args.all)
-    else:
-        found = _agents(algos, args.folder)
-    if not found:
-        print(f"no {args.what} in {args.folder}", file=sys.stderr)
+    if args.what == "agents":
+        return _show_agents(algos, args.folder)
+    found = _algorithms(algos) if args.what == "algos" else _environments(algos, args.all)
     print_table(found)
     return 0
 
 
 def print_table(rows: Iterable[tuple[str, ...]]) -> None:
     """Print rows with aligned columns, so that the first column can be cut out."""
+    for line in aligned(rows):
+        print(line)
+
+
+def aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows as lines, with columns of the same width."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print(printable("  ".join(map(str.ljust, row, widths)).rstrip()))
+    return [printable("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
 
 
 def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
@@ -92,24 +101,56 @@ def _environments(algos: list[str], every: bool) -> list[tuple[str, ...]]:
     return [(env_id, " ".join(by_env[env_id])) for env_id in sorted(by_env)]
 
 
-def _agents(algos: list[str], folder: str) -> list[tuple[str, ...]]:
-    """Agents: algorithm, environment, number and folder of the run; then of a run of the user how many files
-    it has saved, and of a shipped agent how well it plays."""
+def _show_agents(algos: list[str], folder: str) -> int:
+    """Print the user's runs that hold an agent, then the shipped agents; with headings in a terminal."""
+    columns = shutil.get_terminal_size().columns
+    tables = [_runs(algos, folder, columns), _shipped(algos, columns >= WIDE)]
+    found = [(heading, rows) for heading, rows in tables if rows]
+    if not found:
+        print(f"no agents in {folder}", file=sys.stderr)
+    for number, (heading, rows) in enumerate(found):
+        if sys.stdout.isatty():
+            print("\n" * bool(number), end="")
+            rows = [heading, *rows]
+        print_table(rows)
+    return 0
+
+
+def _runs(algos: list[str], folder: str, columns: int) -> Table:
+    """The runs that hold an agent: algorithm, environment, number, folder, and how many files it has saved.
+
+    :param columns: of the terminal; the folders are left out where there is no room for them
+    """
     from rlzoo.config.run import all_runs
-    from rlzoo.experiment.registry import shipped_agents, shipped_root
     from rlzoo.experiment.run_folder import check_folder
 
     check_folder(folder)
+    heading = ("algorithm", "environment", "run", "folder", "agents")
     rows: list[tuple[str, ...]] = []
     for algo in algos:
         for env_name, number, path in all_runs(folder, algo):
             if n_files := len(list(path.glob("*.zip"))):
                 files = f"{n_files} file{'s' * (n_files > 1)}"
                 rows.append((algo, env_name, str(number), str(path), files))
+    if rows and max(map(len, aligned([heading, *rows]))) > columns:
+        without = [row[:3] + row[4:] for row in (heading, *rows)]
+        return without[0], without[1:]
+    return heading, rows
+
+
+def _shipped(algos: list[str], is_wide: bool) -> Table:
+    """The shipped agents: algorithm, environment, steps, score and size, then seed and folder."""
+    from rlzoo.core.short_count import short_count
+    from rlzoo.experiment.registry import shipped_agents, shipped_root
+
     root = shipped_root()
     root = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
+    rows: list[tuple[str, ...]] = []
     for agent in shipped_agents():
         if agent.algo in algos:
-            where = str(root / agent.path)
-            rows.append((agent.algo, agent.env_id, str(agent.number), where, agent.summary()))
-    return rows
+            algo = f"{agent.algo}:{agent.name}" if agent.name else agent.algo
+            row = (algo, agent.env_id, short_count(agent.n_timesteps), agent.summary())
+            more = (agent.choice(), str(root / agent.path)) if is_wide else ()
+            rows.append((*row, f"{short_count(agent.bytes)}B", *more))
+    more = ("seed", "folder") if is_wide else ()
+    return ("algorithm", "environment", "steps", "score", "size", *more), rows

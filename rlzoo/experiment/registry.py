@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from rlzoo.config.run import model_file, run_name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError, nearest
-from rlzoo.experiment.records import check_record, read_records, write_records
+from rlzoo.experiment.records import as_written, check_record, read_records, write_records
 
 REGISTRY = "registry.json"
 
@@ -39,6 +38,10 @@ class AgentEntry:
     bytes: int  # size of that file
     actor_only: bool  # it plays, but cannot be trained on
     date: str | None  # when it was trained, UTC, ISO 8601
+    name: str | None = None  # of a variant: that of its row in the list of a benchmark
+    n_candidates: int | None = None  # seeds that this one is the best of; None: not chosen among others
+    selection_score: float | None = None  # what it was chosen by: mean return or success rate
+    selection_episodes: int | None = None  # played for that, apart from those of `mean`
 
     @property
     def number(self) -> int:
@@ -46,9 +49,13 @@ class AgentEntry:
         return int(self.path.rpartition("_")[2])
 
     def summary(self) -> str:
-        """How well it plays: `500.0 ± 0.0`."""
-        success = "" if self.success_rate is None else f", {self.success_rate:.0%} success"
+        """How well it plays: `500.0 ± 0.0`, with the share of successes where the environment tells."""
+        success = "" if self.success_rate is None else f" ({self.success_rate:.0%})"
         return f"{self.mean:.1f} ± {self.std:.1f}{success}"
+
+    def choice(self) -> str:
+        """Its training seed, and of how many this is the best: `2 of 3`; just `0` where none was chosen."""
+        return f"{self.seed} of {self.n_candidates}" if self.n_candidates else str(self.seed)
 
 
 def read_registry(root: Path) -> list[AgentEntry]:
@@ -66,7 +73,7 @@ def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
     :raises UserError: `read_registry` would refuse it
     """
     path = root / REGISTRY
-    checked = [check_record(path, AgentEntry, dataclasses.asdict(entry)) for entry in entries]
+    checked = [check_record(path, AgentEntry, as_written(entry)) for entry in entries]
     write_records(path, _checked(path, checked))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlzoo.cli import list as command
 from rlzoo.cli.main import main
 from rlzoo.config import catalog
-from rlzoo.experiment.registry import AgentEntry, write_registry
+from rlzoo.experiment.registry import AgentEntry, shipped_agents, write_registry
 
 
 def lines(capsys):
@@ -78,9 +80,42 @@ def test_shipped_agents_are_listed_with_their_scores(capsys, logs, monkeypatch):
     monkeypatch.chdir(logs.parent)
     (logs / "none").mkdir(parents=True)
     assert main(["list", "agents", "-f", str(logs / "none")]) == 0
-    assert capsys.readouterr().out == "ppo  Ant-v5  1  trained_agents/ppo/Ant-v5_1  500.0 ± 0.2\n"
+    assert capsys.readouterr().out == "ppo  Ant-v5  1  500.0 ± 0.2  1B\n"
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["list", "agents", "-f", str(logs / "none")]) == 0
+    line = "ppo  Ant-v5  1  500.0 ± 0.2  1B  0  trained_agents/ppo/Ant-v5_1\n"
+    assert capsys.readouterr().out == line
+    best = replace(agent, name="big", seed=2, n_candidates=3, success_rate=0.5, path="ppo/Ant-v5_2")
+    write_registry(logs.parent / "trained_agents", [agent, best])
+    assert main(["list", "agents", "-f", str(logs / "none")]) == 0
+    second = capsys.readouterr().out.splitlines()[1]
+    assert second.endswith("500.0 ± 0.2 (50%)  1B  2 of 3  trained_agents/ppo/Ant-v5_2")
+    assert second.startswith("ppo:big  Ant-v5  1")
     assert main(["list", "agents", "--algo", "a2c", "-f", str(logs / "none")]) == 0
     assert lines(capsys) == []
+
+
+def test_the_list_of_agents_fits_80_columns(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "agents"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == len(shipped_agents()) and max(map(len, out)) <= 80
+
+
+def test_folders_of_runs_are_left_out_where_they_do_not_fit(capsys, logs, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    assert main(["list", "agents", "-f", str(logs)]) == 0
+    assert str(logs / "ppo" / "CartPole-v1_2") in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["list", "agents", "-f", str(logs)]) == 0
+    assert lines(capsys)[1] == ["ppo", "CartPole-v1", "2", "1", "file"]
+
+
+def test_a_terminal_has_headings(capsys, logs, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["list", "agents", "-f", str(logs)]) == 0
+    assert lines(capsys)[0][:3] == ["algorithm", "environment", "run"]
 
 
 def test_no_agents_is_said(capsys, logs):

@@ -66,7 +66,8 @@ def test_what_cannot_be_read_is_not_written(tmp_path):
 
 def test_what_is_shown_of_an_agent():
     assert entry().summary() == "9.5 ± 0.5" and entry().number == 1
-    assert entry(success_rate=0.5).summary() == "9.5 ± 0.5, 50% success"
+    assert (entry(seed=2).choice(), entry(seed=2, n_candidates=3).choice()) == ("2", "2 of 3")
+    assert entry(success_rate=0.5).summary() == "9.5 ± 0.5 (50%)"
 
 
 @pytest.mark.parametrize(
