@@ -29,8 +29,8 @@ from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
-from rlzoo.report.finished import is_unfinished, training_seconds
-from rlzoo.report.scores import SCORE, Score, digest, files_named, read_score_file, write_score
+from rlzoo.report.finished import is_unfinished, row_key, row_name, training_seconds
+from rlzoo.report.scores import CHOSEN_BY, SCORE, Score, digest, files_named, read_score_file, write_score
 from rlzoo.training.checkpoint import read_checkpoint
 from rlzoo.training.evaluate import play_episodes
 
@@ -48,10 +48,11 @@ class Scored:
     problem: str = ""
 
 
-def score_run(folder: Path, episodes: int = EPISODES) -> Score:
+def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HELD_OUT) -> Score:
     """Play the final agent of a run, deterministically except in Atari games and MiniGrid.
 
     :param folder: of a run, or of a shipped agent
+    :param evaluation_seed: of the first environment
     :raises UserError: there is no agent, or its environment is not installed
     :raises RunFailed: the returns are no numbers, or the model file was written anew meanwhile
     """
@@ -64,8 +65,8 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)
-    set_random_seed(HELD_OUT)
-    env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), HELD_OUT, "auto")
+    set_random_seed(evaluation_seed)
+    env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
     try:
         model = load_model(blueprint, file, env, "cpu")
         played = play_episodes(model, env, episodes, deterministic)
@@ -88,12 +89,13 @@ def score_run(folder: Path, episodes: int = EPISODES) -> Score:
         mean_length=statistics.fmean(played.lengths),
         success_rate=statistics.fmean(played.succeeded) if played.report_success else None,
         deterministic=deterministic,
-        evaluation_seed=HELD_OUT,
+        evaluation_seed=evaluation_seed,
         training_seconds=known.training_seconds if known is not None and seconds is None else seconds,
         sha256=sha256,
         trained_with={key: origin.get(key) for key in ("versions", "git_commit", "processor", "date")},
         versions=dict(versions()),
         date=utc_now(),
+        name=row_name(folder),
     )
 
 
@@ -108,17 +110,18 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     if not place.is_dir():
         raise UserError(f"there is no folder {place}")
     rows = None if rows is None else list(rows)
-    keys, experts = {row.key for row in rows or ()}, experts_of(rows or ())
+    listed, experts = {(row.key, row.algo) for row in rows or ()}, experts_of(rows or ())
     found = []
     for folder in dict.fromkeys(path.parents[1] for path in files_named("args.yml", place)):
         try:
             run = read_run(folder)
+            key = row_key(folder, run)
         except UserError:
             found.append(folder)
             continue
-        listed = (run.algo, run.env_id) in keys and (run.algo, run.env_id, run.seed) not in experts
+        is_wanted = (key, run.algo) in listed and (*key, run.seed) not in experts
         is_there = model_path(folder, run.env_id).is_file() and not is_unfinished(folder)
-        if (rows is None or listed) and is_there:
+        if (rows is None or is_wanted) and is_there:
             found.append(folder)
     if not found:
         raise UserError(f"there is no trained agent{' of the list' if rows is not None else ''} in {place}")
@@ -126,7 +129,11 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
 
 
 def score_all(
-    folders: Iterable[Path], rows: Iterable[Row] = (), episodes: int | None = None, n_jobs: int = 1
+    folders: Iterable[Path],
+    rows: Iterable[Row] = (),
+    episodes: int | None = None,
+    n_jobs: int = 1,
+    evaluation_seed: int = HELD_OUT,
 ) -> Iterator[Scored]:
     """Score agents in `n_jobs` processes, each as soon as it has played; an agent that fails is no end.
 
@@ -135,62 +142,74 @@ def score_all(
 
     :param rows: say how many episodes an agent plays
     :param episodes: instead of that; where nobody says, a kept score holds with any number
+    :param evaluation_seed: HELD_OUT, or SELECTION for scores by which agents are chosen
     """
     by_key = {row.key: row.episodes for row in rows}
     waiting: dict[Path, int] = {}
     for folder in folders:
         try:
             run = read_run(folder)
+            key = row_key(folder, run)
         except UserError as error:
             yield Scored(folder, None, problem=str(error))
             continue
-        wanted = episodes or by_key.get((run.algo, run.env_id))
-        if known := kept_score(folder, run, wanted or 1):
+        wanted = episodes or by_key.get(key)
+        if known := kept_score(folder, run, wanted or 1, evaluation_seed):
             yield Scored(folder, known, cached=True)
         else:
             waiting[folder] = wanted or EPISODES
     again: dict[Path, int] = {}
-    for folder, future in _played(waiting, n_jobs):
+    for folder, future in _played(waiting, n_jobs, evaluation_seed):
         if isinstance(future.exception(), BrokenProcessPool):  # it died, or another one beside it
             again[folder] = waiting[folder]
         else:
             yield _outcome(folder, future)
     for folder, wanted in again.items():
-        for _, future in _played({folder: wanted}, 1):
+        for _, future in _played({folder: wanted}, 1, evaluation_seed):
             yield _outcome(folder, future)
 
 
-def kept_score(folder: Path, run: RunConfig, episodes: int = 1) -> Score | None:
+def kept_score(
+    folder: Path, run: RunConfig, episodes: int = 1, evaluation_seed: int = HELD_OUT
+) -> Score | None:
     """The score beside an agent, if it is that of this training and of this very file, and a new one would be
     no better.
 
     :param episodes: how many there are at least
     """
+    file = _score_file(folder, evaluation_seed)
     try:
-        score = score_of(folder, run, digest(model_path(folder, run.env_id)))
+        score = score_of(file, run, digest(model_path(folder, run.env_id)))
     except UserError:
         return None  # it cannot be read: the agent plays again
-    return score if score is not None and score.is_of(episodes) else None
+    return score if score is not None and score.is_of(episodes, evaluation_seed) else None
 
 
-def score_of(folder: Path, run: RunConfig, sha256: str) -> Score | None:
-    """The score in a folder, if it is that of this training and this model file.
+def score_of(file: Path, run: RunConfig, sha256: str) -> Score | None:
+    """The score in a file, if it is there and that of this training and this model file.
 
     :raises UserError: it cannot be read
     """
-    scores = read_score_file(folder / SCORE) if (folder / SCORE).is_file() else []
+    scores = read_score_file(file) if file.is_file() else []
     wanted = (run.algo, run.env_id, run.seed, sha256)
     return next((s for s in scores if (s.algo, s.env_id, s.seed, s.sha256) == wanted), None)
 
 
-def _played(waiting: dict[Path, int], n_jobs: int) -> Iterator[tuple[Path, Future[Score]]]:
+def _score_file(folder: Path, evaluation_seed: int) -> Path:
+    return folder / (SCORE if evaluation_seed == HELD_OUT else CHOSEN_BY)
+
+
+def _played(
+    waiting: dict[Path, int], n_jobs: int, evaluation_seed: int
+) -> Iterator[tuple[Path, Future[Score]]]:
     """Play agents in `n_jobs` processes; when one of these dies, all agents that are left have failed."""
     with ExitStack() as resources:
         with safe_path_in_children():
             context = multiprocessing.get_context("spawn")
             pool = resources.enter_context(ProcessPoolExecutor(n_jobs, context, initializer=_begin))
             futures = {
-                pool.submit(score_run, folder, episodes): folder for folder, episodes in waiting.items()
+                pool.submit(score_run, folder, episodes, evaluation_seed): folder
+                for folder, episodes in waiting.items()
             }
         try:
             for future in as_completed(futures):
@@ -210,7 +229,7 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
     except Exception as error:  # of an environment, say
         return Scored(folder, None, problem=f"{type(error).__name__}: {error}")
     try:
-        write_score(folder / SCORE, score)
+        write_score(_score_file(folder, score.evaluation_seed), score)
     except RunFailed as error:
         return Scored(folder, score, problem=str(error))
     return Scored(folder, score)

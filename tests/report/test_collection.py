@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 import rlzoo
+from rlzoo.config.benchmark import HELD_OUT, SELECTION, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.registry import read_registry
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import resume, train
-from rlzoo.report.collection import index, ship
-from rlzoo.report.finished import mark_finished
+from rlzoo.report import scoring
+from rlzoo.report.collection import NotShipped, Shipped, index, ship
+from rlzoo.report.finished import mark_begun, mark_finished, row_name
 from rlzoo.report.scores import digest, read_score_file, write_score
 from rlzoo.report.scoring import score_run
 from rlzoo.training.checkpoint import read_checkpoint
@@ -88,7 +91,7 @@ def test_the_runs_of_one_seed_are_taken_over(logs, tmp_path):
         "score.json",
     ]
     source = logs / "seed0" / PPO
-    for name in ("CartPole-v1.zip", "CartPole-v1/config.yml", "score.json"):
+    for name in ("CartPole-v1.zip", "CartPole-v1/config.yml", "score.json"):  # nothing of a choice in it
         assert (root / PPO / name).read_bytes() == (source / name).read_bytes()
     (played,) = read_score_file(root / SAC / "score.json")  # it had no score
     assert (played.episodes, played.training_seconds) == (2, 12.5)
@@ -183,6 +186,8 @@ def test_runs_that_cannot_be_told_apart(logs, tmp_path):
         shipped(logs, tmp_path / "collection")
     with pytest.raises(UserError, match="no trained agent with seed 7"):
         list(ship([logs], 7, tmp_path / "collection"))
+    with pytest.raises(UserError, match="no trained agent of the list's seeds"):
+        list(ship([logs], None, tmp_path / "collection", rows=[row_of(seeds=(7,))]))
 
 
 def test_the_registry_is_made_from_the_folders(logs, tmp_path):
@@ -278,3 +283,101 @@ def test_a_training_that_was_stopped_and_a_file_that_cannot_be_read_are_not_ship
     with pytest.raises(UserError, match="no intact model file"):
         list(ship([logs], 0, tmp_path / "agents"))
     assert not (tmp_path / "agents").exists()
+
+
+# -- choosing among seeds
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Agents play in this process; starting others takes seconds."""
+
+    def played(waiting, n_jobs, evaluation_seed):
+        for folder, episodes in waiting.items():
+            future = Future()
+            future.set_result(score_run(folder, episodes, evaluation_seed))
+            yield folder, future
+
+    monkeypatch.setattr(scoring, "_played", played)
+
+
+def row_of(**changes) -> Row:
+    values = {"algo": "ppo", "env": "CartPole-v1", "seeds": (0, 1), "episodes": 4, "required": 1}
+    return Row(**{**values, **changes})
+
+
+def chosen(logs: Path, root: Path, row: Row) -> Shipped | NotShipped:
+    (result,) = ship([logs], None, root, rows=[row])
+    return result
+
+
+def test_the_best_seed_is_taken_over_with_how_it_was_chosen(logs, tmp_path):
+    root = tmp_path / "collection"
+    result = chosen(logs, root, row_of())
+    selections = {}
+    for seed in (0, 1):
+        (selections[seed],) = read_score_file(logs / f"seed{seed}" / PPO / "selection.json")
+    best = max((0, 1), key=lambda seed: selections[seed].mean)
+    assert {score.evaluation_seed for score in selections.values()} == {SELECTION}
+    assert result.score.seed == best and read_run(root / PPO).seed == best
+    (score,) = read_score_file(root / PPO / "score.json")
+    assert (score.evaluation_seed, score.n_candidates, score.selection_episodes) == (HELD_OUT, 2, 4)
+    assert score.selection_score == selections[best].mean
+    (entry,) = index(root)
+    assert (entry.seed, entry.n_candidates, entry.selection_score, entry.selection_episodes) == (
+        best, 2, score.selection_score, 4,
+    )  # fmt: skip
+    assert read_registry(root) == [entry] and entry.choice() == f"{best} of 2"
+    assert chosen(logs, root, row_of()).unchanged
+    assert not chosen(logs, root, row_of(seeds=(best,))).unchanged  # it was chosen otherwise
+    list(ship([logs], best, root, rows=[row_of()]))
+    (score,) = read_score_file(root / PPO / "score.json")
+    assert score.n_candidates is score.selection_score is score.selection_episodes is None
+
+
+def test_only_seeds_of_the_list_are_chosen_among(logs, tmp_path, in_process):
+    result = chosen(logs, tmp_path / "collection", row_of(seeds=(1, 2)))
+    assert (result.score.seed, result.score.n_candidates) == (1, 1)
+    assert not (logs / "seed0" / PPO / "selection.json").exists()
+
+
+def test_a_row_that_no_seed_learns_is_not_shipped_and_its_agent_goes(logs, tmp_path, in_process):
+    root = tmp_path / "collection"
+    list(ship([logs], 0, root, rows=[row_of()]))
+    result = chosen(logs, root, row_of(required=501))
+    assert isinstance(result, NotShipped) and result.removed == root / PPO and not (root / PPO).exists()
+    assert "a return of 501.00 is required" in result.reason
+
+
+def test_an_agent_of_other_runs_stays_when_none_has_learned(logs, tmp_path, in_process):
+    root = tmp_path / "collection"
+    list(ship([logs], 0, root, rows=[row_of()]))
+    shutil.rmtree(logs / "seed0")
+    result = chosen(logs, root, row_of(required=501))
+    assert result.removed is None and (root / PPO).is_dir()
+
+
+def test_without_a_list_the_best_of_all_seeds_has_to_beat_random_actions(logs, tmp_path, in_process):
+    shutil.rmtree(logs / "seed0" / "ppo")
+    shutil.rmtree(logs / "seed1")
+    (result,) = ship([logs], None, tmp_path / "collection", 4)
+    assert isinstance(result, NotShipped) and "is no better than random actions" in result.reason
+
+
+def test_variants_are_agents_of_their_own_in_a_collection(logs, tmp_path, in_process):
+    root = tmp_path / "collection"
+    variant = logs / "seed0" / "big" / PPO
+    shutil.copytree(logs / "seed0" / PPO, variant)
+    mark_begun(variant, "big")
+    mark_finished(variant, 1.0)
+    for name in ("score.json", "selection.json"):
+        (variant / name).unlink(missing_ok=True)
+    rows = [row_of(), row_of(name="big")]
+    results = list(ship([logs], None, root, rows=rows))
+    places = [result.folder.relative_to(root).as_posix() for result in results]
+    assert places == ["ppo/CartPole-v1_1", "ppo/CartPole-v1_2"]
+    assert [result.score.name for result in results] == [None, "big"]
+    assert [result.score.n_candidates for result in results] == [2, 1]
+    assert row_name(root / places[0]) is None and row_name(root / places[1]) == "big"
+    assert [entry.name for entry in index(root)] == [None, "big"]
+    assert all(result.unchanged for result in ship([logs], None, root, rows=rows))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.config.benchmark import HELD_OUT, Expert, Row
+from rlzoo.config.benchmark import HELD_OUT, SELECTION, Expert, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.trust import trust
@@ -170,6 +170,26 @@ def test_with_a_list_only_its_agents_are_found_and_no_experts(agent: Path, tmp_p
         with pytest.raises(UserError, match="no trained agent of the list"):
             find_agents(tmp_path, rows)
     assert find_agents(tmp_path, [Row(algo="ppo", env="CartPole-v1", seeds=(5,)), clone]) == [agent]
+
+
+def test_scores_of_a_choice_are_kept_apart(agent: Path) -> None:
+    write_score(agent / SCORE, score_run(agent, 2))
+    (ended,) = score_all([agent], episodes=3, evaluation_seed=SELECTION)
+    assert (ended.score.evaluation_seed, ended.cached) == (SELECTION, False)
+    (kept,) = read_score_file(agent / "selection.json")
+    assert kept == ended.score and read_score_file(agent / SCORE)[0].evaluation_seed == HELD_OUT
+    (again,) = score_all([agent], episodes=3, evaluation_seed=SELECTION)
+    assert again.cached and kept_score(agent, read_run(agent), 3) is None
+
+
+def test_a_run_of_a_variant_is_of_the_row_with_its_name(agent: Path, tmp_path: Path) -> None:
+    mark_begun(agent, "big")
+    mark_finished(agent, 1.0)
+    assert score_run(agent, 1).key == ("big", "CartPole-v1")
+    assert find_agents(tmp_path, [Row(algo="ppo", env="CartPole-v1", name="big")]) == [agent]
+    for other in (Row(algo="ppo", env="CartPole-v1"), Row(algo="a2c", env="CartPole-v1", name="big")):
+        with pytest.raises(UserError, match="no trained agent of the list"):
+            find_agents(tmp_path, [other])
 
 
 def test_a_kept_score_holds_for_this_file_and_no_more_episodes(agent: Path) -> None:
