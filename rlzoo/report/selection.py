@@ -28,7 +28,8 @@ from rlzoo.config.hyperparams import lookup
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.distributions.masked import make_masked_proba_distribution
-from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.envs.registration import ensure_registered
+from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.run_folder import config_path, read_run
 from rlzoo.report.scores import Score
@@ -158,6 +159,8 @@ class _Baselines:
     def _of(self, folder: Path) -> dict[str, Episodes]:
         """The episodes of the baselines in the environments of a run."""
         run = read_run(folder)
+        import_packages_of(str(folder), run.gym_packages, run.env_id)
+        ensure_registered(run.env_id)
         values = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
         of_env = ("env_kwargs", "eval_env_kwargs", "env_wrapper", "vec_env_wrapper")
         key = repr((run.env_id, [values.get(name) for name in of_env]))

@@ -9,7 +9,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.config.benchmark import HELD_OUT, MAX_SEED, SELECTION, Row
+from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
+from rlzoo.experiment import run_folder
 from rlzoo.report import selection
 from rlzoo.report.scoring import N_ENVS, Scored
 from rlzoo.report.selection import NoAction, UniformActions, choose_best
@@ -93,6 +95,22 @@ def test_a_row_of_which_one_cannot_be_played_is_no_end_of_the_others(score, monk
     first, second = choose_best({rows[0]: {0: Path("a"), 1: Path("b")}, rows[1]: {0: Path("c")}})
     assert first.selection is None and first.shortfall == "a cannot be played: no"
     assert second.selection is not None and not second.shortfall
+
+
+def test_baselines_play_in_environments_of_packages(tmp_path: Path, monkeypatch) -> None:
+    """Another process has imported them to play the agents."""
+    monkeypatch.chdir(tmp_path)
+    Path("poles.py").write_text(
+        "import gymnasium as gym\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gym.register('Pole-v0', entry_point=CartPoleEnv, max_episode_steps=20)\n"
+    )
+    monkeypatch.setenv("RLZOO_TRUST", "poles")
+    monkeypatch.setattr(selection, "BASELINE_EPISODES", 4)
+    run = RunConfig(algo="ppo", env_id="Pole-v0", gym_packages=("poles",))
+    (tmp_path / "Pole-v0").mkdir()
+    run_folder.write_configuration(tmp_path, run, {"policy": "MlpPolicy", "n_timesteps": 1})
+    played = selection._Baselines()._of(tmp_path)
+    assert list(played) == ["random actions"] and len(played["random actions"].returns) == 4
 
 
 def test_random_actions_are_valid_and_the_same_every_time() -> None:
