@@ -30,9 +30,10 @@ BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 def forward_chain(network: nn.Module, x: Tensor) -> Tensor:
     """`network(x)`; where gradients are off, its linear, tanh and ReLU layers without calling the modules.
 
-    A layer of another kind, or with hooks, is called as the module it is.
+    A layer of another kind, or with hooks, is called as the module it is. So are all under `torch.jit.trace`,
+    which records a graph with gradients and one without, and compares the two.
     """
-    if torch.is_grad_enabled() or is_hooked(network):
+    if torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing():
         return cast(Tensor, network(x))
     for layer in network._modules.values() if type(network) is nn.Sequential else (network,):
         plain = PLAIN.get(type(layer))

@@ -43,7 +43,7 @@ class FlattenExtractor(BaseFeaturesExtractor):
         super().__init__(observation_space, get_flattened_obs_dim(observation_space))
 
     def forward(self, observations: Tensor) -> Tensor:
-        return observations.reshape(len(observations), -1)  # a scalar observation is a vector of one
+        return observations.reshape(observations.shape[0], -1)  # a scalar observation is a vector of one
 
 
 class NatureCNN(BaseFeaturesExtractor):

@@ -59,10 +59,10 @@ def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True)
     if isinstance(space, spaces.Dict):
         return {key: preprocess_obs(obs[key], part, normalize_images) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Discrete):
-        return F.one_hot(obs.long().reshape(len(obs)) - int(space.start), int(space.n)).float()
+        return F.one_hot(obs.long().reshape(obs.shape[0]) - int(space.start), int(space.n)).float()
     if isinstance(space, spaces.MultiDiscrete):
         choices = obs.long() - torch.as_tensor(space.start, device=obs.device)
-        columns = choices.reshape(len(obs), -1).unbind(dim=1)
+        columns = choices.reshape(obs.shape[0], -1).unbind(dim=1)
         sizes = space.nvec.ravel().tolist()
         one_hot = [F.one_hot(column, n) for column, n in zip(columns, sizes, strict=True)]
         return torch.cat(one_hot, dim=1).float()

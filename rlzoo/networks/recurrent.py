@@ -179,6 +179,14 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         latent_pi = self._latent_pi(obs, self._runner(obs, None, memory))
         return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
 
+    def act_and_remember(
+        self, obs: TensorObs, memory: Memory, deterministic: bool = False
+    ) -> tuple[Tensor, Memory]:
+        """Actions [B, *action_space.shape] for raw observations, and the actor's memory afterwards."""
+        run = OneStep(memory)
+        actions = self._distribution(self._latent_pi(obs, run)).get_actions(deterministic)
+        return self._shaped(actions), run.after
+
     def forward(
         self, obs: TensorObs, deterministic: bool = False, memory: Memory | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,14 +208,14 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         :param episode_start: where an episode starts and the state is forgotten, [n_envs]
         """
         obs, vectorized = self.obs_to_tensor(observation)
-        run = OneStep(self.memory_of(state, episode_start, _n_rows(obs)))
+        memory = self.memory_of(state, episode_start, _n_rows(obs))
         was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
-            actions = self._shaped(self._distribution(self._latent_pi(obs, run)).get_actions(deterministic))
+            actions, memory = self.act_and_remember(obs, memory, deterministic)
         self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
-        h, c = (run.after[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
+        h, c = (memory[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
         return (executed if vectorized else executed.squeeze(axis=0)), (h, c)
 
     # ---------------------------------------------------------------- learning
