@@ -134,6 +134,7 @@ _MODULES = {
     ),
     "rlzoo.experiment.record_video": "record_video",
     "rlzoo.experiment.show": "InlineVideo show",
+    "rlzoo.export.export": "export_model",
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",

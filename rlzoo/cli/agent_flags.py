@@ -69,6 +69,19 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
         help="the most likely action (the default, except in Atari games and MiniGrid)",
     )
     mode.add_argument("--stochastic", action="store_true", help="sampled actions")
+    add_environment_flags(how)
+    how.add_argument("--device", default="auto", help="PyTorch device (default: auto)")
+    how.add_argument(
+        "--num-threads",
+        type=Whole(1, special=(-1,)),
+        default=-1,
+        metavar="N",
+        help="PyTorch threads (default: 1)",
+    )
+
+
+def add_environment_flags(how: argparse._ArgumentGroup) -> None:
+    """Add what the environment is made with."""
     how.add_argument(
         "--env-kwargs", nargs="+", default=[], metavar="KEY:VALUE", help="arguments of the environment"
     )
@@ -78,14 +91,6 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="MODULE",
         help="modules to import first: they register environments",
-    )
-    how.add_argument("--device", default="auto", help="PyTorch device (default: auto)")
-    how.add_argument(
-        "--num-threads",
-        type=Whole(1, special=(-1,)),
-        default=-1,
-        metavar="N",
-        help="PyTorch threads (default: 1)",
     )
 
 

@@ -40,6 +40,7 @@ COMMANDS = (
     "record-video",
     "record-training",
     "record-expert",
+    "export",
     "list",
     "show",
     "validate",
@@ -55,6 +56,7 @@ TRUSTING = (
     "record-video",
     "record-training",
     "record-expert",
+    "export",
     "validate",
 )
 """Commands that read files which name code: they have `--trust`."""

@@ -17,6 +17,7 @@ from rlzoo.config.env_ids import plays_stochastically
 BEST_MODEL = "best_model.zip"
 CHECKPOINT_PREFIX = "rl_model"
 LOG_FOLDER = "logs"  # where runs are kept
+EXPORT_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "json": ".json", "html": ".html"}  # by format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +100,15 @@ class VideoConfig:
     gif: bool = False
     fps: float | None = None  # None: the environment's own
     label: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportConfig:
+    """One `rlzoo export`."""
+
+    play: PlayConfig
+    to: str = ""  # a format; empty: as the suffix of `output` says, else ONNX
+    output: str = ""  # a file or a folder; empty: a file in the working directory
 
 
 def safe_name(env_id: str) -> str:

@@ -1,0 +1,1 @@
+"""Agents as files that other programs run: ONNX, TorchScript, JSON and web pages."""
