@@ -19,18 +19,20 @@ _DEVICE_FAILED = {errno.EIO, errno.ESTALE, errno.EROFS}
 
 
 def check_writable(path: Path) -> None:
-    """Ask that the file of an `-o` can be written, and make its folder: found out before the work, not after.
+    """Ask that the file of an `-o` can be written, found out before the work instead of after it.
 
-    :raises UserError: it is a folder, or its own folder cannot be made or written in
+    :raises UserError: it is a folder or a device, or its own folder cannot be made or written in
     """
-    if path.is_dir():
-        raise UserError(f"-o wants a file, and {path} is a folder")
+    if path.exists() and not path.is_file():
+        raise UserError(f"-o wants a file, and {path} is a {'folder' if path.is_dir() else 'device'}")
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"-o: cannot write in {path.parent}: {error.strerror}") from error
+        raise UserError(f"-o: cannot write in {folder}: {error.strerror}") from error
 
 
 @contextmanager

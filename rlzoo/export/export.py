@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import ExportConfig
-from rlzoo.core.atomic import atomic_write
+from rlzoo.core.atomic import atomic_write, check_writable
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import run_folder
@@ -60,8 +61,10 @@ def export_model(model: Any, path: str | os.PathLike[str], to: str = "onnx") -> 
     check_format(to)
     module = PolicyModule(model)
     description = describe(model, module)
+    written = io.BytesIO()  # so that what cannot be written leaves no folder behind
+    WRITERS[to](module, description, written)
     with atomic_write(path) as file:
-        WRITERS[to](module, description, file)
+        file.write(written.getbuffer())
     return Path(path)
 
 
@@ -91,9 +94,11 @@ def export(config: ExportConfig) -> Path:
     check_env_arguments(blueprint, play.env_id)
     if to == "html" and (blueprint.env_kwargs or blueprint.eval_env_kwargs or blueprint.env_wrappers):
         raise UserError(f"a page has {play.env_id} as it is, without env_kwargs and wrappers")
+    path = _output(config)
+    check_writable(path)
     venv = build_evaluation_env(blueprint, play.env_id, 1, play.seed, "dummy")
     try:
-        path = export_model(load_model(blueprint, agent.path, venv, "cpu"), _output(config), to)
+        export_model(load_model(blueprint, agent.path, venv, "cpu"), path, to)
     finally:
         venv.close()
     print(f"exported {agent.path} to {path} ({path.stat().st_size / 1000:,.0f} kB)")
@@ -105,6 +110,5 @@ def _output(config: ExportConfig) -> Path:
     output = Path(config.output)
     if config.output and not output.is_dir():
         return output
-    return (
-        output / f"{config.play.algo}-{names.safe_name(config.play.env_id)}{names.EXPORT_SUFFIXES[config.to]}"
-    )
+    name = f"{config.play.algo}-{names.safe_name(config.play.env_id)}"
+    return output / (name + names.EXPORT_SUFFIXES[config.to])

@@ -132,6 +132,9 @@ def test_the_suffix_of_the_output_says_the_format(here):
         (("--algo", "ppo_lstm", "--to", "json"), "this one is recurrent; use --to onnx"),
         (("--env-kwargs", "sutton_barto_reward:True", "--to", "html"), "as it is, without env_kwargs"),
         (("--to", "json", "--env-kwargs", "colour:1"), "colour"),
+        (("--to", "json", "-o", "/dev/null"), "-o wants a file, and /dev/null is a device"),
+        (("--to", "json", "-o", "/dev/null/agent.json"), "cannot write in /dev/null"),
+        (("--env", "Catch-v0", "-o", "new/folder/page.html"), "there is no page for Catch-v0"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_leaves_nothing(flags, message, here, capsys):
