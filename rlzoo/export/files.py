@@ -17,6 +17,8 @@ from rlzoo.export.description import as_texts
 from rlzoo.export.policy_module import PolicyModule
 
 ONNX_PACKAGES = ("onnx", "onnxscript")
+OLDEST_TORCH = "2.11"
+"""Its exporter takes inputs of any number: that of 2.9 stumbles over two."""
 EXAMPLES = 2  # observations in the batch that a graph is recorded with; a batch of one can become a constant
 METADATA_FILE = "metadata.json"
 """The extra file of a TorchScript archive that holds the metadata."""
@@ -25,8 +27,13 @@ METADATA_FILE = "metadata.json"
 def require_onnx() -> None:
     """Check that the packages that write ONNX files are there.
 
-    :raises NotInstalled: names those that are not
+    :raises NotInstalled: names those that are not, or a PyTorch that is too old
     """
+    if torch.__version__ < OLDEST_TORCH:  # a version, which compares as one
+        raise NotInstalled(
+            f"ONNX files need PyTorch {OLDEST_TORCH} or newer, and this is {torch.__version__}:"
+            " pip install 'rlzoo[onnx]'"
+        )
     if missing := [name for name in ONNX_PACKAGES if find_spec(name) is None]:
         raise NotInstalled(f"ONNX files need {' and '.join(missing)}: pip install 'rlzoo[onnx]'")
 

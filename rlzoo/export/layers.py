@@ -51,13 +51,12 @@ def layers_document(module: PolicyModule, description: Json) -> Json:
         raise _refusal("this one is recurrent")
     extractor, network = _network(module.policy)
     keys = _order(extractor, module)
-    document = {
+    return {
         "metadata": description,
         "inputs": [_input(name, module.parts[name]) for name in keys],
         "layers": list(_layers(network)),
         "output": _output(module),
     }
-    return document
 
 
 def as_text(document: Json) -> str:

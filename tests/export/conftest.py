@@ -22,7 +22,7 @@ def run_in_node(tmp_path: Path) -> Any:
     def run(scripts: tuple[str, ...], code: str, given: Any) -> Any:
         source = "\n".join((PAGE / name).read_text() for name in scripts)
         program = tmp_path / "program.js"
-        wrapped = f"let output;\n{code}\nrequire('fs').writeSync(1, JSON.stringify(output));"
+        wrapped = f"let output;\n{code}\nprocess.stdout.write(JSON.stringify(output));"
         reading = "const input = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
         program.write_text(f"{source}\n{reading}\n{wrapped}")
         done = subprocess.run(

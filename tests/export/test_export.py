@@ -162,6 +162,12 @@ def test_missing_onnx_packages_are_named_before_anything_is_done(here, monkeypat
         files.require_onnx()
 
 
+def test_an_old_pytorch_is_told_apart(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", type(torch.__version__)("2.9.1"))
+    with pytest.raises(NotInstalled, match=r"need PyTorch 2\.11 or newer, and this is 2\.9\.1"):
+        files.require_onnx()
+
+
 def test_an_unknown_format_in_python_is_named(model, tmp_path):
     with pytest.raises(UserError, match="unknown format 'tflite'"):
         rlzoo.export_model(model, tmp_path / "x", to="tflite")
