@@ -114,7 +114,7 @@ def test_a_page_is_one_small_file_without_links(env_id):
     assert "src=" not in text and "href=" not in text and "$" not in text.replace("${", "")
 
 
-def test_a_page_is_refused_where_it_would_be_another_game_or_large(tmp_path):
+def test_a_page_of_another_game_or_of_2_mb_is_refused(tmp_path):
     stacked = rlzoo.VecFrameStack(rlzoo.make_vec_env("CartPole-v1", 1), 2)
     model = rlzoo.PPO("MlpPolicy", stacked, policy_kwargs=SMALL)
     with pytest.raises(UserError, match="sees it through a wrapper"):

@@ -163,7 +163,7 @@ def test_stacks_of_normalised_frames_mark_those_that_are_missing():
     assert told == {"n_frames": 3, "axis": 0, "missing": MISSING, "order": "oldest first, newest last"}
 
 
-def test_stacked_images_have_their_channels_last_as_in_the_environment():
+def test_stacked_images_come_in_with_their_channels_last():
     env = rlzoo.FakeImageEnv(screen_height=36, screen_width=36, n_channels=1)
     venv = rlzoo.VecFrameStack(rlzoo.make_vec_env(lambda: env, 1, seed=0), 4)
     model = rlzoo.PPO("CnnPolicy", venv, policy_kwargs={"features_extractor_kwargs": {"features_dim": 16}})
