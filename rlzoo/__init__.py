@@ -123,6 +123,10 @@ _MODULES = {
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
+    "rlzoo.plots.aggregates": (
+        "iqm optimality_gap performance_profile probability_of_improvement stratified_bootstrap"
+    ),
+    "rlzoo.plots.runs": "load_runs",
     "rlzoo.plots.curves": (
         "X_EPISODES X_TIMESTEPS X_WALLTIME plot_curves plot_results rolling_window ts2xy window_func"
     ),
@@ -168,6 +172,7 @@ _ALIASES = {
 _EXPORTS = {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names.split()}
 _EXPORTS.update({alias: _EXPORTS[name] for alias, name in _ALIASES.items()})
 _EXPORTS["results_plotter"] = "rlzoo.plots.curves:"  # the module itself
+_EXPORTS["plots"] = "rlzoo.plots:"
 
 __all__ = ["__version__", *_EXPORTS]
 

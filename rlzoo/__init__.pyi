@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
+from rlzoo import plots as _plots
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.acer import ACER as _ACER
 from rlzoo.algorithms.acktr import ACKTR as _ACKTR
@@ -186,6 +187,11 @@ from rlzoo.optim.conjugate_gradient import flat_grad as flat_grad
 from rlzoo.optim.polyak import polyak_update as polyak_update
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
 from rlzoo.plots import curves as _results_plotter
+from rlzoo.plots.aggregates import iqm as iqm
+from rlzoo.plots.aggregates import optimality_gap as optimality_gap
+from rlzoo.plots.aggregates import performance_profile as performance_profile
+from rlzoo.plots.aggregates import probability_of_improvement as probability_of_improvement
+from rlzoo.plots.aggregates import stratified_bootstrap as stratified_bootstrap
 from rlzoo.plots.curves import X_EPISODES as X_EPISODES
 from rlzoo.plots.curves import X_TIMESTEPS as X_TIMESTEPS
 from rlzoo.plots.curves import X_WALLTIME as X_WALLTIME
@@ -194,6 +200,7 @@ from rlzoo.plots.curves import plot_results as plot_results
 from rlzoo.plots.curves import rolling_window as rolling_window
 from rlzoo.plots.curves import ts2xy as ts2xy
 from rlzoo.plots.curves import window_func as window_func
+from rlzoo.plots.runs import load_runs as load_runs
 from rlzoo.training.callbacks import BaseCallback as BaseCallback
 from rlzoo.training.callbacks import CallbackList as CallbackList
 from rlzoo.training.callbacks import CheckpointCallback as CheckpointCallback
@@ -234,6 +241,7 @@ MultiInputPolicy = MultiInputActorCriticPolicy
 SquashedDiagGaussian = SquashedDiagGaussianDistribution
 StateDependentNoise = StateDependentNoiseDistribution
 YAMLCompatResizeObservation = ResizeObservation
+plots = _plots
 results_plotter = _results_plotter
 set_global_seeds = set_random_seed
 

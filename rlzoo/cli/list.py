@@ -121,8 +121,7 @@ def _runs(algos: list[str], folder: str, columns: int) -> Table:
 
     :param columns: of the terminal; the folders are left out where there is no room for them
     """
-    from rlzoo.config.run import all_runs
-    from rlzoo.experiment.run_folder import check_folder
+    from rlzoo.config.run import all_runs, check_folder
 
     check_folder(folder)
     heading = ("algorithm", "environment", "run", "folder", "agents")

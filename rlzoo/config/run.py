@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config.env_ids import plays_stochastically
+from rlzoo.core.errors import UserError, nearest
 
 BEST_MODEL = "best_model.zip"
 CHECKPOINT_PREFIX = "rl_model"
@@ -163,3 +164,17 @@ def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int,
 def latest_run_id(log_folder: str | Path, algo: str, env_id: str) -> int:
     """The highest number among the runs; 0 when there is none."""
     return max((number for number, _ in find_runs(log_folder, algo, env_id)), default=0)
+
+
+def check_folder(folder: str | Path) -> None:
+    """Check the folder of an `-f` that runs are read from; the default need not be there yet.
+
+    :raises UserError: there is no such folder; names the nearest one beside it
+    """
+    path = Path(folder)
+    if path.is_dir() or str(folder) == LOG_FOLDER:
+        return
+    beside = [other.name for other in path.parent.iterdir() if other.is_dir()] if path.parent.is_dir() else []
+    match = nearest(path.name, beside)
+    hint = f"; did you mean {str(path.with_name(match))!r}?" if match else ""
+    raise UserError(f"there is no folder {str(folder)!r}{hint}")

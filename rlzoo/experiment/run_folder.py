@@ -21,7 +21,7 @@ from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
+from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.system_info import git_commit, processor_name, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
@@ -254,26 +254,12 @@ class Agent:
     hyperparams: dict[str, Any]
 
 
-def check_folder(folder: str | Path) -> None:
-    """Check the folder of an `-f` that runs are read from; the default need not be there yet.
-
-    :raises UserError: there is no such folder; names the nearest one beside it
-    """
-    path = Path(folder)
-    if path.is_dir() or str(folder) == names.LOG_FOLDER:
-        return
-    beside = [other.name for other in path.parent.iterdir() if other.is_dir()] if path.parent.is_dir() else []
-    match = nearest(path.name, beside)
-    hint = f"; did you mean {str(path.with_name(match))!r}?" if match else ""
-    raise UserError(f"there is no folder {str(folder)!r}{hint}")
-
-
 def find_agent(config: PlayConfig) -> Agent:
     """The agent that `rlzoo enjoy` was asked for: of the newest run in the folder, else a shipped one.
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
-    check_folder(config.folder)
+    names.check_folder(config.folder)
     folder = _run_of(Path(config.folder), config)
     if folder is not None:
         refuse_links(folder)

@@ -14,6 +14,8 @@ from rlzoo.core.errors import UserError
 SOURCES = {"SB3 zoo": "reference_scores.csv", "SB2 zoo": "reference_scores_sb2.csv"}
 """Where the scores were published, the newest first."""
 
+RANDOM = "random_scores.csv"
+
 _RENAMED = {"ppo2": "ppo"}
 _UNITS = {"k": 1_000, "M": 1_000_000}
 
@@ -46,6 +48,45 @@ def reference(algo: str, env_id: str) -> Reference | None:
         if other := other_version(env_id, entries):
             return entries[other]
     return None
+
+
+def best_reference(env_id: str) -> Reference | None:
+    """The highest score that was published for an environment, or for another version of it.
+
+    :raises UserError: the shipped files are missing
+    """
+    for known in (_exact, _other):
+        for source in SOURCES:
+            found = [entry for entry in _read(source) if known(env_id, entry.env_id)]
+            if found:
+                return max(found, key=lambda entry: entry.mean)
+    return None
+
+
+def random_score(env_id: str) -> float | None:
+    """The mean return of random actions, measured by scripts/random_scores.py; None where it is not known.
+
+    :raises UserError: the shipped file is missing
+    """
+    known = _random_scores()
+    return known.get(bare_id(env_id), known.get(other_version(env_id, known) or ""))
+
+
+def _exact(env_id: str, published: str) -> bool:
+    return bare_id(env_id) == published
+
+
+def _other(env_id: str, published: str) -> bool:
+    return other_version(env_id, [published]) is not None
+
+
+@cache
+def _random_scores() -> dict[str, float]:
+    path = shipped_folder("benchmarks") / RANDOM
+    if not path.is_file():
+        raise UserError(f"there is no {path}")
+    with path.open(newline="") as file:
+        return {line["env_id"]: float(line["mean_reward"]) for line in csv.DictReader(file)}
 
 
 @cache

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlzoo.core.csv_cells import cell
 from rlzoo.core.short_count import short_count
 from rlzoo.plots.aggregates import MIDDLE_HALF, Interval
+from rlzoo.plots.tables import escape_markdown, latex_table, markdown_table
 from rlzoo.report.score_table import TableRow
 
 NOTHING = "-"
@@ -35,11 +35,7 @@ class Column:
 
 def markdown(rows: Sequence[TableRow]) -> str:
     """A Markdown table, without a line break at its end."""
-    columns = _columns_of(rows)
-    lines = [[column.heading for column in columns], *_cells(rows, columns)]
-    texts = [" | ".join(_escape_markdown(cell) for cell in line) for line in lines]
-    rule = "|".join("---:" if column.is_number else "---" for column in columns)
-    return "\n".join([f"| {texts[0]} |", f"|{rule}|", *(f"| {text} |" for text in texts[1:])])
+    return markdown_table(*_parts(rows)).replace(MISSED, f"**{MISSED}**")
 
 
 def short(rows: Sequence[TableRow]) -> str:
@@ -59,7 +55,7 @@ def short(rows: Sequence[TableRow]) -> str:
             f"{row.row.label} {_number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
             for row in best_first
         ]
-        lines.append(f"| {_escape_markdown(env)} | {', '.join(cells)} |")
+        lines.append(f"| {escape_markdown(env)} | {', '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -73,21 +69,7 @@ def _remarks(row: TableRow, usual: int) -> list[str]:
 
 def latex(rows: Sequence[TableRow]) -> str:
     r"""A LaTeX tabular of the package booktabs, without a line break at its end."""
-    columns = _columns_of(rows)
-    lines = [[column.heading for column in columns], *_cells(rows, columns)]
-    texts = [" & ".join(map(_escape_latex, line)) + r" \\" for line in lines]
-    return "\n".join(
-        [
-            r"% \usepackage{booktabs}",
-            rf"\begin{{tabular}}{{{''.join('r' if column.is_number else 'l' for column in columns)}}}",
-            r"\toprule",
-            texts[0],
-            r"\midrule",
-            *texts[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+    return latex_table(*_parts(rows)).replace(MISSED, rf"\textbf{{{MISSED}}}")
 
 
 def to_json(rows: Sequence[TableRow]) -> str:
@@ -157,8 +139,11 @@ def _columns_of(rows: Sequence[TableRow]) -> list[Column]:
     ]
 
 
-def _cells(rows: Iterable[TableRow], columns: Iterable[Column]) -> list[list[str]]:
-    return [[column.cell(row) for column in columns] for row in rows]
+def _parts(rows: Sequence[TableRow]) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Headings, cells, and which columns are numbers."""
+    columns = _columns_of(rows)
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    return [column.heading for column in columns], cells, [column.is_number for column in columns]
 
 
 def _number(row: TableRow, value: float | None) -> str:
@@ -254,24 +239,3 @@ COLUMNS = (
     Column("", _verdict, is_number=False),
     Column("reference", _reference, is_number=False),
 )
-
-_SPECIAL = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-}
-
-
-def _escape_markdown(text: str) -> str:
-    return text.replace("|", r"\|").replace(MISSED, f"**{MISSED}**")
-
-
-def _escape_latex(text: str) -> str:
-    """A cell in LaTeX; the minus of a number is one, not a hyphen."""
-    if text == NOTHING:
-        return "--"
-    text = re.sub(r"[&%$#_{}\\~^±]", lambda match: _SPECIAL[match[0]], text)
-    text = text.replace(MISSED, rf"\textbf{{{MISSED}}}")
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)

@@ -10,7 +10,7 @@ import pytest
 
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import Name
-from rlzoo.config.run import PlayConfig, RunConfig
+from rlzoo.config.run import PlayConfig, RunConfig, check_folder
 from rlzoo.core.errors import UserError
 from rlzoo.experiment import run_folder
 from rlzoo.training.checkpoint import Checkpoint, metadata, write_checkpoint
@@ -216,4 +216,4 @@ def test_folder_that_is_not_there_is_a_mistake(tmp_path, folder, hint):
 
 def test_default_folder_need_not_be_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_folder.check_folder("logs")
+    check_folder("logs")
