@@ -3,7 +3,7 @@
     python scripts/random_scores.py              # writes benchmarks/random_scores.csv
     python scripts/random_scores.py --envs CartPole-v1 Pendulum-v1
 
-Plays 100 episodes (Atari: 20, of whole games with unclipped rewards) of uniformly random actions in every
+Plays 100 episodes (of images 20; Atari: whole games, unclipped rewards) of uniformly random actions in every
 environment of the shipped hyperparameters and published scores that can be made here, environment and actions
 seeded with 0. A box without bounds is sampled by its own `sample`. Environments that are in the file already
 are not played again.
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 TARGET = ROOT / "benchmarks" / "random_scores.csv"
 COLUMNS = ("env_id", "mean_reward", "std_reward", "n_episodes")
-EPISODES, ATARI_EPISODES = 100, 20
+EPISODES, IMAGE_EPISODES = 100, 20
 
 
 def env_ids() -> list[str]:
@@ -64,8 +64,6 @@ def random_returns(env: gym.Env[Any, Any], n_episodes: int) -> list[float]:
 
 
 def main() -> None:
-    from rlzoo.config.env_ids import is_atari
-
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -78,12 +76,12 @@ def main() -> None:
     for env_id in args.envs or env_ids():
         if env_id in rows and not args.envs:
             continue
-        n_episodes = ATARI_EPISODES if is_atari(env_id) else EPISODES
         try:
             env = make(env_id)
         except (ImportError, OSError, ValueError, gym.error.Error) as error:
             print(f"{env_id}: left out: {error}"[:160], file=sys.stderr)
             continue
+        n_episodes = IMAGE_EPISODES if len(env.observation_space.shape or ()) == 3 else EPISODES
         returns = random_returns(env, n_episodes)
         env.close()
         values = (env_id, f"{np.mean(returns):.3f}", f"{np.std(returns):.3f}", n_episodes)

@@ -16,17 +16,14 @@ from rlzoo.core.errors import UserError
 from rlzoo.plots.aggregates import (
     CONFIDENCE,
     RESAMPLES,
-    Interval,
     Values,
     iqm,
-    median_of_tasks,
-    optimality_gap,
     performance_profile,
     probability_of_improvement,
     stratified_bootstrap,
 )
 from rlzoo.plots.comparison import FIGURE_RESAMPLES, MEASURES
-from rlzoo.plots.normalisation import Choice, NormalisedScores, normalise
+from rlzoo.plots.normalisation import METRICS, Choice, Estimates, NormalisedScores, normalise
 from rlzoo.plots.results import Source, as_results
 from rlzoo.plots.style import FONT_SIZE, GREY, describe, legend_below, looks, note, panels, shown, steps_axis
 
@@ -34,15 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-METRICS = {
-    "IQM": iqm,
-    "median": median_of_tasks,
-    "mean": lambda scores: float(np.mean(scores)),
-    "optimality gap": optimality_gap,
-}
 N_THRESHOLDS = 101
 Size: TypeAlias = "Sequence[float] | None"
-Estimates: TypeAlias = "dict[str, tuple[float, Interval | None]]"
 
 
 def intervals(
@@ -64,7 +54,7 @@ def intervals(
     >>> figure = rlzoo.plots.intervals("results.json", normalize={"CartPole-v1": (22, 500)})
     """
     scores = as_normalised(source, normalize)
-    estimates = {name: aggregates_of(values, confidence) for name, values in scores.final.items()}
+    estimates = scores.aggregates(confidence)
     figure, axes_of = panels(4, figsize, fontsize, 0.55 + 0.2 * len(scores.names), n_columns=2)
     look = looks(scores.names)
     for place, (axes, metric) in enumerate(zip(axes_of, METRICS, strict=True)):
@@ -203,22 +193,6 @@ def boxes(source: Source, *, figsize: Size = None, fontsize: float = FONT_SIZE) 
         what = MEASURES.get(results.measure, results.measure)
         describe(axes, "", f"{shown(what)}, last evaluation", environment, fontsize)
     return figure
-
-
-def aggregates_of(scores: Values, confidence: float = CONFIDENCE) -> Estimates:
-    """Compute IQM, median, mean and optimality gap of normalised scores, each with its interval.
-
-    :param scores: [n_runs, n_tasks]
-    :return: value and interval by the name of the aggregate; a single run has no interval
-    """
-    values = {metric: float(function(scores)) for metric, function in METRICS.items()}
-    if len(scores) < 2:
-        return {metric: (value, None) for metric, value in values.items()}
-    low, high = stratified_bootstrap(
-        scores, lambda drawn: [function(drawn) for function in METRICS.values()], RESAMPLES, confidence
-    )
-    bounds = zip(low.tolist(), high.tolist(), strict=True)
-    return {metric: (values[metric], bound) for metric, bound in zip(METRICS, bounds, strict=True)}
 
 
 def as_normalised(source: Source | NormalisedScores, normalize: Choice) -> NormalisedScores:

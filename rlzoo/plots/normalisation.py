@@ -12,7 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,14 +20,30 @@ import numpy as np
 
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
-from rlzoo.plots.aggregates import Values
+from rlzoo.plots.aggregates import (
+    CONFIDENCE,
+    RESAMPLES,
+    Interval,
+    Values,
+    iqm,
+    median_of_tasks,
+    optimality_gap,
+    stratified_bootstrap,
+)
 from rlzoo.plots.references import best_reference, random_score
 from rlzoo.plots.results import Curve, Results
 
 Choice: TypeAlias = "str | os.PathLike[str] | Mapping[str, tuple[float, float]]"
+Estimates: TypeAlias = "dict[str, tuple[float, Interval | None]]"
 CHOICES = ("auto", "published", "range", "none")
 SAME_LENGTH = 0.01
 """Trainings that differ by less than this share are of the same length."""
+METRICS = {
+    "IQM": iqm,
+    "median": median_of_tasks,
+    "mean": lambda scores: float(np.mean(scores)),
+    "optimality gap": optimality_gap,
+}
 
 
 @dataclass(frozen=True)
@@ -59,10 +75,19 @@ class NormalisedScores:
     steps: Values
     in_percent: bool
     curves: dict[str, Values]
+    _aggregates: dict[float, dict[str, Estimates]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         return list(self.final)
+
+    def aggregates(self, confidence: float = CONFIDENCE) -> dict[str, Estimates]:
+        """Compute IQM, median, mean and optimality gap of each name, once."""
+        if confidence not in self._aggregates:
+            self._aggregates[confidence] = {
+                name: aggregates_of(values, confidence) for name, values in self.final.items()
+            }
+        return self._aggregates[confidence]
 
     @property
     def caption(self) -> str:
@@ -106,6 +131,22 @@ def normalise(results: Results, normalize: Choice = "auto") -> NormalisedScores:
     }
     steps, in_percent, on_grid = _on_grid(curves, scales, n_runs)
     return NormalisedScores(shared, {env: scales[env] for env in shared}, final, steps, in_percent, on_grid)
+
+
+def aggregates_of(scores: Values, confidence: float = CONFIDENCE) -> Estimates:
+    """Compute IQM, median, mean and optimality gap of normalised scores, each with its interval.
+
+    :param scores: [n_runs, n_tasks]
+    :return: value and interval by the name of the aggregate; a single run has no interval
+    """
+    values = {metric: float(function(scores)) for metric, function in METRICS.items()}
+    if len(scores) < 2:
+        return {metric: (value, None) for metric, value in values.items()}
+    low, high = stratified_bootstrap(
+        scores, lambda drawn: [function(drawn) for function in METRICS.values()], RESAMPLES, confidence
+    )
+    bounds = zip(low.tolist(), high.tolist(), strict=True)
+    return {metric: (values[metric], bound) for metric, bound in zip(METRICS, bounds, strict=True)}
 
 
 def scales_of(results: Results, normalize: Choice = "auto") -> dict[str, Scale]:

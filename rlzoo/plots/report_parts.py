@@ -6,18 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlzoo.core.errors import printable
-from rlzoo.plots.aggregate_figures import (
-    METRICS,
-    aggregates_of,
-    boxes,
-    efficiency,
-    improvement,
-    intervals,
-    profiles,
-)
+from rlzoo.plots.aggregate_figures import boxes, efficiency, improvement, intervals, profiles
 from rlzoo.plots.aggregates import CONFIDENCE
 from rlzoo.plots.comparison import compare, comparison_table, with_interval
-from rlzoo.plots.normalisation import NormalisedScores
+from rlzoo.plots.normalisation import METRICS, NormalisedScores
 from rlzoo.plots.results import Results
 from rlzoo.plots.style import FONT_SIZE
 from rlzoo.plots.tables import TABLES
@@ -75,7 +67,7 @@ def report_tables(
         headings = ["algorithm", "runs", *(f"{metric} [{confidence:.0%}]" for metric in METRICS)]
         lines = []
         for name, values in scores.final.items():
-            found = aggregates_of(values, confidence)
+            found = scores.aggregates(confidence)[name]
             cells = [with_interval(*found[metric], scale=1.0) for metric in METRICS]
             lines.append([printable(name), f"{values.shape[0]} x {values.shape[1]}", *cells])
         parts.append(TABLES[kind](headings, lines, [column > 0 for column in range(len(headings))]))

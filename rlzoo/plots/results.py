@@ -129,6 +129,8 @@ def from_frame(
     column = _KEYS.get(key, key)
     known = [name for name in frame if name not in OWN_COLUMNS and frame[name].notna().any()]
     if column not in known:
+        if column == "success":
+            raise UserError("none of these runs has successes: their environments do not report is_success")
         raise unknown("key", key, [*known, *(array for array, name in COLUMNS.items() if name in known)])
     missing = {"name", "algorithm", "environment", "seed", "run", "step"} - set(frame)
     if missing:

@@ -101,8 +101,12 @@ def _episodes(runs: Sequence[Run], y: str, max_timesteps: int | None, where: str
         return found
     if not n_monitored:
         raise UserError(f"no run in {where} has monitor files (*.monitor.csv)")
-    missing = "" if y != "success" else f" with {Y_AXES[y][0]}, which the environment has to report"
-    raise UserError(f"the monitor files in {where} have no finished episode{missing}")
+    if y == "success":
+        raise UserError(
+            f"the monitor files in {where} have no episode with is_success; where the environment reports it,"
+            " train with the hyperparameter monitor_kwargs: {info_keywords: [is_success]}"
+        )
+    raise UserError(f"the monitor files in {where} have no finished episode")
 
 
 def _line(table: pd.DataFrame, x: str, column: str, window: int) -> tuple[np.ndarray, np.ndarray]:
