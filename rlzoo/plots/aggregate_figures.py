@@ -16,6 +16,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.plots.aggregates import (
     CONFIDENCE,
     RESAMPLES,
+    Interval,
     Values,
     iqm,
     performance_profile,
@@ -23,7 +24,7 @@ from rlzoo.plots.aggregates import (
     stratified_bootstrap,
 )
 from rlzoo.plots.comparison import FIGURE_RESAMPLES, MEASURES
-from rlzoo.plots.normalisation import METRICS, Choice, Estimates, NormalisedScores, normalise
+from rlzoo.plots.normalisation import METRICS, Choice, NormalisedScores, normalise
 from rlzoo.plots.results import Source, as_results
 from rlzoo.plots.style import FONT_SIZE, GREY, describe, legend_below, looks, note, panels, shown, steps_axis
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_THRESHOLDS = 101
+LONGEST_OF_BARS = 20  # characters of a name
 Size: TypeAlias = "Sequence[float] | None"
+Bar: TypeAlias = "tuple[str, float, Interval | None]"
 
 
 def intervals(
@@ -58,10 +61,13 @@ def intervals(
     figure, axes_of = panels(4, figsize, fontsize, 0.55 + 0.2 * len(scores.names), n_columns=2)
     look = looks(scores.names)
     for place, (axes, metric) in enumerate(zip(axes_of, METRICS, strict=True)):
-        bars = {name: estimates[name][metric] for name in scores.names}
+        bars = [(shown(name, LONGEST_OF_BARS), *estimates[name][metric]) for name in scores.names]
         _bars(axes, bars, [look[name]["color"] for name in scores.names], fontsize, place % 2 == 0)
         better = "\N{DOWNWARDS ARROW}" if metric == "optimality gap" else "\N{UPWARDS ARROW}"
         describe(axes, "", "", f"{metric} {better}", fontsize)
+    if figsize is None:  # so that the panels do not shrink for long names
+        longest = min(LONGEST_OF_BARS, max(map(len, scores.names)))
+        figure.set_figwidth(figure.get_figwidth() + max(0, longest - 6) * 0.56 * fontsize / 72)
     figure.supxlabel(_score_label(scores), fontsize=fontsize)
     note(figure, scores.caption, fontsize)
     return figure
@@ -95,7 +101,7 @@ def profiles(
         )
     axes.set_ylim(-0.02, 1.02)
     describe(axes, _score_label(scores) + r" $\tau$", r"share of runs above $\tau$", "", fontsize)
-    _finish(figure, scores, look, fontsize)
+    _finish(figure, scores, look, fontsize, grow=figsize is None)
     return figure
 
 
@@ -116,14 +122,12 @@ def improvement(
     scores = as_normalised(source, normalize)
     if len(scores.names) < 2:
         raise UserError(f"there is only {scores.names[0]}: nothing to compare it with")
-    bars: Estimates = {}
+    bars: list[Bar] = []
     for first, second in itertools.combinations(scores.names, 2):
         pair = (scores.final[first], scores.final[second])
-        found = stratified_bootstrap(pair, probability_of_improvement, RESAMPLES, confidence)
-        bars[f"{shown(first, 20)} > {shown(second, 20)}"] = (
-            probability_of_improvement(*pair),
-            (float(found[0]), float(found[1])),
-        )
+        low, high = stratified_bootstrap(pair, probability_of_improvement, RESAMPLES, confidence)
+        names = f"{shown(first, LONGEST_OF_BARS)} > {shown(second, LONGEST_OF_BARS)}"
+        bars.append((names, probability_of_improvement(*pair), (float(low), float(high))))
     figure, (axes,) = panels(1, figsize, fontsize, 0.5 + 0.22 * len(bars))
     _bars(axes, bars, [looks("a")["a"]["color"]] * len(bars), fontsize)
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle="--")
@@ -159,7 +163,7 @@ def efficiency(
     if not scores.in_percent:
         label = steps_axis(axes, float(scores.steps[-1]), plain=plain_steps)
     describe(axes, label, f"IQM, {_score_label(scores)}", "", fontsize)
-    _finish(figure, scores, look, fontsize)
+    _finish(figure, scores, look, fontsize, grow=figsize is None)
     return figure
 
 
@@ -186,7 +190,7 @@ def boxes(source: Source, *, figsize: Size = None, fontsize: float = FONT_SIZE) 
             box.set(facecolor=look[curve.name]["color"], alpha=0.45, linewidth=0.8)
             spread = np.linspace(-0.15, 0.15, len(curve.final)) if len(curve.final) > 1 else [0.0]
             axes.plot(place + np.asarray(spread), curve.final, ".", color=look[curve.name]["color"], ms=3.5)
-        names = [shown(curve.name, 20) for curve in curves]
+        names = [shown(curve.name, LONGEST_OF_BARS) for curve in curves]
         crowded = sum(map(len, names)) > 30
         axes.set_xticklabels(names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
         axes.grid(False, axis="x")
@@ -215,19 +219,21 @@ def _extremes(scores: NormalisedScores) -> list[tuple[str, Any]]:
     return [(lowest, np.min), (highest, np.max)]
 
 
-def _bars(axes: Axes, bars: Estimates, colors: Sequence[str], fontsize: float, named: bool = True) -> None:
+def _bars(
+    axes: Axes, bars: Sequence[Bar], colors: Sequence[str], fontsize: float, named: bool = True
+) -> None:
     """Draw horizontal intervals from top to bottom, each with a mark at the estimate."""
-    for place, ((value, interval), color) in enumerate(zip(bars.values(), colors, strict=True)):
+    for place, ((_, value, interval), color) in enumerate(zip(bars, colors, strict=True)):
         low, high = interval or (value, value)
         axes.barh(place, high - low, left=low, height=0.6, color=color, alpha=0.45, linewidth=0)
         axes.plot([value, value], [place - 0.3, place + 0.3], color="black", linewidth=1.2)
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_yticks(range(len(bars)), [shown(name) for name in bars] if named else [""] * len(bars))
+    axes.set_yticks(range(len(bars)), [bar[0] if named else "" for bar in bars])
     axes.tick_params(axis="y", labelsize=fontsize, length=0)
     axes.grid(False, axis="y")
     axes.use_sticky_edges = False
     axes.margins(x=0.08)
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=3)
 
 
 def _score_label(scores: NormalisedScores) -> str:
@@ -235,9 +241,12 @@ def _score_label(scores: NormalisedScores) -> str:
     return "score" if same else "normalised score"
 
 
-def _finish(figure: Figure, scores: NormalisedScores, look: dict[str, Any], fontsize: float) -> None:
+def _finish(
+    figure: Figure, scores: NormalisedScores, look: dict[str, Any], fontsize: float, grow: bool
+) -> None:
     """Add legend and caption."""
     from matplotlib.lines import Line2D
 
-    legend_below(figure, [Line2D([], [], label=shown(name), **look[name]) for name in scores.names], fontsize)
+    handles = [Line2D([], [], label=shown(name), **look[name]) for name in scores.names]
+    legend_below(figure, handles, fontsize, grow)
     note(figure, scores.caption, fontsize)

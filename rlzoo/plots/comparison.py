@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlzoo.core.errors import printable
+from rlzoo.core.errors import one_line
 from rlzoo.plots.aggregates import CONFIDENCE, Aggregate, Values, aggregate, bootstrap_interval
 from rlzoo.plots.aggregates import iqm as interquartile_mean
 from rlzoo.plots.results import Curve, Results, Source, as_results
@@ -57,7 +57,7 @@ def compare(
         label = steps_axis(axes, max(c.steps[-1] for c in results.of(environment)), plain=plain_steps)
         describe(axes, label, f"{'IQM' if iqm else 'mean'} {shown(what)}", environment, fontsize)
     handles = [Line2D([], [], label=_with_seeds(results, name), **look[name]) for name in results.names]
-    legend_below(figure, handles, fontsize)
+    legend_below(figure, handles, fontsize, grow=figsize is None)
     return figure
 
 
@@ -106,8 +106,8 @@ def _line(curve: Curve) -> list[str]:
     found: Aggregate = aggregate(curve.final.tolist())
     scale = max(map(abs, curve.final.tolist()))
     return [
-        printable(curve.environment),
-        printable(curve.name),
+        one_line(curve.environment),
+        one_line(curve.name),
         str(len(curve.seeds)),
         f"{curve.steps[-1]:,}",
         with_interval(found.mean, found.mean_interval, scale),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlzoo.core.errors import printable
+from rlzoo.core.errors import one_line
 from rlzoo.plots.aggregate_figures import boxes, efficiency, improvement, intervals, profiles
 from rlzoo.plots.aggregates import CONFIDENCE
 from rlzoo.plots.comparison import compare, comparison_table, with_interval
@@ -69,10 +69,10 @@ def report_tables(
         for name, values in scores.final.items():
             found = scores.aggregates(confidence)[name]
             cells = [with_interval(*found[metric], scale=1.0) for metric in METRICS]
-            lines.append([printable(name), f"{values.shape[0]} x {values.shape[1]}", *cells])
+            lines.append([one_line(name), f"{values.shape[0]} x {values.shape[1]}", *cells])
         parts.append(TABLES[kind](headings, lines, [column > 0 for column in range(len(headings))]))
         comment = "% " if kind == "tex" else ""
-        said = [f"{comment}{env}: {describe_scale(scores, env)}" for env in scores.environments]
+        said = [f"{comment}{one_line(env)}: {describe_scale(scores, env)}" for env in scores.environments]
         parts.append("\n".join(said if kind == "tex" else [f"- {line}" for line in said]))
     return "\n\n".join(parts)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlzoo.core.atomic import atomic_write
-from rlzoo.core.errors import UserError, printable
+from rlzoo.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ PANEL_HEIGHT = 2.3
 FONT_SIZE = 8.0  # points
 DPI = 200
 FORMATS = ("png", "svg", "pdf")
-LONGEST_NAME = 40  # characters
+LONGEST_NAME = 30  # characters
 LARGEST_FIGURE = 100.0  # inches
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -91,15 +91,29 @@ def describe(axes: Axes, x: str, y: str, title: str = "", fontsize: float = FONT
     axes.set_title(shown(title), fontsize=fontsize * 1.1)
 
 
-def legend_below(figure: Figure, handles: Sequence[Any], fontsize: float = FONT_SIZE) -> None:
-    """Put one legend for all panels below them, in as many columns as fit."""
+def legend_below(figure: Figure, handles: Sequence[Any], fontsize: float, grow: bool) -> None:
+    """Put one legend for all panels below them, in as many columns as fit.
+
+    :param grow: make the figure higher for it, so that the panels stay as they are
+    """
     if not handles:
         return
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    entry = (longest * 0.55 + 4) * fontsize / 72  # inches
-    columns = max(1, min(len(handles), int(figure.get_figwidth() / entry)))
+    widths = [(len(str(handle.get_label())) * 0.56 + 4) * fontsize / 72 for handle in handles]  # inches
+    for columns in range(len(handles), 0, -1):
+        rows = math.ceil(len(handles) / columns)
+        width = sum(max(widths[first : first + rows]) for first in range(0, len(widths), rows))
+        if width <= figure.get_figwidth():
+            break
+    if grow:
+        figure.set_figheight(figure.get_figheight() + (rows - 1) * fontsize * 1.6 / 72)
     figure.legend(
-        handles=handles, loc="outside lower center", ncols=columns, fontsize=fontsize, frameon=False
+        handles=handles,
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=fontsize,
+        frameon=False,
+        handlelength=1.8,
+        columnspacing=1.4,
     )
 
 
@@ -120,9 +134,10 @@ def note(figure: Figure, text: str, fontsize: float = FONT_SIZE) -> None:
 
 
 def shown(text: str, longest: int = LONGEST_NAME) -> str:
-    """Return a name as it can be drawn: not too long, and no formula."""
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    return printable(cut).replace("$", r"\$")
+    """Return a name as it can be drawn: without the middle of a long one, and no formula."""
+    text, end = one_line(text), longest // 3
+    cut = text if len(text) <= longest else f"{text[: longest - end - 1]}…{text[-end:]}"
+    return cut.replace("$", r"\$")
 
 
 def rendered(figure: Figure, kind: str) -> bytes:
@@ -154,7 +169,10 @@ def require_window() -> None:
     """
     from matplotlib import pyplot
 
-    figure = pyplot.figure()
+    try:
+        figure = pyplot.figure()
+    except ImportError as error:  # MPLBACKEND names a toolkit that cannot be used
+        raise UserError(f"--show: {error}") from None
     framework = figure.canvas.required_interactive_framework
     pyplot.close(figure)
     if framework is None:

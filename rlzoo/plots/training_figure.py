@@ -79,7 +79,7 @@ def train(
             axes.plot(xs / unit[0], ys, linewidth=1.1, marker=marker, **kind)
         label = _x_label(axes, x, [episodes[run] for run in runs], unit[1], plain_steps)
         describe(axes, label, f"{Y_AXES[y][1]}, mean of {window}", environment, fontsize)
-    legend_below(figure, _handles(look, episodes), fontsize)
+    legend_below(figure, _handles(look, episodes), fontsize, grow=figsize is None)
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from rlzoo.envs.monitor import ResultsWriter
 def here(tmp_path, monkeypatch):
     """A folder with logs of two algorithms on two environments, two seeds each."""
     monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
     for name in (
         "aggregate_figures.RESAMPLES",
         "aggregate_figures.FIGURE_RESAMPLES",

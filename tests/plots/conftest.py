@@ -14,7 +14,11 @@ from rlzoo.envs.monitor import ResultsWriter
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Enough for what is tested; each test with 10,000 would take a second."""
-    for name in ("aggregate_figures.RESAMPLES", "aggregate_figures.FIGURE_RESAMPLES", "normalisation.RESAMPLES"):
+    for name in (
+        "aggregate_figures.RESAMPLES",
+        "aggregate_figures.FIGURE_RESAMPLES",
+        "normalisation.RESAMPLES",
+    ):
         monkeypatch.setattr(f"rlzoo.plots.{name}", 200)
 
 

@@ -221,6 +221,12 @@ def test_boxes_show_each_run(logs):
     assert dots[1].get_ydata().tolist() == [400.0, 450.0, 500.0]
 
 
+def test_names_of_several_lines_are_one_cell(make_run, tmp_path):
+    make_run(name="a\nb|c")
+    (line,) = comparison_table(gather(tmp_path / "logs")).splitlines()[2:]
+    assert r"| a b\|c |" in line
+
+
 def test_report_says_what_normalised_scores_are(logs):
     results = gather(logs)
     text = report_tables(results, normalise(results))
@@ -242,7 +248,7 @@ def test_names_look_different():
 
 def test_names_are_no_formulas(make_run, tmp_path):
     make_run(name=r"$\frac{ a\x1b[31m" + "b" * 80)
-    assert shown("$x$") == r"\$x\$" and len(shown("b" * 80)) == 40
+    assert shown("$x$") == r"\$x\$" and shown("a" * 40 + "b" * 40) == "a" * 19 + "…" + "b" * 10
     for draw in (compare, boxes, profiles):
         assert rendered(draw(tmp_path / "logs"), "svg")
 
@@ -267,6 +273,18 @@ def test_panel_is_as_wide_as_a_column(make_run, tmp_path):
     make_run()
     assert compare(tmp_path / "logs").get_figwidth() == 3.4
     assert compare(tmp_path / "logs", figsize=(5, 4)).get_size_inches().tolist() == [5, 4]
+
+
+def test_legend_of_many_names_makes_the_figure_higher(make_run, tmp_path):
+    one = compare(gather(tmp_path / "logs")).get_figheight() if make_run() else 0
+    for place in range(9):
+        make_run(seed=place + 1, name=f"a variant with a long name {place}")
+    figure = compare(tmp_path / "logs")
+    assert figure.get_figheight() > one + 1
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_position().height * figure.get_figheight() > 1.4  # inches
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x0 >= 0 and legend.x1 <= figure.bbox.width
 
 
 def test_nothing_global_is_touched(make_run, tmp_path):

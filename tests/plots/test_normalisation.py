@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 
 import numpy as np
 import pytest
 
+from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.plots import gather, normalise
 from rlzoo.plots.normalisation import scales_of
-from rlzoo.plots.references import best_reference, random_score
+from rlzoo.plots.references import RANDOM, best_reference, random_score
 
 
 def test_known_environments_have_random_and_published_scores(logs):
@@ -103,6 +105,16 @@ def test_equal_evaluations_have_no_range(make_run, tmp_path):
     with pytest.raises(UserError, match="all evaluations on Mine-v0 are 1"):
         normalise(gather(tmp_path / "logs"))
     assert normalise(gather(tmp_path / "logs"), "none").final["ppo"].tolist() == [[1.0]]
+
+
+def test_random_scores_are_sorted_and_below_the_published_ones():
+    with (shipped_folder("benchmarks") / RANDOM).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ids = [row["env_id"] for row in rows]
+    assert ids == sorted(set(ids)) and {"CartPole-v1", "Pendulum-v1", "HalfCheetah-v5"} <= set(ids)
+    for env_id in ids:
+        best = best_reference(env_id)
+        assert best is None or random_score(env_id) < best.mean, env_id
 
 
 def test_best_reference_prefers_the_exact_id():
