@@ -122,6 +122,8 @@ def steps_axis(axes: Axes, largest: float, what: str = "environment steps", plai
     divisor, unit = 1.0, ""
     if not plain and largest >= 1e4:
         divisor, unit = (1e6, " (millions)") if largest >= 1e6 else (1e3, " (thousands)")
+    if divisor == 1 and largest >= 1e4:
+        axes.locator_params(axis="x", nbins=4)  # the numbers are long
     pattern = "{:g}" if divisor > 1 else "{:,.0f}"
     axes.xaxis.set_major_formatter(lambda value, _: pattern.format(round(value / divisor, 9)))
     return what + unit

@@ -21,7 +21,12 @@ from rlzoo.envs.monitor import ResultsWriter, load_results
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.play import play
 from rlzoo.experiment.train import check, reopen, train
+from rlzoo.plots import results as plots
+from rlzoo.plots.comparison import compare, comparison_table
 from rlzoo.plots.curves import ts2xy
+from rlzoo.plots.normalisation import normalise
+from rlzoo.plots.report_parts import report_figures
+from rlzoo.plots.style import rendered
 from rlzoo.report.collection import entry_of
 from rlzoo.report.finished import mark_finished
 from rlzoo.report.scores import write_score
@@ -124,6 +129,29 @@ def continue_monitors(folder: Path, rng: Random) -> None:
     table: pd.DataFrame = load_results(folder)
     for axis in ("timesteps", "episodes", "walltime_hrs"):
         ts2xy(table, axis)
+
+
+def write_evaluations(folder: Path) -> None:
+    """Three runs with their evaluations, and what is gathered of them."""
+    for seed in range(3):
+        run = folder / "ppo" / f"CartPole-v1_{seed + 1}"
+        (run / "CartPole-v1").mkdir(parents=True)
+        (run / "CartPole-v1" / "args.yml").write_text(f"algo: ppo\nenv_id: CartPole-v1\nseed: {seed}\n")
+        (run / "row.json").write_text(json.dumps({"name": f"variant {seed % 2}"}))
+        returns = np.arange(8.0).reshape(4, 2) + seed
+        arrays = {"timesteps": np.arange(1, 5) * 10, "results": returns, "ep_lengths": returns}
+        np.savez(run / "evaluations.npz", **arrays)
+    (folder / "results.json").write_text(plots.results_text(plots.gather(folder)))
+
+
+def draw_evaluations(folder: Path, rng: Random) -> None:
+    source = folder if rng.random() < 0.5 else folder / "results.json"
+    results = plots.as_results(source)
+    rendered(compare(results, iqm=rng.random() < 0.5), "svg")
+    plots.read_results(folder / "results.json")
+    comparison_table(results, "tex")
+    profile = normalise(results, "range")
+    report_figures(results, profile, ("efficiency", "boxes"))
 
 
 # -- studies ------------------------------------------------------------------------------------
@@ -229,6 +257,7 @@ LOADERS = (
     ),
     Loader("progress", write_logs, continue_logs, share=2),
     Loader("monitor", write_monitors, continue_monitors, alone=False, share=2),
+    Loader("evaluations", write_evaluations, draw_evaluations, alone=False, share=2),
     Loader("journal", write_journal, read_journal, ("*.log",), mutate_journal, alone=False, share=2),
     Loader("sqlite", write_database, read_database, ("*.db",), alone=False, share=2),
 )
