@@ -14,6 +14,7 @@ from rlzoo.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rlzoo.config.benchmark import Row
+    from rlzoo.report.score_table import TableRow
     from rlzoo.report.scores import Score
 
 HELP = "make a table of scores"
@@ -61,28 +62,13 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.config.benchmark import choose, experts_of, read_list
-    from rlzoo.config.shipped import benchmark_file
     from rlzoo.core.atomic import atomic_write
-    from rlzoo.report.score_table import table
-    from rlzoo.report.scores import read_scores
     from rlzoo.report.table_formats import FORMATS
 
     if not args.places:
         args.places, args.list = [SCORES], args.list or LIST
     format_name = args.format or _format_of(args.output)
-    listed = read_list(benchmark_file(args.list)) if args.list else None
-    wanted = None if listed is None else choose(listed, args.rows)
-    found = _choose(read_scores(map(benchmark_file, args.places)), args.rows, wanted)
-    rows = table(found, wanted, experts_of(listed or ()))
-    if not rows:
-        places, of = " ".join(args.places), " ".join(map(":".join, args.rows)) or f"a row of {args.list}"
-        raise UserError(
-            f"none of the scores in {places} is of {of}" if found else f"there are no scores in {places}"
-        )
-    if wanted is not None:
-        others = (row.row.key for row in rows if not row.is_as_listed)
-        _say("not trained or not played as the list says", others)
+    wanted, rows = read_table(args.places, args.list, args.rows)
     if format_name == "markdown" and wanted is not None:
         from rlzoo.report.results_page import page
 
@@ -95,6 +81,36 @@ def run(args: argparse.Namespace) -> int:
         with atomic_write(args.output) as file:
             file.write((text + "\n").encode())
     return 0
+
+
+def read_table(
+    places: list[str], list_path: str | None, keys: list[tuple[str, str]]
+) -> tuple[list[Row] | None, list[TableRow]]:
+    """Read the scores in files and folders as a table, and say which are missing or left out.
+
+    :param list_path: the YAML file of the benchmark; None: there is none
+    :param keys: the only rows that are wanted; empty: all
+    :return: the wanted rows of the list (None without one), and the rows that have scores
+    :raises UserError: there is none
+    """
+    from rlzoo.config.benchmark import choose, experts_of, read_list
+    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.report.score_table import table
+    from rlzoo.report.scores import read_scores
+
+    listed = read_list(benchmark_file(list_path)) if list_path else None
+    wanted = None if listed is None else choose(listed, keys)
+    found = _choose(read_scores(map(benchmark_file, places)), keys, wanted)
+    rows = table(found, wanted, experts_of(listed or ()))
+    if not rows:
+        where, of = " ".join(places), " ".join(map(":".join, keys)) or f"a row of {list_path}"
+        raise UserError(
+            f"none of the scores in {where} is of {of}" if found else f"there are no scores in {where}"
+        )
+    if wanted is not None:
+        others = (row.row.key for row in rows if not row.is_as_listed)
+        _say("not trained or not played as the list says", others)
+    return wanted, rows
 
 
 def _format_of(output: Path | None) -> str:

@@ -36,6 +36,7 @@ COMMANDS = (
     "benchmark run",
     "benchmark score",
     "benchmark table",
+    "benchmark page",
     "benchmark ship",
     "plot train",
     "plot compare",

@@ -143,6 +143,25 @@ def record(config: VideoConfig) -> Path:
     agent, blueprint = _prepare(play)
     path = _output(config, agent.path, f"{_kind(agent.path)}-{play.algo}-{names.safe_name(play.env_id)}")
     print(f"recording {agent.path}")
+    n_frames = _record(config, agent, blueprint, path)
+    print(f"{n_frames:,} frames are in {path}")
+    return path
+
+
+def record_quietly(config: VideoConfig) -> Path:
+    """Record an agent to the file that `config.output` names, and print nothing.
+
+    :raises UserError: there is no such agent, or its environment cannot be drawn here
+    """
+    path = Path(config.output)
+    agent, blueprint = _prepare(config.play)
+    _record(config, agent, blueprint, path)
+    return path
+
+
+def _record(config: VideoConfig, agent: run_folder.Agent, blueprint: Blueprint, path: Path) -> int:
+    """Record an agent; returns the number of frames."""
+    play = config.play
     with ExitStack() as resources:
         venv = _drawable_env(play, blueprint, resources)
         n_steps = play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS)
@@ -150,8 +169,7 @@ def record(config: VideoConfig) -> Path:
         title = [f"{play.algo} {play.env_id}"] if config.label else None
         with progress(play, play.n_episodes or n_steps) as on_step:
             _play(play, blueprint, agent.path, venv, video, title, on_step)
-    print(f"{video.n_frames:,} frames are in {path}")
-    return path
+    return video.n_frames
 
 
 def record_training(config: VideoConfig) -> Path:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def short(rows: Sequence[TableRow]) -> str:
     for env, found in by_env.items():
         best_first = sorted(found, key=lambda row: -row.aggregate.median)
         cells = [
-            f"{row.row.label} {_number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
+            f"{row.row.label} {number(row, row.aggregate.median)} ({', '.join(_remarks(row, usual))})"
             for row in best_first
         ]
         lines.append(f"| {escape_markdown(env)} | {', '.join(cells)} |")
@@ -129,7 +129,7 @@ def record(row: TableRow) -> dict[str, Any]:
     }
 
 
-def _columns_of(rows: Sequence[TableRow]) -> list[Column]:
+def columns_of(rows: Sequence[TableRow]) -> list[Column]:
     """The columns that have something to say about these rows."""
     most = max(len(row.seeds) for row in rows)
     return [
@@ -141,12 +141,20 @@ def _columns_of(rows: Sequence[TableRow]) -> list[Column]:
 
 def _parts(rows: Sequence[TableRow]) -> tuple[list[str], list[list[str]], list[bool]]:
     """Headings, cells, and which columns are numbers."""
-    columns = _columns_of(rows)
-    cells = [[column.cell(row) for column in columns] for row in rows]
-    return [column.heading for column in columns], cells, [column.is_number for column in columns]
+    columns = columns_of(rows)
+    return (
+        [column.heading for column in columns],
+        cells_of(rows, columns),
+        [column.is_number for column in columns],
+    )
 
 
-def _number(row: TableRow, value: float | None) -> str:
+def cells_of(rows: Iterable[TableRow], columns: Iterable[Column]) -> list[list[str]]:
+    """Return the texts of each row's cells."""
+    return [[column.cell(row) for column in columns] for row in rows]
+
+
+def number(row: TableRow, value: float | None) -> str:
     """A value with one digit, two where the row's are small."""
     if value is None:
         return NOTHING
@@ -156,9 +164,9 @@ def _number(row: TableRow, value: float | None) -> str:
 
 def _with_interval(row: TableRow, value: float, interval: Interval | None) -> str:
     if interval is None:
-        return _number(row, value)
+        return number(row, value)
     low, high = interval
-    return f"{_number(row, value)} [{_number(row, low)}, {_number(row, high)}]"
+    return f"{number(row, value)} [{number(row, low)}, {number(row, high)}]"
 
 
 def _environment(row: TableRow) -> str:
@@ -167,9 +175,9 @@ def _environment(row: TableRow) -> str:
 
 def _each_seed(row: TableRow) -> str:
     """The mean of each seed; those that are not 0, 1, 2, ... in this order are named."""
-    means = [_number(row, mean) for mean in row.means]
+    means = [number(row, mean) for mean in row.means]
     if len(means) == 1:
-        means = [f"{means[0]} ± {_number(row, row.stds[0])}"]
+        means = [f"{means[0]} ± {number(row, row.stds[0])}"]
     named = enumerate(zip(means, row.seeds, strict=True))
     return ", ".join(mean if seed == place else f"{mean} ({seed})" for place, (mean, seed) in named)
 
@@ -189,7 +197,7 @@ def _reference(row: TableRow) -> str:
         where.append(known.env_id)
     if known.n_timesteps is not None:
         where.append(f"{known.n_timesteps:,} steps")
-    return f"{_number(row, known.mean)} ± {_number(row, known.std)} ({', '.join(where)})"
+    return f"{number(row, known.mean)} ± {number(row, known.std)} ({', '.join(where)})"
 
 
 def _required(row: TableRow) -> str:
@@ -213,7 +221,7 @@ def _judged(row: TableRow) -> str:
     judged, seeds = row.median_of_listed_seeds, row.row.seeds
     if judged is None or set(row.seeds) <= set(seeds):
         return ""
-    return f" with {_number(row, judged)} on seeds {', '.join(map(str, seeds))}"
+    return f" with {number(row, judged)} on seeds {', '.join(map(str, seeds))}"
 
 
 def _seconds(row: TableRow) -> str:
@@ -232,9 +240,9 @@ COLUMNS = (
         lambda row: _with_interval(row, row.aggregate.mean, row.aggregate.mean_interval),
         least_seeds=2,
     ),
-    Column("std", lambda row: _number(row, row.aggregate.std), least_seeds=2),
+    Column("std", lambda row: number(row, row.aggregate.std), least_seeds=2),
     Column("IQM [95%]", _interquartile_mean, least_seeds=MIDDLE_HALF),
-    Column("median", lambda row: _number(row, row.aggregate.median), least_seeds=2),
+    Column("median", lambda row: number(row, row.aggregate.median), least_seeds=2),
     Column("required", _required),
     Column("", _verdict, is_number=False),
     Column("reference", _reference, is_number=False),

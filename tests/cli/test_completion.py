@@ -49,7 +49,7 @@ def test_the_command_prints_the_script(capsys, scripts):
         (["rlzoo", ""], [*FIRST_WORDS]),
         (["rlzoo", "tr"], ["train"]),
         (["rlzoo", "train", "--algo", ""], catalog.names()),
-        (["rlzoo", "benchmark", ""], ["run", "score", "table", "ship"]),
+        (["rlzoo", "benchmark", ""], ["run", "score", "table", "page", "ship"]),
         (["rlzoo", "benchmark", "run", "--dry"], ["--dry-run"]),
         (["rlzoo", "benchmark", "score", "--dry"], []),
         (["rlzoo", "train", "--env", "Acrob"], ["Acrobot-v1"]),
