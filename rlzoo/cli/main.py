@@ -45,6 +45,8 @@ COMMANDS = (
     "record-training",
     "record-expert",
     "export",
+    "push",
+    "pull",
     "list",
     "show",
     "validate",
@@ -61,10 +63,12 @@ TRUSTING = (
     "record-training",
     "record-expert",
     "export",
+    "push",
+    "pull",
     "validate",
 )
 """Commands that read files which name code: they have `--trust`."""
-WORK = ("train", "optimize", "benchmark run", "benchmark score", "record-expert")
+WORK = ("train", "optimize", "benchmark run", "benchmark score", "record-expert", "push", "pull")
 """Commands whose results are files: they go on when nobody reads what they print."""
 SURROUNDINGS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,

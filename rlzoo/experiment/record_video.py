@@ -135,33 +135,15 @@ def record_video(
 
 
 def record(config: VideoConfig) -> Path:
-    """Record an agent as `rlzoo record-video` does, and print where the video is.
+    """Record an agent as `rlzoo record-video` does, and print where the video is if `verbose` is not 0.
 
     :raises UserError: there is no such agent, or its environment cannot be drawn here
     """
     play = config.play
     agent, blueprint = _prepare(play)
     path = _output(config, agent.path, f"{_kind(agent.path)}-{play.algo}-{names.safe_name(play.env_id)}")
-    print(f"recording {agent.path}")
-    n_frames = _record(config, agent, blueprint, path)
-    print(f"{n_frames:,} frames are in {path}")
-    return path
-
-
-def record_quietly(config: VideoConfig) -> Path:
-    """Record an agent to the file that `config.output` names, and print nothing.
-
-    :raises UserError: there is no such agent, or its environment cannot be drawn here
-    """
-    path = Path(config.output)
-    agent, blueprint = _prepare(config.play)
-    _record(config, agent, blueprint, path)
-    return path
-
-
-def _record(config: VideoConfig, agent: run_folder.Agent, blueprint: Blueprint, path: Path) -> int:
-    """Record an agent; returns the number of frames."""
-    play = config.play
+    if play.verbose > 0:
+        print(f"recording {agent.path}")
     with ExitStack() as resources:
         venv = _drawable_env(play, blueprint, resources)
         n_steps = play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS)
@@ -169,7 +151,9 @@ def _record(config: VideoConfig, agent: run_folder.Agent, blueprint: Blueprint, 
         title = [f"{play.algo} {play.env_id}"] if config.label else None
         with progress(play, play.n_episodes or n_steps) as on_step:
             _play(play, blueprint, agent.path, venv, video, title, on_step)
-    return video.n_frames
+    if play.verbose > 0:
+        print(f"{video.n_frames:,} frames are in {path}")
+    return path
 
 
 def record_training(config: VideoConfig) -> Path:

@@ -10,9 +10,7 @@ a collection names a folder of the machine that it was trained on.
 from __future__ import annotations
 
 import dataclasses
-import re
 import secrets
-import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,15 +21,14 @@ from rlzoo.algorithms.saving import to_checkpoint
 from rlzoo.config import catalog
 from rlzoo.config.benchmark import EPISODES, Row
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig, find_runs, run_name
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
 from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.report.finished import copy_row_name, row_key, row_name, training_seconds
+from rlzoo.report.portable import portable_texts
 from rlzoo.report.scores import SCORE, Score, digest, write_score
 from rlzoo.report.scoring import find_agents, score_of, score_run
 from rlzoo.report.selection import choose_best, value_of
@@ -39,17 +36,6 @@ from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 
 MAX_BYTES = 2_000_000
 """Largest model file in a collection."""
-
-OF_THE_MACHINE = {
-    "log_folder": ("-f", "--log-folder"),
-    "tensorboard_log": ("-tb", "--tensorboard-log"),
-    "num_threads": ("--num-threads",),
-    "verbose": ("--verbose",),
-}
-"""Arguments of a run that say where and how it ran, and nothing about the agent; and their flags."""
-
-_ABSOLUTE = re.compile(r"""(^|[=:'"]|^-[a-zA-Z])((?:~|/(?!/))[^'"]*)""")
-
 
 _OF_SCORE = (
     {field.name for field in dataclasses.fields(AgentEntry)}
@@ -107,7 +93,7 @@ def ship(
     folders = [folder for by_seed in candidates.values() for folder in by_seed.values()]
     for folder in folders:  # all of them before the first is taken over
         _check_whole(folder, model_path(folder, read_run(folder).env_id))
-    texts = {folder: _texts(folder, read_run(folder)) for folder in folders}
+    texts = {folder: portable_texts(folder, read_run(folder)) for folder in folders}
     if seed is not None:
         for folder in folders:
             yield _take_over(folder, texts[folder], root, episodes, max_bytes)
@@ -303,61 +289,6 @@ def _score_there(
         return known
     is_same = known == score if known.sha256 == sha256 else known.episodes == score.episodes
     return known if is_same else None
-
-
-def _texts(source: Path, run: RunConfig) -> dict[Path, str]:
-    """The hyperparameters, the arguments and the command of a run, without what is of this machine.
-
-    :return: file in the run's folder -> text
-    """
-    defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-    arguments = dataclasses.asdict(run) | {name: defaults[name] for name in OF_THE_MACHINE}
-    config = config_path(Path(), run.env_id)
-    return {
-        config: dump_yaml(_portable(read_yaml(source / config), source)),
-        config.with_name("args.yml"): dump_yaml(_portable(plain(arguments), source)),
-        Path("command.txt"): shlex.join(_portable(_command(source, run), source)) + "\n",
-    }
-
-
-def _command(source: Path, run: RunConfig) -> list[str]:
-    """The command that trains such an agent.
-
-    :raises UserError: the run was not begun by `rlzoo train`
-    """
-    file = source / "command.txt"
-    words = shlex.split(file.read_text()) if file.is_file() else []
-    if words[:2] != ["rlzoo", "train"]:
-        raise UserError(f"{file} does not say how to train this agent: it begins with `rlzoo train`")
-    left_out = [flag for flags in OF_THE_MACHINE.values() for flag in flags]
-    kept, words = words[:2], words[2:]
-    while words:
-        flag, equals, _ = words[0].partition("=")
-        if flag not in left_out:
-            kept.append(words[0])
-        words = words[1 if equals or flag not in left_out else 2 :]
-    return kept if any(word.startswith("--seed") for word in kept) else [*kept, "--seed", str(run.seed)]
-
-
-def _portable(value: Any, source: Path) -> Any:
-    """A value with paths below the working directory made relative to it.
-
-    :raises UserError: there is another absolute path
-    """
-    if isinstance(value, dict):
-        return {key: _portable(item, source) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_portable(item, source) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def relative(match: re.Match[str]) -> str:
-        before, path = match.groups()
-        if not Path(path).is_relative_to(Path.cwd()):
-            raise UserError(f"{source} names {path}, which is not below the working directory")
-        return f"{before}{Path(path).relative_to(Path.cwd()).as_posix()}"
-
-    return _ABSOLUTE.sub(relative, value)
 
 
 def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> None:

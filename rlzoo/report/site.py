@@ -112,7 +112,7 @@ def _row(row: SiteRow, folder: Path, video: str, options: SiteOptions) -> dict[s
 
 def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[str], None]) -> str:
     """Record the best agent of a row; returns the file's name, "" where that is not possible."""
-    from rlzoo.experiment.record_video import record_quietly
+    from rlzoo.experiment.record_video import record
 
     if row.shown is None:
         return ""
@@ -131,7 +131,7 @@ def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[s
     )
     on_row(f"recording {row.row.label} on {row.row.env}")
     try:
-        record_quietly(VideoConfig(play=play, output=str(path)))
+        record(VideoConfig(play=play, output=str(path)))
     except (UserError, RunFailed) as error:
         on_row(f"no video of {row.row.label} on {row.row.env}: {error}")
         return ""

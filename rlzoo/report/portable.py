@@ -1,0 +1,123 @@
+"""What describes a run, as it may leave the machine: without its folders and without passwords.
+
+Files below the working directory are named relative to it. What another path becomes is up to the caller: a
+collection refuses it, a push keeps the last part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.literals import plain
+from rlzoo.config.run import RunConfig
+from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.run_folder import config_path
+
+OF_THE_MACHINE = {
+    "log_folder": ("-f", "--log-folder"),
+    "tensorboard_log": ("-tb", "--tensorboard-log"),
+    "num_threads": ("--num-threads",),
+    "verbose": ("--verbose",),
+}
+"""Arguments of a run that say where and how it ran, and nothing about the agent; and their flags."""
+
+OF_A_STUDY = ("--storage", "--study-name", "--trial-id")
+"""Flags of `rlzoo train` that name a study, which stays where it is; its database may need a password."""
+
+HIDDEN = "***"
+
+_ABSOLUTE = re.compile(r"""(^|[=:'"]|^-[a-zA-Z])((?:~|/(?!/))[^'"]*)""")
+_SECRET_NAME = re.compile(r"(^|[._-])(password|passwd|secret|token|api[_-]?key)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"""((?:^|[^a-z0-9])(?:password|passwd|secret|token|api[_-]?key)["']?\s*[:=]\s*)"""
+    r"""("[^"]*"|'[^']*'|[^\s&,)}]+)""",
+    re.IGNORECASE,
+)
+_USER_OF_URL = re.compile(r"(://)[^/\s'\"]*@")
+
+Outside = Callable[[str], str]
+"""What stands for an absolute path outside the working directory."""
+
+
+def portable_texts(source: Path, run: RunConfig, outside: Outside | None = None) -> dict[Path, str]:
+    """The hyperparameters, the arguments and the command of a run, without what is of this machine.
+
+    :param source: the folder of the run
+    :param outside: what a path outside the working directory becomes; None: it is refused
+    :return: file in the run's folder -> text
+    :raises UserError: a path is refused, or the run was not begun by `rlzoo train`
+    """
+    outside = outside or refusing(source)
+    defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+    arguments = dataclasses.asdict(run) | {name: defaults[name] for name in OF_THE_MACHINE}
+    config = config_path(Path(), run.env_id)
+    return {
+        config: dump_yaml(portable(read_yaml(source / config), outside)),
+        config.with_name("args.yml"): dump_yaml(portable(plain(arguments), outside)),
+        Path("command.txt"): shlex.join(portable(_command(source, run), outside)) + "\n",
+    }
+
+
+def portable(value: Any, outside: Outside) -> Any:
+    """A value of lists, dictionaries and texts without absolute paths, user names in URLs and passwords.
+
+    >>> portable({"file": "/elsewhere/maze.xml", "api_key": "1234"}, lambda path: Path(path).name)
+    {'file': 'maze.xml', 'api_key': '***'}
+    """
+    if isinstance(value, dict):
+        return {
+            key: HIDDEN
+            if isinstance(item, str) and item and _SECRET_NAME.search(str(key))
+            else portable(item, outside)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [portable(item, outside) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def relative(match: re.Match[str]) -> str:
+        before, path = match.groups()
+        if Path(path).is_relative_to(Path.cwd()):
+            return f"{before}{Path(path).relative_to(Path.cwd()).as_posix()}"
+        return f"{before}{outside(path)}"
+
+    text = _USER_OF_URL.sub(r"\1", _SECRET.sub(rf"\1{HIDDEN}", value))
+    return _ABSOLUTE.sub(relative, text)
+
+
+def refusing(source: Path) -> Outside:
+    """Refuse paths outside the working directory.
+
+    :param source: what names them, for the error
+    """
+
+    def refuse(path: str) -> str:
+        raise UserError(f"{source} names {path}, which is not below the working directory")
+
+    return refuse
+
+
+def _command(source: Path, run: RunConfig) -> list[str]:
+    """The command that trains such an agent.
+
+    :raises UserError: the run was not begun by `rlzoo train`
+    """
+    file = source / "command.txt"
+    words = shlex.split(file.read_text()) if file.is_file() else []
+    if words[:2] != ["rlzoo", "train"]:
+        raise UserError(f"{file} does not say how to train this agent: it begins with `rlzoo train`")
+    left_out = [*OF_A_STUDY, *(flag for flags in OF_THE_MACHINE.values() for flag in flags)]
+    kept, words = words[:2], words[2:]
+    while words:
+        flag, equals, _ = words[0].partition("=")
+        if flag not in left_out:
+            kept.append(words[0])
+        words = words[1 if equals or flag not in left_out else 2 :]
+    return kept if any(word.startswith("--seed") for word in kept) else [*kept, "--seed", str(run.seed)]
