@@ -11,6 +11,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,10 +265,30 @@ def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
         check_hyperparams(run.algo, values, own=False)
         require_packages(ARGS, run.gym_packages)
         sha256 = digest(fresh / model_file(run.env_id))
+        _check_formats(fresh)
         if (fresh / SCORE).is_file() and score_of(fresh, run, sha256) is None:
             raise UserError(f"{SCORE} is of another agent")
     except UserError as error:
         raise UserError(f"{repo_id}: {str(error).replace(f'{fresh}/', '')}") from None
+
+
+def _check_formats(fresh: Path) -> None:
+    """Check that the files that nothing of rlzoo reads are what their names say.
+
+    :raises UserError: one is not
+    """
+    command, card, video = fresh / COMMAND, fresh / CARD, fresh / "videos" / VIDEO
+    try:
+        if command.is_file() and not command.read_text(encoding="utf-8").removesuffix("\n").isprintable():
+            raise UserError(f"{COMMAND} is not one line of text")
+        if card.is_file():
+            card.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{COMMAND} or {CARD} is no text in UTF-8") from None
+    if video.is_file():
+        with video.open("rb") as opened:
+            if opened.read(12)[4:8] != b"ftyp":
+                raise UserError(f"{VIDEO} is no mp4 file")
 
 
 def _write_origin(fresh: Path, config: PullConfig, found: Snapshot, agent: str) -> None:
@@ -302,26 +323,30 @@ def _put_in_place(fresh: Path, config: PullConfig, run: RunConfig) -> Path:
     :raises RunFailed: the log folder cannot be written
     """
     target = Path(config.folder) / run.algo / run_name(run.env_id, config.exp_id)
-    if config.exp_id == 0:
-        target = claim(config.folder, run.algo, run.env_id)
-    elif not config.force:
+    if config.exp_id > 0 and not config.force:
         _refuse_existing(target)
+    claimed = config.exp_id == 0
+    if claimed:
+        target = claim(config.folder, run.algo, run.env_id)
     beside = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     old = beside.with_name(f"{beside.name}-old")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(fresh, beside)
-        if config.exp_id > 0 and target.is_dir():
+        if target.is_dir() and not claimed:
             with locked(target):
                 target.rename(old)
         beside.rename(target)  # an empty folder, which `claim` has made, is replaced
     except OSError as error:
-        if config.exp_id == 0 and target.is_dir():
-            target.rmdir()
         raise RunFailed(f"cannot write {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        if old.is_dir() and not target.exists():
+            old.rename(target)
         shutil.rmtree(old, ignore_errors=True)
+        for folder in (target, *target.parents[:2]):  # where nothing came into them
+            with suppress(OSError):
+                folder.rmdir()
     return target
 
 

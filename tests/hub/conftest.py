@@ -50,7 +50,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         "AGENT_HARNESSES_PATH": home / "agent_harnesses.json",
     }
     for name, path in places.items():
-        monkeypatch.setattr(constants, name, str(path))
+        monkeypatch.setattr(constants, name, str(path), raising=False)  # some are new
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(file_download.time, "sleep", lambda seconds: None)  # between attempts

@@ -124,6 +124,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer takes 40 ms
     server: Hub
     routes = (
         ("GET", r"/api/whoami-v2", "whoami"),
@@ -182,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
         if repo_id in self.server.repos:
             self.reply({"error": "it is there", "url": f"{self.server.url}/{repo_id}"}, 409)
             return
-        private = asked.get("visibility") == "private"
+        private = asked.get("visibility") == "private" or asked.get("private") is True
         self.server.add(repo_id, {".gitattributes": b"*.zip filter=lfs\n"}, private=private)
         self.reply({"url": f"{self.server.url}/{repo_id}", "id": repo_id})
 

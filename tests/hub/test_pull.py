@@ -168,6 +168,8 @@ CHANGES = {
         (b"n_envs: 8", b"n_env: 8", "n_env"),
         (b"n_envs: 8", b"a: &a [x, x]\nb: [*a, *a", "config.yml"),
     ],
+    "command.txt": [(b"rlzoo", b"\x1b[31mrlzoo", "not one line"), (b"rlzoo", b"\xff", "no text in UTF-8")],
+    "README.md": [(b"---", b"\xff", "no text in UTF-8")],
     "score.json": [(b'"seed": 0', b'"seed": 3', "of another agent"), (b"{", b"[", "no JSON file")],
 }
 
@@ -182,6 +184,13 @@ def test_a_description_is_checked_before_it_is_kept(name, old, new, message, hub
     assert pull() == 2
     line = error_of(capsys)
     assert message in line and REPO in line and str(tmp_path) not in line
+    assert_nothing_is_left(tmp_path)
+
+
+def test_a_video_that_is_none_is_refused(hub, files, capsys, tmp_path):
+    hub.add(REPO, {**files, "replay.mp4": b"<html>"})
+    assert pull() == 2
+    assert f"{REPO}: replay.mp4 is no mp4 file" in error_of(capsys)
     assert_nothing_is_left(tmp_path)
 
 
@@ -326,6 +335,36 @@ def test_offline_nothing_is_pulled(hub, files, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert pull() == 2
     assert "HF_HUB_OFFLINE is set" in error_of(capsys) and not hub.log
+    assert_nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("flags", [(), ("--exp-id", "1", "--force")])
+def test_a_full_disk_leaves_what_was_there(flags, hub, files, capsys, tmp_path, monkeypatch):
+    hub.add(REPO, files)
+    if flags:
+        assert pull(*flags) == 0
+
+    def fail(self, target):
+        if "old" not in Path(target).name and "old" not in self.name:
+            raise OSError(28, "No space left on device")
+        return original(self, target)
+
+    original = Path.rename
+    monkeypatch.setattr(Path, "rename", fail)
+    assert pull(*flags) == 1
+    assert "No space left on device" in error_of(capsys)
+    assert [path.name for path in RUN.parent.glob("*")] == ["CartPole-v1_1"] * bool(flags)
+    assert (RUN / "CartPole-v1.zip").is_file() or not (tmp_path / "logs").exists()
+
+
+def test_an_interrupted_pull_leaves_nothing(hub, files, tmp_path, monkeypatch):
+    hub.add(REPO, files)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlzoo.hub.pull.shutil.copytree", interrupt)
+    assert pull() == 130
     assert_nothing_is_left(tmp_path)
 
 
