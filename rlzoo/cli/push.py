@@ -51,7 +51,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="episodes that its score is of, at least (default: a score that is known, else 100)",
     )
-    shown.add_argument("--no-video", action="store_true", help="record no video")
+    shown.add_argument("--no-video", "--no-render", action="store_true", help="record no video")
     shown.add_argument(
         "-n",
         "--n-timesteps",

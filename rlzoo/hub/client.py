@@ -115,6 +115,8 @@ def _translated(error: BaseException, api: HfApi, repo_id: str, revision: str) -
         return _of_status(error, hub, repo_id)
     if isinstance(error, errors.HTTPError):  # of the connection
         return RunFailed(f"the connection to {hub} failed: {str(error) or type(error).__name__}")
+    if isinstance(error, UnicodeEncodeError):
+        return UserError("the token holds characters that no token has; look at HF_TOKEN")
     if error.__cause__ is not None:  # huggingface_hub wraps some
         return _translated(error.__cause__, api, repo_id, revision)
     if isinstance(error, errors.LocalEntryNotFoundError):

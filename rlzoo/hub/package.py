@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import sys
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rlzoo.experiment.run_folder import config_path, model_path, read_run, refus
 from rlzoo.hub.card import CardContent, model_card
 from rlzoo.hub.files import ARGS, CARD, COMMAND, CONFIG, SCORE, VIDEO
 from rlzoo.report.finished import training_seconds
-from rlzoo.report.portable import portable, portable_texts
+from rlzoo.report.portable import Outside, portable, portable_texts
 from rlzoo.report.scores import SCORE as SCORE_OF_RUN
 from rlzoo.report.scores import Score, digest, write_score
 from rlzoo.report.scoring import kept_score, score_run
@@ -59,12 +60,12 @@ def package_run(
     refuse_links(source)
     run = read_run(source)
     name = agent_name(run.algo, run.env_id)
-    checkpoint = read_checkpoint(agent)
+    checkpoint, outside = read_checkpoint(agent), _shortening()
     staged = place / run.algo / run_name(run.env_id, 1)
-    for path, text in portable_texts(source, run, _last_part).items():
+    for path, text in portable_texts(source, run, outside).items():
         (staged / path).parent.mkdir(parents=True, exist_ok=True)
         (staged / path).write_text(text, encoding="utf-8")
-    _write_agent(agent, checkpoint, staged / model_file(run.env_id))
+    _write_agent(agent, checkpoint, outside, staged / model_file(run.env_id))
     config = config_path(staged, run.env_id)
     files = {
         f"{name}.zip": staged / model_file(run.env_id),
@@ -99,10 +100,10 @@ def package_file(agent: Path, repo_id: str, place: Path) -> Package:
 
     :raises UserError: the file is none of rlzoo
     """
-    checkpoint = read_checkpoint(agent)
+    checkpoint, outside = read_checkpoint(agent), _shortening()
     file = place / agent.name
-    _write_agent(agent, checkpoint, file)
-    hyperparams = portable(checkpoint.config.get("hyperparameters", {}), _last_part)
+    _write_agent(agent, checkpoint, outside, file)
+    hyperparams = portable(checkpoint.config.get("hyperparameters", {}), outside)
     algorithm = str(checkpoint.metadata["algorithm"])
     content = CardContent(
         repo_id=repo_id,
@@ -124,13 +125,13 @@ def _write_card(content: CardContent, place: Path) -> Path:
     return card
 
 
-def _write_agent(agent: Path, checkpoint: Checkpoint, target: Path) -> None:
+def _write_agent(agent: Path, checkpoint: Checkpoint, outside: Outside, target: Path) -> None:
     """The model file as it is, or without the paths of this machine that it names."""
-    config: dict[str, Any] = portable(checkpoint.config, _last_part)
+    config: dict[str, Any] = portable(checkpoint.config, outside)
     arguments = config.get("arguments")
     if isinstance(arguments, dict) and arguments.get("tensorboard_log") is not None:
         arguments["tensorboard_log"] = None
-    metadata = portable(checkpoint.metadata, _last_part)
+    metadata = portable(checkpoint.metadata, outside)
     if (config, metadata) == (checkpoint.config, checkpoint.metadata):
         shutil.copyfile(agent, target)
     else:
@@ -167,11 +168,19 @@ def _score(agent: Path, staged: Path, run: RunConfig, episodes: int | None, verb
     return replace(score, training_seconds=training_seconds(source))
 
 
-def _last_part(path: str) -> str:
-    """What stands for a path outside the working directory: no folder of this machine."""
-    name = Path(path).name or "~"
-    print(f"rlzoo: {path} is outside the working directory and becomes {name}", file=sys.stderr)
-    return name
+def _shortening() -> Outside:
+    """What stands for a path outside the working directory, its last part: no folder of this machine.
+
+    Each path is named once.
+    """
+
+    @cache
+    def shorten(path: str) -> str:
+        name = Path(path).name or "~"
+        print(f"rlzoo: {path} is outside the working directory and becomes {name}", file=sys.stderr)
+        return name
+
+    return shorten
 
 
 def _say(verbose: int, text: str) -> None:

@@ -20,12 +20,12 @@ from huggingface_hub import HfApi
 from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.run import RunConfig, model_file, run_name, safe_name
+from rlzoo.config.run import RunConfig, run_name, safe_name
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, printable
 from rlzoo.core.system_info import utc_now
 from rlzoo.envs.registration import require_packages
 from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.run_folder import claim, config_path, locked, read_run
+from rlzoo.experiment.run_folder import claim, config_path, locked, model_path, read_run
 from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet
 from rlzoo.hub.files import (
     AGENT,
@@ -86,7 +86,7 @@ def pull(config: PullConfig) -> Pulled:
             run = _import_stable_baselines3(api, found, agent, fetched, fresh, config)
         else:
             run = _build_run(api, found, agent, fetched, fresh, config)
-        _write_origin(fresh, config, found, agent)
+        _write_origin(fresh, run, config, found, agent)
         folder = _put_in_place(fresh, config, run)
     if config.verbose > 0:
         print(f"{config.repo_id} at {found.commit[:12]} is in {folder}")
@@ -206,18 +206,40 @@ def _build_run(
     (arguments / "env").mkdir(parents=True)
     shutil.copyfile(by_name[ARGS], arguments / "env" / "args.yml")
     run = _checked_run(arguments, found.repo_id, config)
-    places = {
-        fetched / agent: Path(model_file(run.env_id)),
-        by_name[CONFIG]: config_path(Path(), run.env_id),
-        by_name[ARGS]: config_path(Path(), run.env_id).with_name("args.yml"),
-        **{by_name[name]: Path(name) for name in (COMMAND, SCORE, CARD) if name in by_name},
-        **{by_name[name]: Path("videos") / name for name in (VIDEO,) if name in by_name},
-    }
-    for source, target in places.items():
-        (fresh / target).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, fresh / target)
+    described = config_path(fresh, run.env_id)
+    described.parent.mkdir(parents=True)
+    shutil.copyfile(fetched / agent, model_path(fresh, run.env_id))
+    shutil.copyfile(by_name[CONFIG], described)
+    shutil.copyfile(by_name[ARGS], described.with_name("args.yml"))
+    for name in {COMMAND, SCORE} & by_name.keys():
+        shutil.copyfile(by_name[name], fresh / name)
+    _copy_shown(by_name, fresh)
     _check_contents(fresh, run, found.repo_id)
     return run
+
+
+def _copy_shown(by_name: dict[str, Path], fresh: Path) -> None:
+    """The card and the video, which no command reads."""
+    if CARD in by_name:
+        shutil.copyfile(by_name[CARD], fresh / CARD)
+    if VIDEO in by_name:
+        (fresh / "videos").mkdir()
+        shutil.copyfile(by_name[VIDEO], fresh / "videos" / VIDEO)
+
+
+def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
+    """Write the folder of a run out of a model file of stable-baselines3 and the files beside it.
+
+    The seam to `rlzoo.interop`: whatever reads such files is called here, and nowhere else in this package.
+
+    :param agent: the model file; beside it config.yml, args.yml, env_kwargs.yml and vec_normalize.pkl, where
+        the repository has them
+    :param target: the folder, which is not there yet: <env>.zip, <env>/config.yml and <env>/args.yml
+    :param algo: as far as it is known from flags and names; else empty
+    :param env_id: likewise
+    :raises UserError: the files cannot be read
+    """
+    raise UserError("it is a file of stable-baselines3, which is not read yet")
 
 
 def _import_stable_baselines3(
@@ -227,11 +249,20 @@ def _import_stable_baselines3(
 
     The files are fetched and checked; reading them is up to `rlzoo.interop`, which unpickles nothing.
     """
-    names = [_beside(agent, name) for name in OF_STABLE_BASELINES3]
-    names = [name for name in names if name in found.files]
-    _say_left_out(found, {agent, *names}, config)
-    download(api, found, names, fetched)
-    raise UserError(f"{found.repo_id}: {agent} is a file of stable-baselines3, which is not read yet")
+    names = [name for name in OF_STABLE_BASELINES3 if _beside(agent, name) in found.files]
+    _say_left_out(found, {agent, *(_beside(agent, name) for name in names)}, config)
+    paths = download(api, found, [_beside(agent, name) for name in names], fetched)
+    algo, _, env_id = Path(agent).stem.partition("-")
+    if algo not in catalog.names():
+        algo = env_id = ""
+    try:
+        import_run(fetched / agent, fresh, config.algo or algo, config.env_id or env_id)
+    except UserError as error:
+        raise UserError(f"{found.repo_id}: {agent}: {str(error).replace(f'{fetched}/', '')}") from None
+    run = _checked_run(fresh, found.repo_id, config)
+    _copy_shown({name: paths[_beside(agent, name)] for name in names}, fresh)
+    _check_contents(fresh, run, found.repo_id)
+    return run
 
 
 def _checked_run(folder: Path, repo_id: str, config: PullConfig) -> RunConfig:
@@ -264,7 +295,7 @@ def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
         values = lookup(run.algo, run.env_id, str(config_path(fresh, run.env_id))).values
         check_hyperparams(run.algo, values, own=False)
         require_packages(ARGS, run.gym_packages)
-        sha256 = digest(fresh / model_file(run.env_id))
+        sha256 = digest(model_path(fresh, run.env_id))
         _check_formats(fresh)
         if (fresh / SCORE).is_file() and score_of(fresh, run, sha256) is None:
             raise UserError(f"{SCORE} is of another agent")
@@ -291,13 +322,13 @@ def _check_formats(fresh: Path) -> None:
                 raise UserError(f"{VIDEO} is no mp4 file")
 
 
-def _write_origin(fresh: Path, config: PullConfig, found: Snapshot, agent: str) -> None:
+def _write_origin(fresh: Path, run: RunConfig, config: PullConfig, found: Snapshot, agent: str) -> None:
     content = {
         "repo_id": config.repo_id,
         "commit": found.commit,
         "revision": config.revision,
         "file": agent,
-        "sha256": digest(next(fresh.glob(f"*{AGENT}"))),
+        "sha256": digest(model_path(fresh, run.env_id)),
         "date": utc_now(),
     }
     (fresh / ORIGIN).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -39,6 +39,7 @@ _SECRET = re.compile(
     r"""("[^"]*"|'[^']*'|[^\s&,)}]+)""",
     re.IGNORECASE,
 )
+_LOCAL_URL = re.compile(r"""\b(?:file|sqlite|journal)://(/[^'"\s]*)""")
 _USER_OF_URL = re.compile(r"(://)[^/\s'\"]*@")
 
 Outside = Callable[[str], str]
@@ -82,14 +83,14 @@ def portable(value: Any, outside: Outside) -> Any:
     if not isinstance(value, str):
         return value
 
-    def relative(match: re.Match[str]) -> str:
-        before, path = match.groups()
+    def shortened(path: str) -> str:
         if Path(path).is_relative_to(Path.cwd()):
-            return f"{before}{Path(path).relative_to(Path.cwd()).as_posix()}"
-        return f"{before}{outside(path)}"
+            return Path(path).relative_to(Path.cwd()).as_posix()
+        return outside(path)
 
     text = _USER_OF_URL.sub(r"\1", _SECRET.sub(rf"\1{HIDDEN}", value))
-    return _ABSOLUTE.sub(relative, text)
+    text = _LOCAL_URL.sub(lambda match: shortened(f"/{match[1].lstrip('/')}"), text)
+    return _ABSOLUTE.sub(lambda match: match[1] + shortened(match[2]), text)
 
 
 def refusing(source: Path) -> Outside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -138,16 +139,36 @@ def test_a_hostile_or_damaged_agent_is_refused(content, hub, files, capsys, tmp_
     assert_nothing_is_left(tmp_path)
 
 
-def test_a_repository_of_stable_baselines3_is_recognised(hub, files, capsys, tmp_path):
+@pytest.fixture
+def theirs(hub):
+    """A repository of stable-baselines3, as RL Baselines3 Zoo pushes them."""
     agent = io.BytesIO()
     with zipfile.ZipFile(agent, "w") as archive:
         archive.writestr("data", "{}")
         archive.writestr("policy.pth", HOSTILE_PICKLE)
         archive.writestr("_stable_baselines3_version", "2.0.0")
-    hub.add(REPO, {AGENT: agent.getvalue(), "vec_normalize.pkl": HOSTILE_PICKLE, "args.yml": b"[]"})
-    assert pull() == 2
-    assert "is a file of stable-baselines3" in error_of(capsys)
+    names = ("config.yml", "args.yml", "env_kwargs.yml", "vec_normalize.pkl", "train_eval_metrics.zip")
+    return hub.add(REPO, {AGENT: agent.getvalue(), "README.md": b"", **dict.fromkeys(names, HOSTILE_PICKLE)})
+
+
+def test_a_repository_of_stable_baselines3_is_recognised(theirs, capsys, tmp_path):
+    assert pull("--verbose", "0") == 2
+    assert f"{REPO}: {AGENT}: it is a file of stable-baselines3" in error_of(capsys)
     assert_nothing_is_left(tmp_path)
+
+
+def test_files_of_stable_baselines3_are_handed_to_the_importer(theirs, shipped, monkeypatch, capsys):
+    def import_run(agent, target, algo, env_id):
+        beside = {path.name for path in agent.parent.iterdir() if path.is_file()}
+        assert beside == {AGENT, *hub_files.OF_STABLE_BASELINES3} - {"results.json", "replay.mp4"}
+        assert (algo, env_id) == ("ppo", "CartPole-v1")
+        shutil.copytree(shipped, target)
+
+    monkeypatch.setattr("rlzoo.hub.pull.import_run", import_run)
+    assert main(["pull", "-i", f"{REPO}/{AGENT}"]) == 0
+    assert "not taken" in capsys.readouterr().err  # train_eval_metrics.zip
+    assert json.loads((RUN / "hub.json").read_text())["repo_id"] == REPO and (RUN / "README.md").exists()
+    assert not list(RUN.rglob("*.pkl")) and main(["enjoy", "--no-render", "-n", "3"]) == 0
 
 
 CHANGES = {

@@ -69,7 +69,9 @@ def test_the_card_has_the_score_as_a_result(hub):
 
 def test_nothing_of_this_machine_is_uploaded(hub, trained, capsys):
     assert push("-f", str(trained), "--no-video", "--n-eval-episodes", "1") == 0
-    assert "mine.yml" in capsys.readouterr().err  # that a path was changed is said
+    assert capsys.readouterr().err == (  # that a path was changed is said
+        f"rlzoo: {trained.parent}/mine.yml is outside the working directory and becomes mine.yml\n"
+    )
     everything = dict(hub.repos[REPO].files)
     with zipfile.ZipFile(io.BytesIO(everything.pop("ppo-CartPole-v1.zip"))) as archive:
         everything |= {name: archive.read(name) for name in archive.namelist()}
@@ -123,6 +125,7 @@ def test_python_pushes_a_file_that_save_has_written(hub, tmp_path):
     [
         (None, (), "wants a token that may write"),
         ("hf_unknown", (), "does not know this token (401)"),
+        ("hf_wörter", (), "holds characters that no token has"),
         ("hf_reader", (), "the token may not do this with me/ppo-CartPole-v1 (403)"),
         (
             "hf_writer",
