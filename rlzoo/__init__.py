@@ -104,6 +104,8 @@ _MODULES = {
         "ActionNoiseWrapper ActionSmoothingWrapper DelayedRewardWrapper FrameSkip HistoryWrapper"
         " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
     ),
+    "rlzoo.hub.pull": "load_from_hub",
+    "rlzoo.hub.push": "push_to_hub",
     "rlzoo.networks.linear": "ARSLinearPolicy ARSPolicy",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
     "rlzoo.networks.masked": (
@@ -139,8 +141,6 @@ _MODULES = {
     "rlzoo.experiment.record_video": "record_video",
     "rlzoo.experiment.show": "InlineVideo show",
     "rlzoo.export.export": "export_model",
-    "rlzoo.hub.pull": "load_from_hub",
-    "rlzoo.hub.push": "push_to_hub",
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",

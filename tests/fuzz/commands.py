@@ -51,6 +51,13 @@ BASES: dict[str, tuple[str, ...]] = {
     "plot compare": ("-f logs -o results.json", "-a ppo -f logs --iqm -k successes --min-timesteps 8"),
     "plot report": ("results.json", "results.json --versus --boxplot --latex --normalize range -o out"),
     "record-expert": ("--algo ppo --env CartPole-v1 -n 1 -o expert2.npz",),
+    "record-video": ("--algo ppo --env CartPole-v1 -f logs -n 4",),
+    "record-training": ("--algo ppo --env CartPole-v1 -f logs -n 4",),
+    "push": (
+        "--help",
+        "--algo ppo --env CartPole-v1 -f logs --no-video --n-eval-episodes 1",
+    ),
+    "pull": ("--help", "-orga lab --algo ppo --env CartPole-v1 -f logs", "-i lab/ppo-CartPole-v1/agent.zip"),
     "list": ("agents -f logs", "envs", "algos"),
     "show": ("--algo ppo --env CartPole-v1", "--algo her -conf conf.yml"),
     "validate": ("conf.yml --algo ppo", "ppo.yml"),

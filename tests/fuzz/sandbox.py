@@ -398,6 +398,8 @@ def _surroundings(folder: str) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "MPLBACKEND": "Agg",
+        "HF_ENDPOINT": "http://127.0.0.1:9",  # where nobody listens
+        "HF_TOKEN": "hf_of_nobody",
     }
 
 
