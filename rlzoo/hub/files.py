@@ -145,8 +145,8 @@ def verify(path: Path, file: RemoteFile, repo_id: str) -> None:
 
     :raises RunFailed: its size or its hash is another
     """
-    size = path.stat().st_size
-    if size == file.size and has_hash(path, file.sha256 or file.blob_id):
+    size = path.lstat().st_size
+    if size == file.size and not path.is_symlink() and has_hash(path, file.sha256 or file.blob_id):
         return
     path.unlink()
     what = f"{size:,} bytes instead of {file.size:,}" if size != file.size else "another hash than is listed"

@@ -57,7 +57,8 @@ class Repo:
 class Faults:
     """What goes wrong."""
 
-    cut_download: str = ""  # the connection ends in the middle of this file, each time
+    cut_download: str = ""  # the connection ends in the middle of this file
+    cuts: int = -1  # so often; -1: each time
     cut_upload: bool = False  # ... of an upload to large-file storage
     listed: dict[str, dict[str, Any]] = field(default_factory=dict)  # file -> what a listing says instead
     more: str = ""  # this file is longer than its listing and its headers say
@@ -256,6 +257,8 @@ class Handler(BaseHTTPRequestHandler):
         self.reply({"transfer": "basic", "objects": objects})
 
     def store(self, oid: str) -> None:
+        if "Content-Length" not in self.headers:
+            raise Refused(501, "storage wants the length first")
         if self.server.faults.cut_upload:
             self.rfile.read(10)
             self.hang_up()
@@ -367,7 +370,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        if path == faults.cut_download:
+        if path == faults.cut_download and faults.cuts:
+            faults.cuts -= 1
             if not start:
                 self.wfile.write(content[: len(content) // 2])
             self.hang_up()

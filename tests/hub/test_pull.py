@@ -291,6 +291,15 @@ def test_a_cut_download_is_one_line_and_leaves_nothing(name, hub, files, capsys,
 
 
 @pytest.mark.parametrize("name", [AGENT, "config.yml"])
+def test_a_download_goes_on_where_it_was_cut(name, hub, files, capsys):
+    hub.add(REPO, files)
+    hub.faults.cut_download, hub.faults.cuts = name, 1
+    assert pull() == 0
+    assert hub.faults.cuts == 0 and capsys.readouterr().err == ""
+    assert (RUN / "CartPole-v1.zip").read_bytes() == files[AGENT]
+
+
+@pytest.mark.parametrize("name", [AGENT, "config.yml"])
 @pytest.mark.parametrize("change", ["hash", "size"])
 def test_a_file_that_is_not_the_listed_one_is_refused(name, change, hub, files, capsys, tmp_path):
     hub.add(REPO, files)

@@ -145,6 +145,13 @@ def test_a_mistake_is_one_line_and_uploads_nothing(token, flags, message, hub, m
     assert message in error_of(capsys) and not hub.repos and not (tmp_path / "logs").exists()
 
 
+def test_a_token_that_was_kept_by_login_is_used(hub, monkeypatch, tmp_path):
+    monkeypatch.delenv("HF_TOKEN")
+    Path(constants.HF_TOKEN_PATH).parent.mkdir(exist_ok=True)
+    Path(constants.HF_TOKEN_PATH).write_text("hf_writer")
+    assert push("--no-video") == 0 and REPO in hub.repos
+
+
 def test_what_is_wrong_is_found_before_the_agent_plays(hub, monkeypatch, capsys):
     monkeypatch.setenv("HF_TOKEN", "hf_unknown")
     assert push() == 2
