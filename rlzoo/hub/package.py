@@ -62,7 +62,7 @@ def package_run(
     name = agent_name(run.algo, run.env_id)
     checkpoint, outside = read_checkpoint(agent), _shortening()
     staged = place / run.algo / run_name(run.env_id, 1)
-    for path, text in portable_texts(source, run, outside).items():
+    for path, text in portable_texts(source, run, outside, require_command=False).items():
         (staged / path).parent.mkdir(parents=True, exist_ok=True)
         (staged / path).write_text(text, encoding="utf-8")
     _write_agent(agent, checkpoint, outside, staged / model_file(run.env_id))
@@ -71,8 +71,9 @@ def package_run(
         f"{name}.zip": staged / model_file(run.env_id),
         CONFIG: config,
         ARGS: config.with_name("args.yml"),
-        COMMAND: staged / "command.txt",
     }
+    if (staged / COMMAND).is_file():
+        files[COMMAND] = staged / COMMAND
     if video:  # before the score: it says how MuJoCo is to draw, which must be said first
         _say(verbose, "recording a video")
         files[VIDEO] = _record(play, run, place)
@@ -88,7 +89,7 @@ def package_run(
         n_timesteps=checkpoint.steps(),
         score=score,
         hyperparams=config.read_text(encoding="utf-8"),
-        command=files[COMMAND].read_text(encoding="utf-8").strip(),
+        command=files[COMMAND].read_text(encoding="utf-8").strip() if COMMAND in files else None,
         video=video,
         actor_only=checkpoint.actor_only,
     )

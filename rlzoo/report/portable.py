@@ -30,6 +30,7 @@ OF_THE_MACHINE = {
 OF_A_STUDY = ("--storage", "--study-name", "--trial-id")
 """Flags of `rlzoo train` that name a study, which stays where it is; its database may need a password."""
 
+COMMAND = Path("command.txt")
 HIDDEN = "***"
 
 _ABSOLUTE = re.compile(r"""(^|[=:'"]|^-[a-zA-Z])((?:~|/(?!/))[^'"]*)""")
@@ -46,11 +47,14 @@ Outside = Callable[[str], str]
 """What stands for an absolute path outside the working directory."""
 
 
-def portable_texts(source: Path, run: RunConfig, outside: Outside | None = None) -> dict[Path, str]:
+def portable_texts(
+    source: Path, run: RunConfig, outside: Outside | None = None, require_command: bool = True
+) -> dict[Path, str]:
     """The hyperparameters, the arguments and the command of a run, without what is of this machine.
 
     :param source: the folder of the run
     :param outside: what a path outside the working directory becomes; None: it is refused
+    :param require_command: False: a run that `rlzoo train` has not begun, such as an imported one, has none
     :return: file in the run's folder -> text
     :raises UserError: a path is refused, or the run was not begun by `rlzoo train`
     """
@@ -58,11 +62,13 @@ def portable_texts(source: Path, run: RunConfig, outside: Outside | None = None)
     defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
     arguments = dataclasses.asdict(run) | {name: defaults[name] for name in OF_THE_MACHINE}
     config = config_path(Path(), run.env_id)
-    return {
+    texts = {
         config: dump_yaml(portable(read_yaml(source / config), outside)),
         config.with_name("args.yml"): dump_yaml(portable(plain(arguments), outside)),
-        Path("command.txt"): shlex.join(portable(_command(source, run), outside)) + "\n",
     }
+    if require_command or _words(source):
+        texts[COMMAND] = shlex.join(portable(_command(source, run), outside)) + "\n"
+    return texts
 
 
 def portable(value: Any, outside: Outside) -> Any:
@@ -105,15 +111,25 @@ def refusing(source: Path) -> Outside:
     return refuse
 
 
+def _words(source: Path) -> list[str]:
+    """The command of a run, word by word; none where it is not `rlzoo train`."""
+    try:
+        words = shlex.split((source / COMMAND).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # not there, or no command of a shell
+        return []
+    return words if words[:2] == ["rlzoo", "train"] else []
+
+
 def _command(source: Path, run: RunConfig) -> list[str]:
     """The command that trains such an agent.
 
     :raises UserError: the run was not begun by `rlzoo train`
     """
-    file = source / "command.txt"
-    words = shlex.split(file.read_text()) if file.is_file() else []
-    if words[:2] != ["rlzoo", "train"]:
-        raise UserError(f"{file} does not say how to train this agent: it begins with `rlzoo train`")
+    words = _words(source)
+    if not words:
+        raise UserError(
+            f"{source / COMMAND} does not say how to train this agent: it begins with `rlzoo train`"
+        )
     left_out = [*OF_A_STUDY, *(flag for flags in OF_THE_MACHINE.values() for flag in flags)]
     kept, words = words[:2], words[2:]
     while words:

@@ -170,6 +170,14 @@ def test_a_foreign_agent_is_not_pushed(hub, trained, tmp_path, capsys):
     assert "pickle" in error_of(capsys) and not hub.repos
 
 
+@pytest.mark.parametrize("command", [b"rlzoo import a.zip\n", b"rlzoo train 'open", b"\xff", b""])
+def test_a_run_that_was_not_trained_here_has_no_command(command, hub, trained, tmp_path):
+    logs = shutil.copytree(trained, tmp_path / "copy")
+    (logs / "ppo" / "CartPole-v1_1" / "command.txt").write_bytes(command)
+    assert push("-f", str(logs), "--no-video", "--n-eval-episodes", "1") == 0
+    assert set(hub.repos[REPO].files) == WHOLE - {"command.txt", "replay.mp4"}
+
+
 def test_a_cut_upload_is_one_line_and_no_commit(hub, capsys):
     hub.faults.cut_upload = True
     assert push("--no-video") == 1
