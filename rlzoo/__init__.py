@@ -104,7 +104,7 @@ _MODULES = {
         "ActionNoiseWrapper ActionSmoothingWrapper DelayedRewardWrapper FrameSkip HistoryWrapper"
         " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
     ),
-    "rlzoo.hub.pull": "load_from_hub",
+    "rlzoo.hub.load": "load_from_hub",
     "rlzoo.hub.push": "push_to_hub",
     "rlzoo.networks.linear": "ARSLinearPolicy ARSPolicy",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),

@@ -1,4 +1,4 @@
-"""`rlzoo pull` and `rlzoo.load_from_hub`: agents of the hub, checked and put where runs are.
+"""`rlzoo pull`: an agent of the hub, checked and put where runs are.
 
 The maker of a repository is not trusted: a pulled run is one of somebody else, which may name only what any
 file may (see `rlzoo.core.trust`). Nothing is in the log folder before all of it has been checked.
@@ -9,51 +9,29 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import HfApi
-
-from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
-from rlzoo.config.hyperparams import lookup
-from rlzoo.config.run import RunConfig, run_name, safe_name
-from rlzoo.core.errors import CheckpointError, RunFailed, UserError, printable
+from rlzoo.config.run import RunConfig, run_name
+from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.system_info import utc_now
-from rlzoo.envs.registration import require_packages
-from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.run_folder import claim, config_path, locked, model_path, read_run
-from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet
+from rlzoo.experiment.run_folder import claim, locked, model_path
+from rlzoo.hub.client import check_repo_id, connect, quiet
 from rlzoo.hub.files import (
     AGENT,
-    ARGS,
-    CARD,
-    COMMAND,
-    CONFIG,
-    OF_RLZOO,
-    OF_STABLE_BASELINES3,
-    SCORE,
-    VIDEO,
     Snapshot,
-    bar_up_to,
     check_file_name,
-    described,
     download,
-    has_hash,
-    most_bytes,
     snapshot,
 )
+from rlzoo.hub.unpack import unpack
 from rlzoo.report.scores import digest
-from rlzoo.report.scoring import score_of
-from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 ORIGIN = "hub.json"
 """Where a pulled run comes from: repository, commit and file."""
-HIDDEN_BY_HUB = (".gitattributes", ".gitignore")
-"""Files that the hub makes itself; that they are left out is not said."""
 
 
 @dataclass(frozen=True)
@@ -80,77 +58,15 @@ def pull(config: PullConfig) -> Pulled:
         found = snapshot(api, config.repo_id, config.revision, str(Path(file).parent) if "/" in file else "")
         agent = file or _choose_agent(found, config)
         fetched = Path(place) / "fetched"
-        paths = download(api, found, [agent], fetched)
+        download(api, found, [agent], fetched)
         fresh = Path(place) / "run"
-        if _is_of_stable_baselines3(paths[agent], f"{config.repo_id}: {agent}"):
-            run = _import_stable_baselines3(api, found, agent, fetched, fresh, config)
-        else:
-            run = _build_run(api, found, agent, fetched, fresh, config)
+        run = unpack(api, found, agent, fetched, fresh, config)
         _write_origin(fresh, run, config, found, agent)
         folder = _put_in_place(fresh, config, run)
     if config.verbose > 0:
         print(f"{config.repo_id} at {found.commit[:12]} is in {folder}")
         print(f"play it: rlzoo enjoy --algo {run.algo} --env {run.env_id}{_folder_flag(config.folder)}")
     return Pulled(folder, run.algo, run.env_id, found.commit)
-
-
-def load_from_hub(
-    repo_id: str,
-    filename: str,
-    revision: str = "main",
-    *,
-    token: str | None = None,
-    verbose: int = 0,
-) -> str:
-    """Download one file of a repository on the Hugging Face Hub into the cache of huggingface_hub.
-
-    Its size and its hash are compared with those that the hub lists. The file is not opened.
-
-    >>> model = PPO.load(load_from_hub("me/ppo-CartPole-v1", "ppo-CartPole-v1.zip"))  # doctest: +SKIP
-
-    :param repo_id: "organization/name"
-    :param filename: such as "ppo-CartPole-v1.zip"
-    :param revision: a branch, a tag or a commit
-    :param token: for private repositories (default: the one of huggingface_hub)
-    :param verbose: 2: show what huggingface_hub says
-    :return: the path of the file
-    :raises UserError: there is no such repository, revision or file, or it is none that rlzoo reads
-    :raises RunFailed: the hub cannot be reached, or sends something else than it has listed
-    """
-    api = connect()
-    check_repo_id(repo_id)
-    name = Path(check_file_name(filename)).name
-    if not name.endswith(AGENT) and name not in (*OF_RLZOO, *OF_STABLE_BASELINES3):
-        raise UserError(f"{filename} is no file that rlzoo reads: agents (.zip), {', '.join(OF_RLZOO)}")
-    with quiet(verbose), hub_errors(api, repo_id, revision):
-        path = Path(
-            api.hf_hub_download(
-                repo_id, filename, revision=revision, token=token, tqdm_class=bar_up_to(most_bytes(name))
-            )
-        )
-        _verify_cached(api, path, filename, repo_id, token)
-    return str(path)
-
-
-def _verify_cached(api: HfApi, path: Path, name: str, repo_id: str, token: str | None) -> None:
-    """Compare a file in the cache of huggingface_hub with the hash that the hub lists, which is what it is
-    called there: `snapshots/<commit>/<name>` is a link to `blobs/<hash>`. A file that differs is removed.
-
-    :raises RunFailed: it differs
-    """
-    if path.is_symlink():
-        blob = path.parent / path.readlink()
-        listed = blob.name
-    else:  # where there are no links
-        blob = path
-        commit = path.parents[name.count("/")].name
-        (info,) = api.get_paths_info(repo_id, name, revision=commit, token=token)
-        file = described(info)
-        listed = file.sha256 or file.blob_id
-    if not has_hash(path, listed):
-        path.unlink()
-        blob.unlink(missing_ok=True)
-        raise RunFailed(f"{repo_id}: {name} arrived with another hash than is listed; nothing of it is kept")
 
 
 def _choose_agent(found: Snapshot, config: PullConfig) -> str:
@@ -170,156 +86,6 @@ def _choose_agent(found: Snapshot, config: PullConfig) -> str:
         there = f"several agents ({', '.join(agents[:12])})" if agents else "no agent (.zip)"
         raise UserError(f"{config.repo_id} has {there}; name one with -i {config.repo_id}/FILE")
     return agents[0]
-
-
-def _is_of_stable_baselines3(path: Path, name: str) -> bool:
-    """Whether a model file is one of stable-baselines3, and none of rlzoo.
-
-    :raises CheckpointError: it is neither, or damaged
-    """
-    try:
-        read_checkpoint(path)
-    except CheckpointError as error:
-        if isinstance(error, ForeignCheckpoint) and error.kind == "stable-baselines3":
-            return True
-        raise CheckpointError(str(error).replace(str(path), name)) from None
-    return False
-
-
-def _build_run(
-    api: HfApi, found: Snapshot, agent: str, fetched: Path, fresh: Path, config: PullConfig
-) -> RunConfig:
-    """Make the folder of a run out of a repository of `rlzoo push`.
-
-    :raises UserError: a file is missing, damaged or too large, or names code that is not trusted
-    """
-    names = [name for name in OF_RLZOO if _beside(agent, name) in found.files]
-    if missing := {CONFIG, ARGS} - {*names}:
-        raise UserError(
-            f"{found.repo_id} has no {min(missing)} beside {agent}, so it is no run; in Python:"
-            f" load_from_hub({found.repo_id!r}, {agent!r})"
-        )
-    _say_left_out(found, {agent, *(_beside(agent, name) for name in names)}, config)
-    paths = download(api, found, [_beside(agent, name) for name in names], fetched)
-    by_name = {name: paths[_beside(agent, name)] for name in names}
-    arguments = fresh.with_name("arguments")
-    (arguments / "env").mkdir(parents=True)
-    shutil.copyfile(by_name[ARGS], arguments / "env" / "args.yml")
-    run = _checked_run(arguments, found.repo_id, config)
-    described = config_path(fresh, run.env_id)
-    described.parent.mkdir(parents=True)
-    shutil.copyfile(fetched / agent, model_path(fresh, run.env_id))
-    shutil.copyfile(by_name[CONFIG], described)
-    shutil.copyfile(by_name[ARGS], described.with_name("args.yml"))
-    for name in {COMMAND, SCORE} & by_name.keys():
-        shutil.copyfile(by_name[name], fresh / name)
-    _copy_shown(by_name, fresh)
-    _check_contents(fresh, run, found.repo_id)
-    return run
-
-
-def _copy_shown(by_name: dict[str, Path], fresh: Path) -> None:
-    """The card and the video, which no command reads."""
-    if CARD in by_name:
-        shutil.copyfile(by_name[CARD], fresh / CARD)
-    if VIDEO in by_name:
-        (fresh / "videos").mkdir()
-        shutil.copyfile(by_name[VIDEO], fresh / "videos" / VIDEO)
-
-
-def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
-    """Write the folder of a run out of a model file of stable-baselines3 and the files beside it.
-
-    The seam to `rlzoo.interop`: whatever reads such files is called here, and nowhere else in this package.
-
-    :param agent: the model file; beside it config.yml, args.yml, env_kwargs.yml and vec_normalize.pkl, where
-        the repository has them
-    :param target: the folder, which is not there yet: <env>.zip, <env>/config.yml and <env>/args.yml
-    :param algo: as far as it is known from flags and names; else empty
-    :param env_id: likewise
-    :raises UserError: the files cannot be read
-    """
-    raise UserError("it is a file of stable-baselines3, which is not read yet")
-
-
-def _import_stable_baselines3(
-    api: HfApi, found: Snapshot, agent: str, fetched: Path, fresh: Path, config: PullConfig
-) -> RunConfig:
-    """Make the folder of a run out of a repository of RL Baselines3 Zoo's push_to_hub.
-
-    The files are fetched and checked; reading them is up to `rlzoo.interop`, which unpickles nothing.
-    """
-    names = [name for name in OF_STABLE_BASELINES3 if _beside(agent, name) in found.files]
-    _say_left_out(found, {agent, *(_beside(agent, name) for name in names)}, config)
-    paths = download(api, found, [_beside(agent, name) for name in names], fetched)
-    algo, _, env_id = Path(agent).stem.partition("-")
-    if algo not in catalog.names():
-        algo = env_id = ""
-    try:
-        import_run(fetched / agent, fresh, config.algo or algo, config.env_id or env_id)
-    except UserError as error:
-        raise UserError(f"{found.repo_id}: {agent}: {str(error).replace(f'{fetched}/', '')}") from None
-    run = _checked_run(fresh, found.repo_id, config)
-    _copy_shown({name: paths[_beside(agent, name)] for name in names}, fresh)
-    _check_contents(fresh, run, found.repo_id)
-    return run
-
-
-def _checked_run(folder: Path, repo_id: str, config: PullConfig) -> RunConfig:
-    """The arguments of the training, as far as they concern where the run belongs.
-
-    :raises UserError: they are damaged, or of another algorithm or environment than was asked for
-    """
-    try:
-        run = read_run(folder)
-        algo = catalog.canonical(run.algo)
-    except UserError as error:
-        raise UserError(f"{repo_id}: {str(error).replace(f'{folder}/env/', '')}") from None
-    if algo != run.algo:  # it becomes the name of a folder
-        raise UserError(f"{repo_id}: {ARGS} names the algorithm {run.algo!r}; it is called {algo!r}")
-    env_id = run.env_id  # so does this
-    if not env_id.isprintable() or not 0 < len(env_id) <= 120 or safe_name(env_id).startswith("."):
-        raise UserError(f"{repo_id}: {ARGS} names the environment {run.env_id[:80]!r}")
-    for kind, wanted, there in (("--algo", config.algo, run.algo), ("--env", config.env_id, run.env_id)):
-        if wanted and wanted != there:
-            raise UserError(f"{repo_id} is an agent of {run.algo} for {run.env_id}, not of {kind} {wanted}")
-    return run
-
-
-def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
-    """Check that the hyperparameters can be used without trusting their author, and whose score it is.
-
-    :raises UserError: they cannot
-    """
-    try:
-        values = lookup(run.algo, run.env_id, str(config_path(fresh, run.env_id))).values
-        check_hyperparams(run.algo, values, own=False)
-        require_packages(ARGS, run.gym_packages)
-        sha256 = digest(model_path(fresh, run.env_id))
-        _check_formats(fresh)
-        if (fresh / SCORE).is_file() and score_of(fresh, run, sha256) is None:
-            raise UserError(f"{SCORE} is of another agent")
-    except UserError as error:
-        raise UserError(f"{repo_id}: {str(error).replace(f'{fresh}/', '')}") from None
-
-
-def _check_formats(fresh: Path) -> None:
-    """Check that the files that nothing of rlzoo reads are what their names say.
-
-    :raises UserError: one is not
-    """
-    command, card, video = fresh / COMMAND, fresh / CARD, fresh / "videos" / VIDEO
-    try:
-        if command.is_file() and not command.read_text(encoding="utf-8").removesuffix("\n").isprintable():
-            raise UserError(f"{COMMAND} is not one line of text")
-        if card.is_file():
-            card.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{COMMAND} or {CARD} is no text in UTF-8") from None
-    if video.is_file():
-        with video.open("rb") as opened:
-            if opened.read(12)[4:8] != b"ftyp":
-                raise UserError(f"{VIDEO} is no mp4 file")
 
 
 def _write_origin(fresh: Path, run: RunConfig, config: PullConfig, found: Snapshot, agent: str) -> None:
@@ -379,20 +145,6 @@ def _put_in_place(fresh: Path, config: PullConfig, run: RunConfig) -> Path:
             with suppress(OSError):
                 folder.rmdir()
     return target
-
-
-def _say_left_out(found: Snapshot, taken: set[str], config: PullConfig) -> None:
-    """Name the files of a repository that are not taken: they are in no known format."""
-    names = [name for name in found.files if name not in taken and Path(name).name not in HIDDEN_BY_HUB]
-    if names and config.verbose > 0:
-        listed = ", ".join(printable(name)[:80] for name in sorted(names)[:12])
-        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-        print(f"rlzoo: not taken from {found.repo_id}: {listed}{more}", file=sys.stderr)
-
-
-def _beside(agent: str, name: str) -> str:
-    """A file in the folder of an agent."""
-    return str(Path(agent).with_name(name))
 
 
 def _folder_flag(folder: str) -> str:

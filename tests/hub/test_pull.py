@@ -164,11 +164,20 @@ def test_files_of_stable_baselines3_are_handed_to_the_importer(theirs, shipped, 
         assert (algo, env_id) == ("ppo", "CartPole-v1")
         shutil.copytree(shipped, target)
 
-    monkeypatch.setattr("rlzoo.hub.pull.import_run", import_run)
+    monkeypatch.setattr("rlzoo.hub.unpack.import_run", import_run)
     assert main(["pull", "-i", f"{REPO}/{AGENT}"]) == 0
     assert "not taken" in capsys.readouterr().err  # train_eval_metrics.zip
     assert json.loads((RUN / "hub.json").read_text())["repo_id"] == REPO and (RUN / "README.md").exists()
+    commit = theirs.refs["main"]
+    assert (RUN / "command.txt").read_text() == f"rlzoo pull -i {REPO}/{AGENT} --revision {commit}\n"
     assert not list(RUN.rglob("*.pkl")) and main(["enjoy", "--no-render", "-n", "3"]) == 0
+
+
+def test_an_agent_that_does_not_tell_what_it_is_wants_flags(theirs, hub, capsys, tmp_path):
+    hub.add("lab/x", {"agent.zip": theirs.files[AGENT]})
+    assert main(["pull", "-i", "lab/x", "--verbose", "0"]) == 2
+    assert "give --algo and --env" in error_of(capsys)
+    assert_nothing_is_left(tmp_path)
 
 
 CHANGES = {
