@@ -163,7 +163,8 @@ def _score(agent: Path, staged: Path, run: RunConfig, episodes: int | None, verb
     if agent == model_path(source, run.env_id):
         known = kept_score(source, run, episodes or 1)
         if known is not None:
-            return replace(known, sha256=sha256)  # the copy may lack a path, and plays the same
+            # The copy may lack a path, and plays the same; the row of a list is not in the repository.
+            return replace(known, sha256=sha256, name=None)
     _say(verbose, f"playing {episodes or EPISODES} episodes")
     score = score_run(staged, episodes or EPISODES)
     return replace(score, training_seconds=training_seconds(source))

@@ -191,7 +191,7 @@ def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
         require_packages(ARGS, run.gym_packages)
         sha256 = digest(model_path(fresh, run.env_id))
         _check_formats(fresh)
-        if (fresh / SCORE).is_file() and score_of(fresh, run, sha256) is None:
+        if (fresh / SCORE).is_file() and score_of(fresh / SCORE, run, sha256) is None:
             raise UserError(f"{SCORE} is of another agent")
     except UserError as error:
         raise UserError(f"{repo_id}: {str(error).replace(f'{fresh}/', '')}") from None
