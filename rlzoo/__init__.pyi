@@ -154,6 +154,8 @@ from rlzoo.experiment.record_video import record_video as record_video
 from rlzoo.experiment.show import InlineVideo as InlineVideo
 from rlzoo.experiment.show import show as show
 from rlzoo.export.export import export_model as export_model
+from rlzoo.hub.load import load_from_hub as load_from_hub
+from rlzoo.hub.push import push_to_hub as push_to_hub
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
 from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor
