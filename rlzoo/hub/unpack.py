@@ -116,6 +116,8 @@ def _import_stable_baselines3(
     _say_left_out(found, {agent, *(_beside(agent, name) for name in names)}, config)
     paths = download(api, found, [_beside(agent, name) for name in names], fetched)
     algo, _, env_id = Path(agent).stem.partition("-")
+    if ":" in env_id:  # "package:Name-v0" says what to import, which its author may not
+        env_id = ""
     algo, env_id = config.algo or algo, config.env_id or env_id
     if algo not in catalog.names() or not env_id:
         raise UserError(
@@ -144,7 +146,7 @@ def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
         the repository has them
     :param target: the folder, which is not there yet: <env>.zip, <env>/config.yml and <env>/args.yml
     :param algo: from the flags, else from the name of the file
-    :param env_id: likewise; never from a file, which might name a package to import
+    :param env_id: likewise; it names no package unless the user gave it
     :raises UserError: the files cannot be read
     """
     raise UserError("it is a file of stable-baselines3, which is not read yet")

@@ -173,8 +173,9 @@ def test_files_of_stable_baselines3_are_handed_to_the_importer(theirs, shipped, 
     assert not list(RUN.rglob("*.pkl")) and main(["enjoy", "--no-render", "-n", "3"]) == 0
 
 
-def test_an_agent_that_does_not_tell_what_it_is_wants_flags(theirs, hub, capsys, tmp_path):
-    hub.add("lab/x", {"agent.zip": theirs.files[AGENT]})
+@pytest.mark.parametrize("name", ["agent.zip", "ppo.zip", "ppo-evil:Env-v0.zip"])
+def test_an_agent_that_does_not_tell_what_it_is_wants_flags(name, theirs, hub, capsys, tmp_path):
+    hub.add("lab/x", {name: theirs.files[AGENT]})
     assert main(["pull", "-i", "lab/x", "--verbose", "0"]) == 2
     assert "give --algo and --env" in error_of(capsys)
     assert_nothing_is_left(tmp_path)
