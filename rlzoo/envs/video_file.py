@@ -20,6 +20,7 @@ import imageio_ffmpeg
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from rlzoo.core.atomic import check_writable
 from rlzoo.core.errors import RunFailed, UserError, one_line
 
 SUFFIXES = (".mp4", ".gif")
@@ -44,11 +45,13 @@ def ffmpeg_binary() -> str:
 class VideoWriter:
     """Writes frames to a video file, which appears under its name when it is complete.
 
+    The folder is made with the first frame.
+
     >>> with VideoWriter("ten.mp4", fps=30) as video:  # doctest: +SKIP
     ...     for _ in range(10):
     ...         video.write(np.zeros((64, 64, 3), np.uint8))
 
-    :param path: ends in .mp4 or .gif; its folder is made if missing
+    :param path: ends in .mp4 or .gif
     :param fps: frames per second; a GIF shows at most 50
     :raises UserError: another suffix, no ffmpeg, or a folder that cannot be written to
     """
@@ -63,11 +66,8 @@ class VideoWriter:
         self._partial = self.path.with_name(f".rlzoo-{os.getpid()}-{self.path.name}")
         self._shape: tuple[int, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
+        check_writable(self.path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write videos to {self.path.parent}: {error.strerror}") from None
 
     def write(self, frame: np.ndarray) -> None:
         """Add a frame.
@@ -149,6 +149,7 @@ class VideoWriter:
         command = file.global_args("-loglevel", "error", "-nostdin").overwrite_output().compile(self._binary)
         # A Ctrl-C in the terminal is for the one who writes: a video that was begun is completed.
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             return subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

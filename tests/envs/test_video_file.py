@@ -111,7 +111,7 @@ def test_without_ffmpeg_the_packages_are_named(monkeypatch):
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"cannot write videos to .*file: "):
+    with pytest.raises(UserError, match=r"cannot write in .*file: "):
         VideoWriter(tmp_path / "file" / "video.mp4", 30)
 
 

@@ -46,6 +46,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "benchmark run": ("list.yml -f runs --dry-run", "list.yml -f runs"),
     "benchmark score": ("logs -n 1", "logs -n 1 -o scores.json"),
     "benchmark table": ("logs", "logs --format csv", "scores.json --list list.yml"),
+    "benchmark page": ("logs -o site -n 4", "scores.json --list list.yml -o site --no-videos"),
     "benchmark ship": ("logs -o shipped", "-o shipped"),
     "plot train": ("-f logs", "-a ppo -e CartPole -f logs -x time -y success -w 2 -o train.svg"),
     "plot compare": ("-f logs -o results.json", "-a ppo -f logs --iqm -k successes --min-timesteps 8"),
@@ -53,6 +54,10 @@ BASES: dict[str, tuple[str, ...]] = {
     "record-expert": ("--algo ppo --env CartPole-v1 -n 1 -o expert2.npz",),
     "record-video": ("--algo ppo --env CartPole-v1 -f logs -n 4",),
     "record-training": ("--algo ppo --env CartPole-v1 -f logs -n 4",),
+    "export": (
+        "--algo ppo --env CartPole-v1 -f logs --to json",
+        "--algo ppo --env CartPole-v1 --to html -o x.html",
+    ),
     "push": (
         "--help",
         "--algo ppo --env CartPole-v1 -f logs --no-video --n-eval-episodes 1",

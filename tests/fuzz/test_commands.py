@@ -9,11 +9,16 @@ from random import Random
 
 import pytest
 
+from rlzoo.cli.main import COMMANDS
 from tests.fuzz import commands
 from tests.fuzz.sandbox import Batch
 from tests.fuzz.test_files import check_nothing_breaks
 
 NAMES = tuple(loader.name for loader in commands.LOADERS)
+
+
+def test_every_command_has_lines_to_begin_with():
+    assert commands.BASES.keys() == set(COMMANDS)
 
 
 @pytest.mark.slow
