@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlzoo.algorithms.foreign import load_sb3
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.position import position
 from rlzoo.config.old_names import todays_arguments
@@ -27,6 +28,7 @@ from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 from rlzoo.networks.registry import policy_name
 from rlzoo.training.checkpoint import (
     Checkpoint,
+    ForeignCheckpoint,
     check_finite,
     load_module,
     load_optimizer,
@@ -176,7 +178,23 @@ def load(
     overrides: dict[str, Any],
 ) -> Any:
     """Make an agent from a file; see `Algorithm.load`."""
-    checkpoint = read_checkpoint(path)
+    custom_objects = custom_objects or {}
+    try:
+        checkpoint = read_checkpoint(path)
+    except ForeignCheckpoint as error:
+        if error.kind != "stable-baselines3":
+            raise
+        given = {**custom_objects, **overrides}
+        model = load_sb3(
+            cls,
+            path,
+            env,
+            given,
+            lambda c: from_config(cls, c, device, custom_objects, trusted_modules, overrides),
+        )
+        if env is not None:
+            model.set_env(env, force_reset)
+        return model
     written_by = checkpoint.metadata.get("algorithm")
     if written_by != cls.__name__:
         raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
@@ -185,7 +203,6 @@ def load(
         get_system_info()
         print("== SAVED MODEL SYSTEM INFO ==")
         print("\n".join(f"- {name}: {value}" for name, value in checkpoint.metadata.items()))
-    custom_objects = custom_objects or {}
     model = from_config(cls, checkpoint, device, custom_objects, trusted_modules, overrides)
     _restore(model, checkpoint)
     if env is not None:

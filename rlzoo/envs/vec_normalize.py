@@ -19,6 +19,7 @@ from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.finite import check_finite
 from rlzoo.envs.obs_arrays import Obs, copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
+from rlzoo.envs.vec_normalize_pickle import is_pickle, read_pickled_statistics
 
 
 def _is_bool(value: Any) -> bool:
@@ -338,10 +339,14 @@ class VecNormalize(VecEnvWrapper):
     def load(load_path: str | os.PathLike[str] | BinaryIO, venv: VecEnv) -> VecNormalize:
         """A VecNormalize around `venv` with the settings and statistics that `save` wrote.
 
+        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled
         :raises UserError: no such file, no file of ours, or of another environment
         """
-        content = read_npz(load_path, "VecNormalize statistics")
-        settings = {name: content.pop(name).tolist() for name in SETTINGS if name in content}
+        if isinstance(load_path, str | os.PathLike) and is_pickle(load_path):
+            content = read_pickled_statistics(load_path)
+        else:
+            content = read_npz(load_path, "VecNormalize statistics")
+        settings = {name: np.asarray(content.pop(name)).tolist() for name in SETTINGS if name in content}
         for name, value in settings.items():
             if not SETTINGS[name](value):
                 raise UserError(

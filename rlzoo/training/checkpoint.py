@@ -41,6 +41,7 @@ from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
 from rlzoo.core.system_info import get_system_info as get_system_info
 from rlzoo.core.system_info import git_commit, processor_name, utc_now, versions
+from rlzoo.core.zip_members import DEFAULT_LIMITS, Limits, check_members, read_member
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 64
@@ -85,21 +86,6 @@ class Checkpoint:
         if type(value) is not int or value < 0:
             raise CheckpointError(f"state.json of the model file is damaged: {name} is {str(value)[:40]!r}")
         return value
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a model file may ask for; more is refused before it is read."""
-
-    total_bytes: int = 8 * 2**30  # all members, unpacked
-    free_bytes: int = 256 * 2**20  # all members, unpacked, whatever they take in the file; from there on
-    ratio: int = 4  # ... unpacked to packed size: numbers hardly shrink
-    json_bytes: int = 16 * 2**20  # each JSON member, unpacked
-    json_nodes: int = 500_000  # lists and objects in each
-    header_bytes: int = 4 * 2**20  # names and shapes of the tensors in a member
-
-
-DEFAULT_LIMITS = Limits()
 
 
 class ForeignCheckpoint(CheckpointError):
@@ -304,26 +290,11 @@ def _refuse_foreign_start(file: BinaryIO) -> None:
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:
     """The members by name, after everything that can be checked without unpacking."""
-    infos = archive.infolist()
-    members = {info.filename: info for info in infos}
-    _refuse_foreign_members(members.keys())
-    if len(members) != len(infos):
-        raise CheckpointError("a member is there twice")
-    for name, info in members.items():
-        if "/" in name or "\\" in name or ".." in name or info.is_dir():
-            raise CheckpointError(f"a member is a path: {name[:80]!r}")
-        if (info.external_attr >> 16) & 0o170000 not in (0, 0o100000):
-            raise CheckpointError(f"{name} is a link or a device")
-        if info.flag_bits & 0x1:
-            raise CheckpointError(f"{name} is encrypted")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise CheckpointError(f"{name} is compressed in an unknown way")
-        if name in _JSON.values() and info.file_size > limits.json_bytes:
+    _refuse_foreign_members(set(archive.namelist()))
+    members = check_members(archive, limits)
+    for name in _JSON.values():
+        if name in members and members[name].file_size > limits.json_bytes:
             raise CheckpointError(f"{name} is larger than {limits.json_bytes} bytes")
-    unpacked, packed = (sum(getattr(info, name) for info in infos) for name in ("file_size", "compress_size"))
-    limit = min(limits.total_bytes, max(limits.free_bytes, limits.ratio * packed))
-    if unpacked > limit:
-        raise CheckpointError(f"it unpacks from {packed:,} bytes to {unpacked:,}, more than {limit:,} bytes")
     return members
 
 
@@ -350,20 +321,10 @@ def _check_version(info: Json) -> None:
         )
 
 
-def _content(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> bytes:
-    if name not in members:
-        raise CheckpointError(f"{name} is missing")
-    with archive.open(members[name]) as member:  # checks the CRC at the end of the data
-        content = member.read(members[name].file_size)
-        if len(content) != members[name].file_size or member.read(1):
-            raise CheckpointError(f"{name} is not of its declared size")
-    return content
-
-
 def _read_json(
     archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str, limits: Limits
 ) -> Json:
-    content = _content(archive, members, name)
+    content = read_member(archive, members, name)
     if content.count(b"[") + content.count(b"{") > limits.json_nodes:
         raise CheckpointError(f"{name} holds more than {limits.json_nodes:,} lists")
     try:
@@ -411,7 +372,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> Json:
 def _read_tensors(
     archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str, limits: Limits
 ) -> Tensors:
-    content = _content(archive, members, name)
+    content = read_member(archive, members, name)
     if int.from_bytes(content[:8], "little") > limits.header_bytes:
         raise CheckpointError(f"{name}: its header is larger than {limits.header_bytes} bytes")
     try:

@@ -1,0 +1,338 @@
+"""Pickles read as text: what they would build, without building it.
+
+`pickletools` splits a pickle into opcodes; here they are followed with lists, dictionaries and two kinds of
+inert records in the place of everything else: `Reference` for a class or function that the pickle names, and
+`Instance` for what it would make by calling one. Nothing is imported, looked up or called, so no pickle can do
+anything. What a record means is decided by whoever reads it, from a list of names that it knows.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlzoo.core.errors import CheckpointError
+
+MAX_OPCODES = 4_000_000
+MAX_VALUES = 1_000_000
+"""Values of a tree, those that stand in several places counted each time."""
+
+EXECUTING = (
+    "asyncio", "code", "ctypes", "importlib", "multiprocessing", "nt", "os", "pdb", "platform", "popen2",
+    "posix", "pty", "runpy", "shutil", "signal", "socket", "subprocess", "sys", "threading", "timeit",
+    "urllib", "webbrowser",
+)  # fmt: skip
+EXECUTING_BUILTINS = ("__import__", "breakpoint", "compile", "eval", "exec", "execfile", "input", "open")
+"""Modules and functions that only a pickle made to do harm calls; with `EXECUTING`, for the error message."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A class or function that a pickle names."""
+
+    module: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The dotted name."""
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(eq=False)
+class Instance:
+    """What a pickle would make by calling `maker`.
+
+    :ivar state: what it would set on the object, if anything
+    :ivar items: what it would append to the object
+    :ivar entries: key-value pairs that it would set in the object
+    """
+
+    maker: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    state: Any = None
+    items: list[Any] = field(default_factory=list)
+    entries: list[tuple[Any, Any]] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """The dotted name of what it would call; empty where that is no name."""
+        return self.maker.path if isinstance(self.maker, Reference) else ""
+
+    def attributes(self) -> dict[Any, Any]:
+        """The state as a dictionary, also where there are slots."""
+        state = self.state
+        if isinstance(state, tuple) and len(state) == 2:
+            state = {**(state[0] or {}), **(state[1] or {})}
+        if not isinstance(state, dict):
+            raise CheckpointError(f"{self.path or 'an object'} in the pickle has no attributes")
+        return state
+
+
+def read_pickle(content: bytes) -> Any:
+    """Return the tree of a pickle: plain values, lists, tuples, sets, dictionaries, references and instances.
+
+    >>> import pickle, collections
+    >>> read_pickle(pickle.dumps({"a": [1, 2.5, None]}))
+    {'a': [1, 2.5, None]}
+    >>> read_pickle(pickle.dumps(collections.Counter))
+    Reference(module='collections', name='Counter')
+
+    :raises CheckpointError: the bytes are no pickle, or need what is not read: several pickles, persistent
+        names, buffers outside of it
+    """
+    try:
+        return _Machine().run(content)
+    except CheckpointError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise CheckpointError(f"a damaged pickle: {reason}") from None
+
+
+def refuse_execution(tree: Any, where: str) -> None:
+    """Raise if unpickling would run a program: nobody is to load such a file elsewhere either.
+
+    :param where: the pickle stands, for the error
+    :raises CheckpointError: names the function that would have been called
+    """
+    for value in walk(tree):
+        if isinstance(value, Instance):
+            maker = value.maker
+            path = maker.path if isinstance(maker, Reference) else ""
+            module, _, name = path.rpartition(".")
+            root = module.partition(".")[0]
+            if root in EXECUTING or (
+                root in ("builtins", "__builtin__") and name.split(".")[-1] in EXECUTING_BUILTINS
+            ):
+                raise CheckpointError(f"{where} would call {path[:80]} if it were unpickled: refused")
+
+
+def walk(tree: Any) -> Iterator[Any]:
+    """Yield every value of a tree once, however many places it stands in."""
+    pending, seen = [tree], set()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list | tuple | dict | set | frozenset | Instance):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+        yield value
+        if isinstance(value, dict):
+            pending += [part for pair in value.items() for part in pair]
+        elif isinstance(value, list | tuple | set | frozenset):
+            pending += value
+        elif isinstance(value, Instance):
+            pending += [value.maker, *value.args, value.kwargs, value.state, *value.items, *value.entries]
+
+
+class _Mark:
+    """Where a group of values on the stack begins."""
+
+
+class _Machine:
+    """The stack and the memo of a pickle."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def run(self, content: bytes) -> Any:
+        for number, (opcode, argument, _) in enumerate(pickletools.genops(content)):
+            if number > MAX_OPCODES:
+                raise CheckpointError("a pickle of too many instructions")
+            if opcode.name == "STOP":
+                return self.stack.pop()
+            if opcode.name in _CONSTANTS:
+                self.stack.append(_CONSTANTS[opcode.name]())
+            elif opcode.name in _ARGUMENTS:
+                self.stack.append(argument)
+            elif opcode.name in _MEMO_PUT:
+                self.memo[int(argument)] = self.stack[-1]
+            elif opcode.name in _MEMO_GET:
+                self.stack.append(self.memo[int(argument)])
+            elif opcode.name in _STEPS:
+                _STEPS[opcode.name](self, argument)
+            elif opcode.name not in ("PROTO", "FRAME"):
+                raise CheckpointError(f"a pickle with {opcode.name}, which is not read")
+        raise CheckpointError("a pickle without an end")
+
+    def group(self) -> list[Any]:
+        """Take the values behind the last mark off the stack."""
+        at = len(self.stack) - 1
+        while not isinstance(self.stack[at], _Mark):
+            at -= 1
+            if at < 0:
+                raise CheckpointError("a damaged pickle: a mark is missing")
+        values = self.stack[at + 1 :]
+        del self.stack[at:]
+        return values
+
+    def last(self, count: int) -> list[Any]:
+        """Take the last values off the stack."""
+        if count > len(self.stack):
+            raise CheckpointError("a damaged pickle: values are missing")
+        values = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        return values
+
+    # ------------------------------------------------------------------ opcodes
+
+    def mark(self, _: Any) -> None:
+        self.stack.append(_Mark())
+
+    def memoize(self, _: Any) -> None:
+        self.memo[len(self.memo)] = self.stack[-1]
+
+    def pop(self, _: Any) -> None:
+        self.stack.pop()
+
+    def pop_mark(self, _: Any) -> None:
+        self.group()
+
+    def duplicate(self, _: Any) -> None:
+        self.stack.append(self.stack[-1])
+
+    def make_tuple(self, _: Any) -> None:
+        self.stack.append(tuple(self.group()))
+
+    def make_list(self, _: Any) -> None:
+        self.stack.append(self.group())
+
+    def make_dict(self, _: Any) -> None:
+        values = self.group()
+        self.stack.append(dict(_pairs(values)))
+
+    def make_frozenset(self, _: Any) -> None:
+        self.stack.append(frozenset(map(_key, self.group())))
+
+    def append(self, _: Any) -> None:
+        self._extend(self.last(1))
+
+    def appends(self, _: Any) -> None:
+        self._extend(self.group())
+
+    def _extend(self, values: list[Any]) -> None:
+        owner = self.stack[-1]
+        if isinstance(owner, set):
+            owner.update(map(_key, values))
+        else:
+            (owner.items if isinstance(owner, Instance) else owner).extend(values)
+
+    def set_item(self, _: Any) -> None:
+        self._set(self.last(2))
+
+    def set_items(self, _: Any) -> None:
+        self._set(self.group())
+
+    def _set(self, values: list[Any]) -> None:
+        pairs, owner = _pairs(values), self.stack[-1]
+        if isinstance(owner, Instance):
+            owner.entries.extend(pairs)
+        else:
+            owner.update(pairs)
+
+    def reference(self, argument: str) -> None:
+        module, _, name = argument.partition(" ")
+        self.stack.append(Reference(module, name))
+
+    def reference_of_texts(self, _: Any) -> None:
+        module, name = self.last(2)
+        if not (isinstance(module, str) and isinstance(name, str)):
+            raise CheckpointError("a damaged pickle: a name is no text")
+        self.stack.append(Reference(module, name))
+
+    def call(self, _: Any) -> None:
+        maker, args = self.last(2)
+        self.stack.append(_called(maker, tuple(args)))
+
+    def new(self, _: Any) -> None:
+        self.call(None)
+
+    def new_with_keywords(self, _: Any) -> None:
+        maker, args, kwargs = self.last(3)
+        self.stack.append(Instance(maker, tuple(args), dict(kwargs)))
+
+    def call_reference(self, argument: str) -> None:
+        module, _, name = argument.partition(" ")
+        self.stack.append(Instance(Reference(module, name), tuple(self.group())))
+
+    def call_first(self, _: Any) -> None:
+        maker, *args = self.group()
+        self.stack.append(Instance(maker, tuple(args)))
+
+    def build(self, _: Any) -> None:
+        (state,) = self.last(1)
+        owner = self.stack[-1]
+        if not isinstance(owner, Instance):
+            raise CheckpointError("a pickle that sets attributes of a plain value")
+        owner.state = state
+
+
+def _pairs(values: list[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(map(_key, values[::2]), values[1::2], strict=True))
+
+
+def _key(value: Any) -> Any:
+    """A key of a dictionary: hashing tuples in tuples can take for ever."""
+    parts = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(part, tuple | frozenset) for part in parts):
+        raise CheckpointError("a pickle with nested tuples as keys")
+    return value
+
+
+def _called(maker: Any, args: tuple[Any, ...]) -> Any:
+    """The record of a call; functions that finish an object give the object, with what they would set on it."""
+    if isinstance(maker, Reference) and maker.name.endswith(("_setstate", "_fill_function")) and args:
+        if isinstance(args[0], Instance) and len(args) == 2:
+            args[0].state = args[1]
+            return args[0]
+    return Instance(maker, args)
+
+
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": set,
+}
+_ARGUMENTS = (
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING",
+    "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "BINBYTES",
+    "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
+)  # fmt: skip
+_MEMO_PUT = ("PUT", "BINPUT", "LONG_BINPUT")
+_MEMO_GET = ("GET", "BINGET", "LONG_BINGET")
+_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+    "MARK": _Machine.mark,
+    "MEMOIZE": _Machine.memoize,
+    "POP": _Machine.pop,
+    "POP_MARK": _Machine.pop_mark,
+    "DUP": _Machine.duplicate,
+    "TUPLE": _Machine.make_tuple,
+    "TUPLE1": lambda machine, _: machine.stack.append(tuple(machine.last(1))),
+    "TUPLE2": lambda machine, _: machine.stack.append(tuple(machine.last(2))),
+    "TUPLE3": lambda machine, _: machine.stack.append(tuple(machine.last(3))),
+    "LIST": _Machine.make_list,
+    "DICT": _Machine.make_dict,
+    "FROZENSET": _Machine.make_frozenset,
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.appends,
+    "ADDITEMS": _Machine.appends,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_items,
+    "GLOBAL": _Machine.reference,
+    "STACK_GLOBAL": _Machine.reference_of_texts,
+    "REDUCE": _Machine.call,
+    "NEWOBJ": _Machine.new,
+    "NEWOBJ_EX": _Machine.new_with_keywords,
+    "INST": _Machine.call_reference,
+    "OBJ": _Machine.call_first,
+    "BUILD": _Machine.build,
+}

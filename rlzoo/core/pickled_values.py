@@ -1,0 +1,125 @@
+"""NumPy arrays, numbers and plain values in the tree of a pickle (see `rlzoo.core.pickle_tree`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rlzoo.core.errors import CheckpointError
+from rlzoo.core.pickle_tree import MAX_VALUES, Instance, Reference
+
+_ROOTS = ("numpy._core.", "numpy.core.")
+_EMPTY = ("multiarray._reconstruct",)
+_FROM_BUFFER = ("numeric._frombuffer",)
+_SCALAR = ("multiarray.scalar",)
+_PLAIN_MAKERS = {
+    "collections.OrderedDict": dict,
+    "collections.deque": list,
+    "builtins.dict": dict,
+    "builtins.list": list,
+    "builtins.set": set,
+    "__builtin__.set": set,
+}
+MAX_DEPTH = 60
+
+
+def plain_value(tree: Any) -> Any:
+    """Return plain values, arrays and containers of them; references and other instances stay as they are.
+
+    :raises CheckpointError: the tree is nested too deeply, or an array in it is damaged
+    """
+    return _Reader().read(tree, 0)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a result of `plain_value` holds neither references nor instances."""
+    if isinstance(value, dict):
+        return all(is_plain(key) and is_plain(item) for key, item in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(is_plain(item) for item in value)
+    return not isinstance(value, Reference | Instance)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.left = MAX_VALUES
+
+    def read(self, tree: Any, depth: int) -> Any:
+        self.left -= 1
+        if depth > MAX_DEPTH or self.left < 0:
+            raise CheckpointError("a pickle that is nested too deeply")
+        if isinstance(tree, list | tuple | set | frozenset):
+            return type(tree)(self.read(item, depth + 1) for item in tree)
+        if isinstance(tree, dict):
+            return {self.read(key, depth + 1): self.read(item, depth + 1) for key, item in tree.items()}
+        if not isinstance(tree, Instance):
+            return tree
+        name = _numpy_name(tree.path)
+        if name in (*_EMPTY, *_FROM_BUFFER, *_SCALAR) or tree.path == "numpy.dtype":
+            return read_numpy(tree)
+        if tree.path in _PLAIN_MAKERS:
+            kind: Any = _PLAIN_MAKERS[tree.path]
+            contents = [*tree.args[:1], *([tree.items] if tree.items else [])]
+            made = kind(item for content in contents for item in self.read(list(content), depth + 1))
+            if isinstance(made, dict):
+                made.update(self.read(dict(tree.entries), depth + 1))
+            return made
+        return tree
+
+
+def _numpy_name(path: str) -> str:
+    return next((path.removeprefix(root) for root in _ROOTS if path.startswith(root)), "")
+
+
+def read_numpy(tree: Instance) -> Any:
+    """Return the array, number or dtype that an instance of NumPy's describes.
+
+    :raises CheckpointError: it is damaged, or of Python objects
+    """
+    try:
+        if tree.path == "numpy.dtype":
+            return _dtype(tree)
+        name = _numpy_name(tree.path)
+        if name in _SCALAR:
+            dtype, content = _dtype(tree.args[0]), tree.args[1]
+            return _array(content, (), dtype, "C")[()]
+        if name in _FROM_BUFFER:
+            content, dtype, shape, order = tree.args
+            return _array(content, shape, _dtype(dtype), order)
+        if tree.state is None:
+            raise CheckpointError("an array without numbers")
+        _, shape, dtype, fortran, content = tree.state
+        return _array(content, shape, _dtype(dtype), "F" if fortran else "C")
+    except CheckpointError:
+        raise
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise CheckpointError(f"a damaged array in a pickle: {error}"[:200]) from None
+
+
+def _dtype(tree: Any) -> np.dtype[Any]:
+    """The dtype that `numpy.dtype("f4", False, True)` and its state stand for."""
+    if not isinstance(tree, Instance) or tree.path != "numpy.dtype" or not isinstance(tree.args[0], str):
+        raise CheckpointError("an array in a pickle has no dtype")
+    dtype: np.dtype[Any] = np.dtype(tree.args[0])
+    if dtype.kind not in "biuf" or dtype.itemsize > 16:
+        raise CheckpointError(f"an array of {str(tree.args[0])[:20]!r} in a pickle, which is not read")
+    order = tree.state[1] if isinstance(tree.state, tuple) and len(tree.state) > 1 else "="
+    return dtype.newbyteorder(order if order in ("<", ">") else "=")
+
+
+def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:
+    if isinstance(content, str):  # pickled by Python 2, or with a protocol that has no bytes
+        content = content.encode("latin1")
+    if isinstance(content, Instance) and content.path == "_codecs.encode":
+        content = content.args[0].encode("latin1")
+    if not isinstance(content, bytes | bytearray):
+        raise CheckpointError("an array in a pickle holds no numbers")
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > 32:
+        raise CheckpointError(f"an array in a pickle has the shape {str(shape)[:40]}")
+    if math.prod(sizes) * dtype.itemsize != len(content):
+        raise CheckpointError("an array in a pickle is not of the size that it declares")
+    array = np.frombuffer(bytes(content), dtype).reshape(sizes, order="F" if order == "F" else "C")
+    return array.astype(dtype.newbyteorder("="))

@@ -1,0 +1,1 @@
+"""Agents of other libraries, read without running anything of theirs."""

@@ -1,0 +1,350 @@
+"""What a model file of stable-baselines3 or sb3-contrib says, in our words: algorithm, spaces, policy, arguments.
+
+The networks here have the parameters of stable-baselines3 under the same names, but for a few that
+`renamed` maps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.pickle_tree import Reference
+from rlzoo.core.space_json import space_to_json
+from rlzoo.envs.vec_normalize_pickle import read_pickled_statistics
+from rlzoo.interop.sb3_file import Sb3File, read_sb3_file
+from rlzoo.interop.sb3_spaces import actions_of, observations_of, read_space
+from rlzoo.interop.sb3_values import THEIRS, Unreadable, encode
+
+MAX_ENVS = 2**16
+STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
+COUNTERS = {
+    "num_timesteps": "num_timesteps",
+    "total_timesteps": "_total_timesteps",
+    "n_updates": "_n_updates",
+    "episodes": "_episode_num",
+}
+"""Our counters, and their attributes."""
+ELSEWHERE = {"delta_std": "delta_std_schedule", "stats_window_size": "_stats_window_size"}
+"""Our hyperparameters that are attributes of another name there."""
+
+
+@dataclass
+class Sb3Agent:
+    """An agent of stable-baselines3.
+
+    :ivar algorithms: classes that can be meant, the likeliest first; empty where the file does not tell
+    :ivar config: `policy`, `arguments`, spaces and `n_envs` as config.json of our model files has them
+    :ivar file: what the file holds
+    :ivar beside: hyperparameters of the config.yml beside the file
+    :ivar statistics: settings and statistics of the VecNormalize beside the file
+    """
+
+    algorithms: tuple[str, ...]
+    config: dict[str, Any]
+    file: Sb3File
+    beside: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, Any] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    def hyperparameters(self, names: Sequence[str], schedules: Sequence[str]) -> dict[str, Any]:
+        """Return the values of hyperparameters, encoded.
+
+        A value that cannot be read is taken from the config.yml beside the file. Without one a schedule keeps
+        its last value and has to be given again to train, anything else keeps its default; a notice says so.
+
+        :param names: of the Config of the algorithm
+        :param schedules: those of `names` that may be functions
+        """
+        found = {}
+        for name in names:
+            try:
+                found[name] = self._hyperparameter(name)
+            except KeyError:
+                continue
+            except Unreadable as error:
+                if isinstance(self.beside.get(name), str | int | float):
+                    found[name] = self.beside[name]
+                elif name in schedules:
+                    found[name] = {"$callable": f"{name}: {error}", "value": self._last(name)}
+                    self.notices.append(f"{name} is {error}, which is not read: to train, give {name}=...")
+                else:
+                    self.notices.append(f"{name} is {error}, which is not read: give {name}=...")
+        return found
+
+    def _hyperparameter(self, name: str) -> Any:
+        values = self.file.values
+        key = ELSEWHERE.get(name, name)
+        if key in self.file.unread:
+            raise Unreadable(self.file.unread[key])
+        if name == "use_rms_prop" and isinstance(values.get("policy_kwargs"), dict):
+            return "optimizer_class" in values["policy_kwargs"]
+        value = values[key]
+        if name == "replay_buffer_class":
+            return _buffer_class(value)
+        if name == "replay_buffer_kwargs" and isinstance(value, dict):
+            value = {key: item for key, item in value.items() if key not in ("env", *HANDLED_BY_BUFFER)}
+        return encode(value)
+
+    def _last(self, name: str) -> float | None:
+        """The last value of a learning rate, which its optimiser has."""
+        if name == "learning_rate":
+            for state in self.file.states.values():
+                groups = state.get("param_groups") if isinstance(state, dict) else None
+                if groups and isinstance(rate := groups[0].get("lr"), float):
+                    return rate
+        return None
+
+
+HANDLED_BY_BUFFER = ("handle_timeout_termination", "optimize_memory_usage", "n_steps", "gamma")
+
+
+def _buffer_class(value: Any) -> Any:
+    if isinstance(value, Reference) and value.module.startswith(THEIRS):
+        if value.name in ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer"):
+            return None  # chosen by the observations and n_steps
+    return encode(value)
+
+
+def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None = None) -> Sb3Agent:
+    """Read a model file, and the config.yml and the statistics of VecNormalize that lie beside it.
+
+    :param path: an existing path, or a binary file object
+    :param env: an environment, whose spaces are taken where the file's are not readable
+    :param given: what the caller hands over; `observation_space`, `action_space` and `policy_kwargs` in it are
+        not read
+    :raises CheckpointError: the file is damaged, or does not tell a space
+    """
+    if not isinstance(path, str | os.PathLike):
+        return _agent_of(read_sb3_file(path, "the file object"), env, given or {})
+    with open(path, "rb") as file:
+        agent = _agent_of(read_sb3_file(file, str(path)), env, given or {})
+    agent.beside = _hyperparameters_beside(Path(path))
+    if (statistics := statistics_beside(Path(path))) is not None:
+        agent.statistics = read_pickled_statistics(statistics)
+    return agent
+
+
+def _agent_of(file: Sb3File, env: Any, given: Mapping[str, Any]) -> Sb3Agent:
+    arguments: dict[str, Any] = {"policy_kwargs": None if "policy_kwargs" in given else policy_kwargs(file)}
+    for name, kinds in {"stats_window_size": int, "verbose": int, "seed": int}.items():
+        value = file.values.get(ELSEWHERE.get(name, name))
+        if type(value) is kinds:
+            arguments[name] = value
+    n_envs = file.values.get("n_envs", 1)
+    config = {
+        "policy": policy_name(file),
+        "arguments": arguments,
+        "observation_space": _space(file, "observation_space", env, given),
+        "action_space": _space(file, "action_space", env, given),
+        "n_envs": n_envs if type(n_envs) is int and 1 <= n_envs <= MAX_ENVS else 1,
+    }
+    return Sb3Agent(algorithms_of(file), config, file, notices=list(file.notices))
+
+
+def _space(file: Sb3File, name: str, env: Any, given: Mapping[str, Any]) -> Any:
+    """A space as JSON: the file's, else that of the environment, else what the networks tell."""
+    if name in given:
+        return space_to_json(given[name])
+    try:
+        space: Any = read_space(file.values.get(name))
+    except CheckpointError as error:
+        reason = file.unread.get(name, str(error))
+        space = getattr(env, name, None)
+        if not isinstance(space, spaces.Space):
+            try:
+                space = (observations_of if name == "observation_space" else actions_of)(file.weights)
+            except CheckpointError as other:
+                raise CheckpointError(
+                    f"{other} ({reason}): give env=... or custom_objects={{{name!r}: ...}}"
+                ) from None
+    return space_to_json(space)
+
+
+# -- algorithm and policy ------------------------------------------------------------------------
+
+_SIGNS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("n_delta", "alive_bonus_offset"), "ARS"),
+    (("top_quantiles_to_drop_per_net",), "TQC"),
+    (("policy_delay", "target_policy_noise"), "TD3"),
+    (("policy_delay", "target_entropy"), "CrossQ"),
+    (("target_entropy", "target_update_interval"), "SAC"),
+    (("exploration_fraction", "target_update_interval"), "DQN"),
+    (("cg_max_steps", "line_search_max_iter"), "TRPO"),
+    (("clip_range", "n_epochs"), "PPO"),
+    (("gae_lambda", "vf_coef"), "A2C"),
+)
+"""Attributes that only one algorithm has; the first row that fits counts."""
+
+
+def algorithms_of(file: Sb3File) -> tuple[str, ...]:
+    """The algorithms that a file can be of, the likeliest first: it names none itself."""
+    known = file.values.keys() | file.unread.keys()
+    found = next((name for signs, name in _SIGNS if known >= set(signs)), None)
+    policy = file.values.get("policy_class")
+    module = policy.module if isinstance(policy, Reference) else ""
+    if found == "DQN" and any(name.startswith("quantile_net.") for name in file.weights):
+        return ("QRDQN",)
+    if found == "TD3" and (file.values["policy_delay"], file.values.get("target_noise_clip")) == (1, 0.0):
+        return ("DDPG", "TD3")
+    if found == "PPO" and any(name.startswith("lstm_actor.") for name in file.weights):
+        return ("RecurrentPPO",)
+    if found == "PPO" and "maskable" in module:
+        return ("MaskablePPO",)
+    if found == "PPO" and not module.startswith(THEIRS) and "use_sde" not in known:
+        return ("MaskablePPO", "PPO")
+    return () if found is None else (found,)
+
+
+_OURS = {
+    "ActorCriticPolicy": "MlpPolicy",
+    "ActorCriticCnnPolicy": "CnnPolicy",
+    "MultiInputActorCriticPolicy": "MultiInputPolicy",
+    "MaskableActorCriticPolicy": "MlpPolicy",
+    "MaskableActorCriticCnnPolicy": "CnnPolicy",
+    "MaskableMultiInputActorCriticPolicy": "MultiInputPolicy",
+    "RecurrentActorCriticPolicy": "MlpLstmPolicy",
+    "RecurrentActorCriticCnnPolicy": "CnnLstmPolicy",
+    "RecurrentMultiInputActorCriticPolicy": "MultiInputLstmPolicy",
+    **dict.fromkeys(
+        ("MlpPolicy", "DQNPolicy", "QRDQNPolicy", "TD3Policy", "SACPolicy", "TQCPolicy", "CrossQPolicy"),
+        "MlpPolicy",
+    ),
+    "CnnPolicy": "CnnPolicy",
+    "MultiInputPolicy": "MultiInputPolicy",
+    "ARSPolicy": "MlpPolicy",
+    "ARSLinearPolicy": "LinearPolicy",
+}
+"""Policies of stable-baselines3 and sb3-contrib by class, and by which name they go here."""
+
+
+def policy_name(file: Sb3File) -> Any:
+    """The name of a policy of ours, or a class that the reader will ask for."""
+    policy = file.values.get("policy_class")
+    if policy is None and "policy_class" not in file.unread:
+        return "LinearPolicy" if _is_linear(file) else _guessed_policy(file)
+    if isinstance(policy, Reference) and policy.module.startswith(THEIRS) and policy.name in _OURS:
+        return _OURS[policy.name]
+    try:
+        return encode(policy)
+    except Unreadable:
+        return {"$class": "__main__.policy_class"}
+
+
+def _is_linear(file: Sb3File) -> bool:
+    return {name for name in file.weights if name.endswith("weight")} == {"action_net.0.weight"}
+
+
+def _guessed_policy(file: Sb3File) -> str:
+    recurrent = "Lstm" if any(name.startswith("lstm_actor.") for name in file.weights) else ""
+    extractors = [name for name in file.weights if "features_extractor." in name]
+    kind = "MultiInput" if any(".extractors." in name for name in extractors) else "Cnn"
+    return f"{kind if extractors else 'Mlp'}{recurrent}Policy"
+
+
+def policy_kwargs(file: Sb3File) -> Any:
+    """Keywords of the policy, encoded, under the names that they have here.
+
+    :raises CheckpointError: they cannot be read
+    """
+    given = file.values.get("policy_kwargs")
+    hint = 'hand them over: custom_objects={"policy_kwargs": {...}}'
+    if "policy_kwargs" in file.unread:
+        raise CheckpointError(f"policy_kwargs are not read ({file.unread['policy_kwargs']}); {hint}")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise CheckpointError(f"policy_kwargs are no dictionary; {hint}")
+    kwargs = {name: value for name, value in given.items() if name != "use_sde"}  # follows from the algorithm
+    if kwargs.get("sde_net_arch", 0) is None:
+        del kwargs["sde_net_arch"]
+    arch = kwargs.get("net_arch")
+    shares = any(name.startswith("mlp_extractor.shared_net.") for name in file.weights)
+    if shares and isinstance(arch, list) and all(type(width) is int for width in arch):
+        kwargs["net_arch"] = [*arch, {"pi": [], "vf": []}]  # a plain list was shared before 1.8
+    try:
+        return encode(kwargs)
+    except Unreadable as error:
+        raise CheckpointError(f"policy_kwargs hold {error}, which is not read; {hint}") from None
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+BUFFERS = ("running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps")
+"""Last part of the names of tensors that no optimiser changes."""
+
+
+def renamed(weights: Mapping[str, torch.Tensor], ours: Mapping[str, Any]) -> dict[str, str]:
+    """Our name of each parameter of theirs; second names of a tensor that has one already are left out.
+
+    :param ours: the state dict of our policy
+    """
+    names: dict[str, str] = {}
+    seen: dict[tuple[int, int], str] = {}
+    for name, tensor in weights.items():
+        place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+        own = _our_name(name, ours)
+        if own in names.values() or (own not in ours and (place in seen or _is_second_name(name, weights))):
+            continue
+        seen[place] = name
+        names[name] = own
+    return names
+
+
+def _our_name(name: str, ours: Mapping[str, Any]) -> str:
+    candidates = (
+        name,
+        name.replace("action_net.0.", "action_net."),  # a linear policy of ARS
+        name.replace("actor.mu.", "actor.mu.0."),  # gSDE without a bound on the mean
+        f"pi_{name}",  # the actor's extractor, where the critic has another
+    )
+    return next((candidate for candidate in candidates if candidate in ours), name)
+
+
+def _is_second_name(name: str, weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether a tensor is that of the extractor which actor and critic share."""
+    for prefix in ("pi_", "vf_"):
+        first = weights.get(name.removeprefix(prefix))
+        if name.startswith(f"{prefix}features_extractor.") and first is not None:
+            return first.shape == weights[name].shape and torch.equal(first, weights[name])
+    return False
+
+
+# -- what lies beside a file ---------------------------------------------------------------------
+
+
+def _hyperparameters_beside(path: Path) -> dict[str, Any]:
+    """The config.yml of RL Baselines3 Zoo beside a model file; empty without one, or where it is damaged."""
+    for place in (path.with_suffix("") / "config.yml", *_in_folder(path, "config.yml")):
+        if place.is_file() and not place.is_symlink():
+            try:
+                values = read_yaml(place)
+            except UserError:
+                return {}
+            return values if isinstance(values, dict) else {}
+    return {}
+
+
+def statistics_beside(path: Path) -> Path | None:
+    """The file of a VecNormalize that was saved with a model."""
+    steps = path.stem.removeprefix("rl_model_")
+    names = (f"rl_model_vecnormalize_{steps}.pkl", *STATISTICS)
+    places = [path.with_suffix("") / name for name in names]
+    places += [place for name in names for place in _in_folder(path, name)]
+    return next((place for place in places if place.is_file() and not place.is_symlink()), None)
+
+
+def _in_folder(path: Path, name: str) -> list[Path]:
+    """Files of a name in the folder of a model; of a checkpoint, also in the one folder inside it that has it."""
+    inside: list[Path] = []
+    if path.stem == "best_model" or path.stem.startswith("rl_model_"):
+        inside = sorted(path.parent.glob(f"*/{name}"))
+    return [path.parent / name, *(inside if len(inside) == 1 else [])]

@@ -1,0 +1,185 @@
+"""The model files of stable-baselines3 and sb3-contrib, read without unpickling.
+
+    data                        JSON: plain values, and pickles of the others in base64
+    policy.pth                  parameters and buffers of the networks (torch.save)
+    policy.optimizer.pth, ...   states of the optimisers
+    pytorch_variables.pth       further tensors, such as `log_ent_coef`
+    _stable_baselines3_version  a text
+
+Sizes are checked before anything is unpacked. Tensors are read with `weights_only=True`, which refuses every
+name but those of tensors; the pickles in `data` are followed opcode by opcode (`rlzoo.core.pickle_tree`), and
+what they would build is described by inert records.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import torch
+
+from rlzoo.core.errors import CheckpointError, one_line
+from rlzoo.core.pickle_tree import read_pickle, refuse_execution
+from rlzoo.core.pickled_values import plain_value
+from rlzoo.core.zip_members import DAMAGE, Limits, check_members, read_member
+
+LIMITS = Limits(json_bytes=64 * 2**20)
+SERIALIZED = ":serialized:"
+POLICY, VARIABLES, VERSION = "policy.pth", "pytorch_variables.pth", "_stable_baselines3_version"
+
+
+@dataclass
+class Sb3File:
+    """The contents of a file.
+
+    :ivar values: attributes of the model by name: plain values, arrays, references and instances
+    :ivar unread: attributes whose pickle could not be followed, with the reason
+    :ivar weights: of the networks
+    :ivar states: state dicts of the optimisers, `{"policy.optimizer": {...}}`
+    :ivar variables: further tensors
+    :ivar notices: what was passed over, a sentence each
+    """
+
+    values: dict[str, Any]
+    weights: dict[str, torch.Tensor]
+    unread: dict[str, str] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, torch.Tensor] = field(default_factory=dict)
+    version: str = "an unknown version"
+    notices: list[str] = field(default_factory=list)
+
+
+def read_sb3_file(file: BinaryIO, name: str) -> Sb3File:
+    """Read a model file.
+
+    :param name: of the file, for errors
+    :raises CheckpointError: it is damaged, too large for its size, or made to run a program when unpickled
+    """
+    try:
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            members = check_members(archive, LIMITS)
+            contents = {
+                member: read_member(archive, members, member)
+                for member in members
+                if member in ("data", VERSION) or member.endswith(".pth")
+            }
+        return _read(contents)
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}, a stable-baselines3 file: {error}") from None
+    except DAMAGE as error:
+        raise CheckpointError(f"{name} is a damaged stable-baselines3 file: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    return one_line(str(error).splitlines()[0][:160]) if str(error).strip() else type(error).__name__
+
+
+def _read(contents: dict[str, bytes]) -> Sb3File:
+    if POLICY not in contents:
+        raise CheckpointError(f"{POLICY} is missing")
+    file = Sb3File({}, _tensors(POLICY, contents[POLICY]))
+    for name, value in _json(contents.get("data", b"{}")).items():
+        _add_value(file, name, value)
+    if VARIABLES in contents:
+        file.variables = _tensors(VARIABLES, contents[VARIABLES])
+    for name in contents.keys() - {POLICY, VARIABLES, VERSION, "data"}:
+        part = name.removesuffix(".pth")
+        try:
+            file.states[part] = _load(name, contents[name])
+        except CheckpointError as error:
+            file.notices.append(f"{part} starts fresh: {error}")
+    if VERSION in contents:
+        file.version = one_line(contents[VERSION][:20].decode(errors="replace"))
+    return file
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    if len(content) > LIMITS.json_bytes or content.count(b"[") + content.count(b"{") > LIMITS.json_nodes:
+        raise CheckpointError("its member data is too large")
+    try:
+        tree = json.loads(content)
+    except RecursionError:
+        raise CheckpointError("its member data is nested too deeply") from None
+    if not isinstance(tree, dict):
+        raise CheckpointError("its member data is no JSON object")
+    return tree
+
+
+def _add_value(file: Sb3File, name: str, value: Any) -> None:
+    if not isinstance(value, dict) or SERIALIZED not in value:
+        file.values[name] = value
+        return
+    try:
+        tree = read_pickle(base64.b64decode(value[SERIALIZED], validate=True))
+        refuse_execution(tree, name)
+        file.values[name] = plain_value(tree)
+    except CheckpointError as error:
+        if str(error).endswith("refused"):
+            raise
+        file.unread[name] = str(error)
+    except (binascii.Error, TypeError, ValueError):
+        file.unread[name] = "no base64"
+
+
+# -- tensors -------------------------------------------------------------------------------------
+
+
+def _tensors(name: str, content: bytes) -> dict[str, torch.Tensor]:
+    """The tensors of a member by name."""
+    loaded = _load(name, content)
+    if not isinstance(loaded, Mapping):
+        if loaded is None:  # a model without further variables
+            return {}
+        raise CheckpointError(f"{name} holds no tensors by name")
+    for key, value in loaded.items():
+        if not (isinstance(key, str) and isinstance(value, torch.Tensor)):
+            raise CheckpointError(f"{name} holds something else than tensors by name")
+    return {key: value.detach() for key, value in loaded.items()}
+
+
+def _load(name: str, content: bytes) -> Any:
+    """What torch.save wrote: tensors on the CPU, plain values, and dictionaries and lists of them."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_members(archive, LIMITS, folders=True)
+        loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}: {error}") from None
+    except Exception as error:  # torch raises what its C++ and its reader of pickles do
+        raise CheckpointError(f"{name} is damaged or holds more than tensors: {_reason(error)}") from None
+    for tensor in _all_tensors(loaded):
+        _check_plain(name, tensor)
+    return loaded
+
+
+def _all_tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if depth > 20:
+        raise CheckpointError("it is nested too deeply")
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _all_tensors(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _all_tensors(item, depth + 1)
+
+
+def _check_plain(name: str, tensor: torch.Tensor) -> None:
+    """Ask for numbers that are really there: views may repeat a few bytes without end."""
+    plain = (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_quantized
+        and not tensor.is_complex()
+    )
+    if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(f"{name} holds a tensor that is not read")

@@ -1,0 +1,207 @@
+"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.training.encoding`).
+
+Classes become names, which the reader of that JSON trusts or not; schedules and noise become those of ours
+that do the same. Functions cannot be read. But the closures that stable-baselines3 and RL Baselines3 Zoo make
+of numbers have known names, and the numbers are in the pickle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlzoo.core.errors import CheckpointError
+from rlzoo.core.pickle_tree import Instance, Reference
+from rlzoo.core.pickled_values import plain_value
+from rlzoo.core.schedules import ConstantSchedule, LinearSchedule, Schedule, schedule_text
+
+THEIRS = ("stable_baselines3.", "sb3_contrib.", "rl_zoo3.", "utils.")
+CLASSES = {
+    "NatureCNN": "rlzoo.networks.extractors.NatureCNN",
+    "FlattenExtractor": "rlzoo.networks.extractors.FlattenExtractor",
+    "CombinedExtractor": "rlzoo.networks.extractors.CombinedExtractor",
+    "RMSpropTFLike": "rlzoo.optim.rmsprop_tf.RMSpropTFLike",
+    "HerReplayBuffer": "rlzoo.buffers.her.HerReplayBuffer",
+}
+"""Classes of stable-baselines3 by name, and what does the same here."""
+PLAIN_BUFFERS = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer", "RolloutBuffer")
+"""Buffers that the algorithms here choose by themselves."""
+NOISE: dict[str, dict[str, str]] = {
+    "NormalActionNoise": {"mean": "_mu", "sigma": "_sigma"},
+    "OrnsteinUhlenbeckActionNoise": {
+        "mean": "_mu",
+        "sigma": "_sigma",
+        "theta": "_theta",
+        "dt": "_dt",
+        "initial_noise": "initial_noise",
+    },
+}
+"""Our arguments of action noise, and the attributes of theirs that hold them."""
+
+
+class Unreadable(Exception):
+    """A value that only running the file's code would give; its text says what it is."""
+
+
+def encode(value: Any) -> Any:
+    """Return a value of the tree as the JSON of our model files.
+
+    :raises Unreadable: it is a function or an object of a class that is not known
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, np.ndarray):
+        return {"$array": [str(value.dtype), list(value.shape), [encode(item) for item in value.ravel()]]}
+    if isinstance(value, tuple):
+        return {"$tuple": [encode(item) for item in value]}
+    if isinstance(value, list):
+        return [encode(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) and not key.startswith("$") for key in value):
+            raise Unreadable("a dictionary whose keys are no texts")
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, Reference):
+        return {"$class": class_path(value)}
+    if isinstance(value, Instance):
+        return _encode_instance(value)
+    raise Unreadable(f"a {type(value).__name__}")
+
+
+def class_path(reference: Reference) -> str:
+    """The dotted name under which our reader finds a class, or asks for it."""
+    known = CLASSES.get(reference.name) if reference.module.startswith(THEIRS) else None
+    return known or reference.path
+
+
+def _encode_instance(value: Instance) -> Any:
+    name = value.path.rpartition(".")[2]
+    if name in ("TrainFrequencyUnit", "GoalSelectionStrategy") and len(value.args) == 1:  # members of an Enum
+        return encode(value.args[0])
+    if name == "TrainFreq" and len(value.args) == 2:
+        count, unit = (encode(item) for item in value.args)
+        return count if unit == "step" else {"$tuple": [count, unit]}
+    if (schedule := read_schedule(value)) is not None:
+        return {"$schedule": schedule_text(schedule)}
+    if name in NOISE or name == "VectorizedActionNoise":
+        return _encode_noise(name, value)
+    if name in ("_make_skeleton_class", "_make_class_def") and len(value.args) > 1:
+        return {"$class": f"__main__.{value.args[1]}"}  # a class that was pickled with its code
+    raise Unreadable(describe(value))
+
+
+def describe(value: Any) -> str:
+    """What a value is, for a sentence: `a function (linear_schedule.<locals>.func)`."""
+    if isinstance(value, Reference):
+        return f"the class {value.path[:80]}"
+    if isinstance(value, Instance):
+        if (function := function_of(value)) is not None:
+            return f"a function ({function[0][:80]})"
+        return f"an object of {value.path[:80] or 'an unknown class'}"
+    return f"a {type(value).__name__}"
+
+
+# -- noise ---------------------------------------------------------------------------------------
+
+
+def _encode_noise(name: str, value: Instance) -> Any:
+    attributes = _attributes(value)
+    if name == "VectorizedActionNoise":
+        noises = attributes.get("_noises") or attributes.get("noises") or []
+        base = attributes.get("_base_noise", attributes.get("base_noise"))
+        arguments = {"base_noise": encode(base), "n_envs": max(len(noises), 1)}
+    else:
+        arguments = {ours: encode(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
+    return {"$noise": [name, arguments]}
+
+
+def _attributes(value: Instance) -> dict[str, Any]:
+    attributes: dict[str, Any] = plain_value(value.attributes())
+    return attributes
+
+
+# -- schedules -----------------------------------------------------------------------------------
+
+
+def read_schedule(value: Any, depth: int = 0) -> Schedule | None:
+    """Return the schedule that an object or a closure stands for; None for any other.
+
+    The names are those of the classes and functions of stable-baselines3 and RL Baselines3 Zoo.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return ConstantSchedule(float(value))
+    if not isinstance(value, Instance) or depth > 5:
+        return None
+    try:
+        if (function := function_of(value)) is not None:
+            name, variables = function
+        elif value.path.startswith(THEIRS):
+            name, variables = value.path.rpartition(".")[2], _attributes(value)
+        else:
+            return None
+    except CheckpointError:
+        return None
+    for key in ("value_schedule", "value"):
+        if key in variables and name in _AROUND:
+            return read_schedule(variables[key], depth + 1)
+    make, wanted = _SCHEDULES.get(name, (None, ()))
+    numbers = [_number(next((variables[key] for key in keys if key in variables), None)) for keys in wanted]
+    if make is None or None in numbers:
+        return None
+    return make(*numbers)
+
+
+_AROUND = ("FloatSchedule", "get_schedule_fn.<locals>.<lambda>")
+_SCHEDULES: dict[str, tuple[Callable[..., Schedule], tuple[tuple[str, ...], ...]]] = {
+    "ConstantSchedule": (ConstantSchedule, (("val",),)),
+    "constant_fn.<locals>.func": (ConstantSchedule, (("val",),)),
+    "LinearSchedule": (LinearSchedule, (("start",), ("end",), ("end_fraction",))),
+    "get_linear_fn.<locals>.func": (LinearSchedule, (("start",), ("end",), ("end_fraction",))),
+    "SimpleLinearSchedule": (lambda start: LinearSchedule(start, 0.0), (("initial_value",),)),
+    "linear_schedule.<locals>.func": (
+        lambda start: LinearSchedule(start, 0.0),
+        (("initial_value_", "initial_value"),),
+    ),
+}
+"""Name of a class or closure -> what makes ours, and the variables that hold its arguments."""
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, np.generic):
+        value = value.item()
+    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    return number if math.isfinite(number) else None
+
+
+def function_of(value: Instance) -> tuple[str, dict[str, Any]] | None:
+    """Return the qualified name of a function that cloudpickle wrote, and the variables that it closes over.
+
+    None where it is no function.
+    """
+    name = value.path.rpartition(".")[2]
+    if name == "_make_skel_func":  # cloudpickle on Python 3.7 and older
+        state = value.state if isinstance(value.state, Mapping) else {}
+        cells = state.get("closure_values")
+        qualified = state.get("qualname")
+    elif name == "_make_function":
+        slots = value.state[1] if isinstance(value.state, tuple) and len(value.state) == 2 else {}
+        slots = slots if isinstance(slots, Mapping) else {}
+        cells = [cell.args[0] for cell in slots.get("__closure__") or () if _is_cell(cell)]
+        qualified = slots.get("__qualname__")
+    else:
+        return None
+    code = value.args[0] if value.args else None
+    freevars = code.args[-2] if isinstance(code, Instance) and len(code.args) > 2 else ()
+    if not isinstance(freevars, tuple) or not isinstance(cells, list | tuple):
+        return str(qualified), {}
+    return str(qualified), {str(key): item for key, item in zip(freevars, cells, strict=False)}
+
+
+def _is_cell(cell: Any) -> bool:
+    return isinstance(cell, Instance) and cell.path.endswith("._make_cell") and len(cell.args) == 1
