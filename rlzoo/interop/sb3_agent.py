@@ -266,6 +266,8 @@ def policy_kwargs(file: Sb3File) -> Any:
     kwargs = {name: value for name, value in given.items() if name != "use_sde"}  # follows from the algorithm
     if kwargs.get("sde_net_arch", 0) is None:
         del kwargs["sde_net_arch"]
+    if _shares_extractor(file.weights):  # the default of older versions
+        kwargs.setdefault("share_features_extractor", True)
     arch = kwargs.get("net_arch")
     shares = any(name.startswith("mlp_extractor.shared_net.") for name in file.weights)
     if shares and isinstance(arch, list) and all(type(width) is int for width in arch):
@@ -274,6 +276,17 @@ def policy_kwargs(file: Sb3File) -> Any:
         return encode(kwargs)
     except Unreadable as error:
         raise CheckpointError(f"policy_kwargs hold {error}, which is not read; {hint}") from None
+
+
+def _shares_extractor(weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether the critics see the features of the actor: their tensors are the same."""
+    pairs = [
+        (weights[name], weights[other])
+        for name in weights
+        if name.startswith("actor.features_extractor.")
+        and (other := name.replace("actor.", "critic.", 1)) in weights
+    ]
+    return bool(pairs) and all(one.data_ptr() == two.data_ptr() for one, two in pairs)
 
 
 # -- parameters ----------------------------------------------------------------------------------

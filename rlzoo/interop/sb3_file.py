@@ -87,8 +87,10 @@ def _read(contents: dict[str, bytes]) -> Sb3File:
     file = Sb3File({}, _tensors(POLICY, contents[POLICY]))
     for name, value in _json(contents.get("data", b"{}")).items():
         _add_value(file, name, value)
-    if VARIABLES in contents:
-        file.variables = _tensors(VARIABLES, contents[VARIABLES])
+    if VARIABLES in contents and isinstance(variables := _load(VARIABLES, contents[VARIABLES]), Mapping):
+        file.variables = {
+            str(name): tensor for name, tensor in variables.items() if isinstance(tensor, torch.Tensor)
+        }
     for name in contents.keys() - {POLICY, VARIABLES, VERSION, "data"}:
         part = name.removesuffix(".pth")
         try:
@@ -135,8 +137,6 @@ def _tensors(name: str, content: bytes) -> dict[str, torch.Tensor]:
     """The tensors of a member by name."""
     loaded = _load(name, content)
     if not isinstance(loaded, Mapping):
-        if loaded is None:  # a model without further variables
-            return {}
         raise CheckpointError(f"{name} holds no tensors by name")
     for key, value in loaded.items():
         if not (isinstance(key, str) and isinstance(value, torch.Tensor)):
