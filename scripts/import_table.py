@@ -71,6 +71,7 @@ def judge(model: Any, obs: Any, actions: np.ndarray) -> np.ndarray:
 
 def environment(model: Any) -> VecEnv:
     """Random observations and rewards in the spaces of a model."""
+
     class Noise(gym.Env):  # type: ignore[type-arg]
         observation_space, action_space = model.observation_space, model.action_space
 
@@ -85,7 +86,9 @@ def environment(model: Any) -> VecEnv:
 
         def draw(self) -> Any:
             sample = self.observation_space.sample()
-            if getattr(sample, "dtype", None) == np.float32:  # some bounds are those of the numbers themselves
+            if (
+                getattr(sample, "dtype", None) == np.float32
+            ):  # some bounds are those of the numbers themselves
                 sample = np.clip(self.np_random.normal(size=sample.shape), -3, 3).astype(np.float32)
             return sample
 

@@ -269,9 +269,11 @@ def judge(model: Any, obs: Any, actions: np.ndarray) -> np.ndarray | None:
         if hasattr(policy, "critic"):
             scaled = torch.as_tensor(policy.scale_action(actions)).float()
             judged = policy.critic(tensor, scaled)
-            return torch.cat([part.reshape(N_OBS, -1) for part in judged], dim=1).numpy() if isinstance(
-                judged, tuple
-            ) else judged.reshape(N_OBS, -1).numpy()
+            return (
+                torch.cat([part.reshape(N_OBS, -1) for part in judged], dim=1).numpy()
+                if isinstance(judged, tuple)
+                else judged.reshape(N_OBS, -1).numpy()
+            )
         if hasattr(policy, "value_net") and hasattr(policy, "get_distribution"):
             distribution = policy.get_distribution(tensor).distribution
             values = policy.predict_values(tensor)
