@@ -3,8 +3,9 @@
     python scripts/import_table.py FOLDER ... > table.md
 
 Each folder holds the files of one version. A cell holds the largest differences over 200 observations: of
-actions (which are numbers also where they are choices), and of values, Q-values and probabilities of choices (of
-those above 1 in proportion to them; 0 where they were not recorded). Each agent is also trained on, for 300 steps.
+actions (which are numbers also where they are choices), and of values, Q-values and probabilities of choices
+(of those above 1 in proportion to them; 0 where they were not recorded). Each agent is also trained on, for
+300 steps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STEPS = 300
 
 
 def largest_differences(model: Any, arrays: dict[str, np.ndarray]) -> tuple[float, float]:
-    """Between the actions, and the values, in an .npz file and those of the model for the same observations."""
+    """Between the actions, and the values, in an .npz file and those of the model for its observations."""
     wanted = arrays["actions"]
     parts = {key[4:]: value for key, value in arrays.items() if key.startswith("obs.")}
     obs: Any = parts or arrays["obs"]

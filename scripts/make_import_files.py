@@ -2,9 +2,9 @@
 
     python scripts/make_import_files.py OUT [--only NAME ...]
 
-Runs in an interpreter that has the version to be tested (and not rlzoo). For each agent: its model file, and an
-.npz file with 200 observations and the deterministic actions that it takes. What a version does not have is
-named and passed over.
+Runs in an interpreter that has the version to be tested (and not rlzoo). For each agent: its model file, and
+an .npz file with 200 observations and the deterministic actions that it takes. What a version does not have
+is named and passed over.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ ROLLOUT = {"n_steps": 16, "batch_size": 16, "n_epochs": 2}
 REPLAY = {"buffer_size": 200, "learning_starts": 20, "batch_size": 8}
 CNN = {"net_arch": [4], "features_extractor_kwargs": {"features_dim": 4}}
 UNSHARED = {**CNN, "net_arch": [{"pi": [4], "vf": [5]}], "share_features_extractor": False}
+PENDULUM, CARTPOLE = "Pendulum-v1", "CartPole-v1"
+FIXED = {**REPLAY, "ent_coef": 0.1, "train_freq": (1, "episode")}
+THREE = {"net_arch": {"pi": [5], "qf": [7]}, "n_critics": 3}
+SDE = {**REPLAY, "use_sde": True}
+LSTM = {"lstm_hidden_size": 5}
 DICT = {"net_arch": [4], "features_extractor_kwargs": {"cnn_output_dim": 4}}
 
 
@@ -53,22 +58,22 @@ def linear_schedule(initial_value: float) -> Any:
 
 # name -> (class, policy, environment, arguments, policy_kwargs)
 AGENTS: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
-    "ppo_mlp": ("PPO", "MlpPolicy", "CartPole-v1", ROLLOUT, SMALL),
-    "ppo_box": ("PPO", "MlpPolicy", "Pendulum-v1", {**ROLLOUT, "clip_range_vf": 0.3}, SMALL),
+    "ppo_mlp": ("PPO", "MlpPolicy", CARTPOLE, ROLLOUT, SMALL),
+    "ppo_box": ("PPO", "MlpPolicy", PENDULUM, {**ROLLOUT, "clip_range_vf": 0.3}, SMALL),
     "ppo_relu": (
-        "PPO", "MlpPolicy", "Pendulum-v1", ROLLOUT,
-        {"net_arch": [{"pi": [5], "vf": [7]}], "activation_fn": nn.ReLU, "ortho_init": False, "log_std_init": -1},
+        "PPO", "MlpPolicy", PENDULUM, ROLLOUT,
+        {"net_arch": [{"pi": [5], "vf": [7]}], "activation_fn": nn.ReLU, "ortho_init": False},
     ),
-    "ppo_shared": ("PPO", "MlpPolicy", "CartPole-v1", ROLLOUT, {"net_arch": [6, {"pi": [5], "vf": [4]}]}),
+    "ppo_shared": ("PPO", "MlpPolicy", CARTPOLE, ROLLOUT, {"net_arch": [6, {"pi": [5], "vf": [4]}]}),
     "ppo_adamw": (
-        "PPO", "MlpPolicy", "CartPole-v1", ROLLOUT,
+        "PPO", "MlpPolicy", CARTPOLE, ROLLOUT,
         {**SMALL, "optimizer_class": torch.optim.AdamW, "optimizer_kwargs": {"weight_decay": 0.01}},
     ),
-    "ppo_linear_schedule": ("PPO", "MlpPolicy", "CartPole-v1", {**ROLLOUT, "learning_rate": "linear"}, SMALL),
-    "ppo_function": ("PPO", "MlpPolicy", "CartPole-v1", {**ROLLOUT, "learning_rate": halving}, SMALL),
-    "ppo_sde": ("PPO", "MlpPolicy", "Pendulum-v1", {**ROLLOUT, "use_sde": True, "sde_sample_freq": 4}, SMALL),
+    "ppo_linear_schedule": ("PPO", "MlpPolicy", CARTPOLE, {**ROLLOUT, "learning_rate": "linear"}, SMALL),
+    "ppo_function": ("PPO", "MlpPolicy", CARTPOLE, {**ROLLOUT, "learning_rate": halving}, SMALL),
+    "ppo_sde": ("PPO", "MlpPolicy", PENDULUM, {**ROLLOUT, "use_sde": True, "sde_sample_freq": 4}, SMALL),
     "ppo_sde_squashed": (
-        "PPO", "MlpPolicy", "Pendulum-v1", {**ROLLOUT, "use_sde": True},
+        "PPO", "MlpPolicy", PENDULUM, {**ROLLOUT, "use_sde": True},
         {**SMALL, "squash_output": True, "full_std": False, "use_expln": True},
     ),
     "ppo_multidiscrete": ("PPO", "MlpPolicy", "multidiscrete", ROLLOUT, SMALL),
@@ -78,66 +83,66 @@ AGENTS: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
     "ppo_cnn_stacked": ("PPO", "CnnPolicy", "stacked", ROLLOUT, CNN),
     "ppo_dict": ("PPO", "MultiInputPolicy", "dict", ROLLOUT, DICT),
     "ppo_normalized": ("PPO", "MlpPolicy", "normalized", ROLLOUT, SMALL),
-    "a2c_mlp": ("A2C", "MlpPolicy", "CartPole-v1", {"n_steps": 8}, SMALL),
-    "a2c_adam": ("A2C", "MlpPolicy", "Pendulum-v1", {"n_steps": 8, "use_rms_prop": False}, SMALL),
-    "a2c_tf": ("A2C", "MlpPolicy", "CartPole-v1", {"n_steps": 8}, {**SMALL, "optimizer_class": "RMSpropTFLike"}),
-    "a2c_sde": ("A2C", "MlpPolicy", "Pendulum-v1", {"n_steps": 8, "use_sde": True}, SMALL),
+    "a2c_mlp": ("A2C", "MlpPolicy", CARTPOLE, {"n_steps": 8}, SMALL),
+    "a2c_adam": ("A2C", "MlpPolicy", PENDULUM, {"n_steps": 8, "use_rms_prop": False}, SMALL),
+    "a2c_tf": ("A2C", "MlpPolicy", CARTPOLE, {"n_steps": 8}, {**SMALL, "optimizer_class": "RMSpropTFLike"}),
+    "a2c_sde": ("A2C", "MlpPolicy", PENDULUM, {"n_steps": 8, "use_sde": True}, SMALL),
     "a2c_cnn": ("A2C", "CnnPolicy", "image", {"n_steps": 8}, CNN),
     "a2c_dict": ("A2C", "MultiInputPolicy", "dict", {"n_steps": 8}, DICT),
-    "dqn_mlp": ("DQN", "MlpPolicy", "CartPole-v1", REPLAY, SMALL),
+    "dqn_mlp": ("DQN", "MlpPolicy", CARTPOLE, REPLAY, SMALL),
     "dqn_cnn": ("DQN", "CnnPolicy", "image", REPLAY, CNN),
     "dqn_dict": ("DQN", "MultiInputPolicy", "dict", REPLAY, DICT),
     "dqn_her": ("DQN", "MultiInputPolicy", "goals_discrete", {**REPLAY, "her": True}, SMALL),
-    "qrdqn_mlp": ("QRDQN", "MlpPolicy", "CartPole-v1", REPLAY, {**SMALL, "n_quantiles": 7}),
+    "qrdqn_mlp": ("QRDQN", "MlpPolicy", CARTPOLE, REPLAY, {**SMALL, "n_quantiles": 7}),
     "qrdqn_cnn": ("QRDQN", "CnnPolicy", "image", REPLAY, {**CNN, "n_quantiles": 5}),
     "qrdqn_dict": ("QRDQN", "MultiInputPolicy", "dict", REPLAY, {**DICT, "n_quantiles": 5}),
-    "ddpg_mlp": ("DDPG", "MlpPolicy", "Pendulum-v1", {**REPLAY, "noise": "ou"}, SMALL),
+    "ddpg_mlp": ("DDPG", "MlpPolicy", PENDULUM, {**REPLAY, "noise": "ou"}, SMALL),
     "ddpg_her": ("DDPG", "MultiInputPolicy", "goals", {**REPLAY, "her": True}, SMALL),
     "ddpg_cnn": ("DDPG", "CnnPolicy", "image_box", REPLAY, CNN),
-    "td3_mlp": ("TD3", "MlpPolicy", "Pendulum-v1", {**REPLAY, "noise": "normal"}, SMALL),
-    "td3_apart": ("TD3", "MlpPolicy", "Pendulum-v1", REPLAY, {"net_arch": {"pi": [5], "qf": [7]}, "n_critics": 3}),
+    "td3_mlp": ("TD3", "MlpPolicy", PENDULUM, {**REPLAY, "noise": "normal"}, SMALL),
+    "td3_apart": ("TD3", "MlpPolicy", PENDULUM, REPLAY, THREE),
     "td3_cnn": ("TD3", "CnnPolicy", "image_box", REPLAY, CNN),
     "td3_cnn_shared": ("TD3", "CnnPolicy", "image_box", REPLAY, {**CNN, "share_features_extractor": True}),
     "td3_her": ("TD3", "MultiInputPolicy", "goals", {**REPLAY, "her": True}, SMALL),
-    "sac_mlp": ("SAC", "MlpPolicy", "Pendulum-v1", REPLAY, SMALL),
-    "sac_fixed": ("SAC", "MlpPolicy", "Pendulum-v1", {**REPLAY, "ent_coef": 0.1, "train_freq": (1, "episode")}, SMALL),
-    "sac_sde": ("SAC", "MlpPolicy", "Pendulum-v1", {**REPLAY, "use_sde": True}, SMALL),
+    "sac_mlp": ("SAC", "MlpPolicy", PENDULUM, REPLAY, SMALL),
+    "sac_fixed": ("SAC", "MlpPolicy", PENDULUM, FIXED, SMALL),
+    "sac_sde": ("SAC", "MlpPolicy", PENDULUM, SDE, SMALL),
     "sac_sde_unbounded": (
-        "SAC", "MlpPolicy", "Pendulum-v1", {**REPLAY, "use_sde": True}, {**SMALL, "clip_mean": 0.0, "use_expln": True},
+        "SAC", "MlpPolicy", PENDULUM, SDE, {**SMALL, "clip_mean": 0.0, "use_expln": True},
     ),
     "sac_cnn": ("SAC", "CnnPolicy", "image_box", REPLAY, CNN),
     "sac_cnn_shared": ("SAC", "CnnPolicy", "image_box", REPLAY, {**CNN, "share_features_extractor": True}),
     "sac_dict": ("SAC", "MultiInputPolicy", "goals", REPLAY, SMALL),
     "sac_her": ("SAC", "MultiInputPolicy", "goals", {**REPLAY, "her": True}, SMALL),
-    "sac_nstep": ("SAC", "MlpPolicy", "Pendulum-v1", {**REPLAY, "n_steps": 3}, SMALL),
-    "tqc_mlp": ("TQC", "MlpPolicy", "Pendulum-v1", REPLAY, {**SMALL, "n_quantiles": 5, "n_critics": 3}),
-    "tqc_sde": ("TQC", "MlpPolicy", "Pendulum-v1", {**REPLAY, "use_sde": True}, SMALL),
+    "sac_nstep": ("SAC", "MlpPolicy", PENDULUM, {**REPLAY, "n_steps": 3}, SMALL),
+    "tqc_mlp": ("TQC", "MlpPolicy", PENDULUM, REPLAY, {**SMALL, "n_quantiles": 5, "n_critics": 3}),
+    "tqc_sde": ("TQC", "MlpPolicy", PENDULUM, SDE, SMALL),
     "tqc_cnn": ("TQC", "CnnPolicy", "image_box", REPLAY, CNN),
     "tqc_her": ("TQC", "MultiInputPolicy", "goals", {**REPLAY, "her": True}, SMALL),
-    "crossq_mlp": ("CrossQ", "MlpPolicy", "Pendulum-v1", REPLAY, SMALL),
-    "crossq_sde": ("CrossQ", "MlpPolicy", "Pendulum-v1", {**REPLAY, "use_sde": True}, SMALL),
-    "crossq_plain": ("CrossQ", "MlpPolicy", "Pendulum-v1", REPLAY, {**SMALL, "batch_norm": False}),
-    "trpo_mlp": ("TRPO", "MlpPolicy", "Pendulum-v1", {"n_steps": 16, "batch_size": 16}, SMALL),
-    "trpo_sde": ("TRPO", "MlpPolicy", "Pendulum-v1", {"n_steps": 16, "batch_size": 16, "use_sde": True}, SMALL),
+    "crossq_mlp": ("CrossQ", "MlpPolicy", PENDULUM, REPLAY, SMALL),
+    "crossq_sde": ("CrossQ", "MlpPolicy", PENDULUM, SDE, SMALL),
+    "crossq_plain": ("CrossQ", "MlpPolicy", PENDULUM, REPLAY, {**SMALL, "batch_norm": False}),
+    "trpo_mlp": ("TRPO", "MlpPolicy", PENDULUM, {"n_steps": 16, "batch_size": 16}, SMALL),
+    "trpo_sde": ("TRPO", "MlpPolicy", PENDULUM, {"n_steps": 16, "batch_size": 16, "use_sde": True}, SMALL),
     "trpo_cnn": ("TRPO", "CnnPolicy", "image", {"n_steps": 16, "batch_size": 16}, CNN),
     "trpo_dict": ("TRPO", "MultiInputPolicy", "dict", {"n_steps": 16, "batch_size": 16}, DICT),
-    "ars_linear": ("ARS", "LinearPolicy", "Pendulum-v1", {"n_delta": 2}, {}),
-    "ars_mlp": ("ARS", "MlpPolicy", "Pendulum-v1", {"n_delta": 2, "zero_policy": False}, SMALL),
-    "ars_discrete": ("ARS", "LinearPolicy", "CartPole-v1", {"n_delta": 2}, {"with_bias": True}),
+    "ars_linear": ("ARS", "LinearPolicy", PENDULUM, {"n_delta": 2}, {}),
+    "ars_mlp": ("ARS", "MlpPolicy", PENDULUM, {"n_delta": 2, "zero_policy": False}, SMALL),
+    "ars_discrete": ("ARS", "LinearPolicy", CARTPOLE, {"n_delta": 2}, {"with_bias": True}),
     "ppo_mask_mlp": ("MaskablePPO", "MlpPolicy", "masked", ROLLOUT, SMALL),
     "ppo_mask_cnn": ("MaskablePPO", "CnnPolicy", "image_masked", ROLLOUT, CNN),
     "ppo_mask_dict": ("MaskablePPO", "MultiInputPolicy", "dict_masked", ROLLOUT, DICT),
-    "ppo_lstm_mlp": ("RecurrentPPO", "MlpLstmPolicy", "CartPole-v1", ROLLOUT, {**SMALL, "lstm_hidden_size": 5}),
+    "ppo_lstm_mlp": ("RecurrentPPO", "MlpLstmPolicy", CARTPOLE, ROLLOUT, {**SMALL, **LSTM}),
     "ppo_lstm_box": (
-        "RecurrentPPO", "MlpLstmPolicy", "Pendulum-v1", {**ROLLOUT, "use_sde": True},
-        {**SMALL, "lstm_hidden_size": 5, "n_lstm_layers": 2, "shared_lstm": True, "enable_critic_lstm": False},
+        "RecurrentPPO", "MlpLstmPolicy", PENDULUM, {**ROLLOUT, "use_sde": True},
+        {**SMALL, **LSTM, "n_lstm_layers": 2, "shared_lstm": True, "enable_critic_lstm": False},
     ),
     "ppo_lstm_no_critic": (
-        "RecurrentPPO", "MlpLstmPolicy", "CartPole-v1", ROLLOUT,
+        "RecurrentPPO", "MlpLstmPolicy", CARTPOLE, ROLLOUT,
         {**SMALL, "lstm_hidden_size": 5, "enable_critic_lstm": False},
     ),
     "ppo_lstm_cnn": ("RecurrentPPO", "CnnLstmPolicy", "image", ROLLOUT, {**CNN, "lstm_hidden_size": 4}),
-    "ppo_lstm_dict": ("RecurrentPPO", "MultiInputLstmPolicy", "dict", ROLLOUT, {**DICT, "lstm_hidden_size": 4}),
+    "ppo_lstm_dict": ("RecurrentPPO", "MultiInputLstmPolicy", "dict", ROLLOUT, {**DICT, **LSTM}),
 }  # fmt: skip
 IMAGES = ("image", "stacked", "image_box", "image_masked", "dict", "dict_masked")
 
@@ -175,7 +180,7 @@ def make_env(name: str) -> Any:
             dim=5, n_invalid_actions=2
         )
     else:
-        made = gym.make("Pendulum-v1" if name == "normalized" else name)
+        made = gym.make(PENDULUM if name == "normalized" else name)
     if name.endswith("_masked"):
         masker = importlib.import_module("sb3_contrib.common.wrappers").ActionMasker
         made = masker(made, lambda env: np.ones(env.action_space.n, bool))
@@ -320,7 +325,7 @@ def make(name: str, out: Path, packed: bool) -> None:
     if packed:
         repack(out / f"{name}.zip")
         if images:  # observations of images are drawn again by the test
-            arrays = {key: value for key, value in arrays.items() if not (value.ndim == 4)}
+            arrays = {key: value for key, value in arrays.items() if value.ndim != 4}
     np.savez_compressed(out / f"{name}.npz", **arrays)
     if isinstance(env, VecNormalize):
         env.save(str(out / f"{name}_vecnormalize.pkl"))

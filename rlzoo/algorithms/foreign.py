@@ -14,7 +14,6 @@ import torch
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
 from rlzoo.core.errors import CheckpointError
 from rlzoo.interop.sb3_agent import BUFFERS, COUNTERS, Sb3Agent, read_sb3_agent, renamed
-from rlzoo.networks.registry import get_policy_class
 from rlzoo.training.checkpoint import (
     Checkpoint,
     check_finite,
@@ -44,9 +43,8 @@ def load_sb3(
     _check_algorithm(cls, agent)
     names = [name for name in field_names(cls.Config) if name not in given]
     config = {**agent.config, "hyperparameters": agent.hyperparameters(names, schedule_names(cls.Config))}
-    _know_policy(cls, config)
-    checkpoint = Checkpoint({"algorithm": cls.__name__}, config, agent.file.weights)
-    model = build(checkpoint)
+    origin = {"algorithm": cls.__name__, "stable-baselines3": agent.file.version}
+    model = build(Checkpoint(origin, config, agent.file.weights))
     _restore(model, agent)
     for notice in agent.notices:
         warnings.warn(f"from a stable-baselines3 file: {notice}", stacklevel=5)
@@ -70,12 +68,6 @@ def _check_algorithm(cls: Any, agent: Sb3Agent) -> None:
         raise CheckpointError(
             f"this stable-baselines3 file holds a {known[0]} agent; load it with {known[0]}.load"
         )
-
-
-def _know_policy(cls: Any, config: dict[str, Any]) -> None:
-    """Replace the name of a policy that this algorithm lacks by what the error of an unknown class names."""
-    if isinstance(config["policy"], str):
-        get_policy_class(cls.policy_family, config["policy"])
 
 
 def _restore(model: Any, agent: Sb3Agent) -> None:
@@ -126,8 +118,8 @@ def _restore_entropy(log_ent_coef: torch.Tensor, agent: Sb3Agent) -> None:
 def _restore_optimizer(
     policy: Any, optimizer: torch.optim.Optimizer, name: str, names: Mapping[str, str], agent: Sb3Agent
 ) -> None:
-    """The state of an optimiser, where it is laid out as the parameters of the file; else a notice says that it
-    starts fresh."""
+    """The state of an optimiser, where it fits the parameters of the file; else a notice says that it starts
+    fresh."""
     state = agent.file.states.get(name)
     if state is None:
         return

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.foreign import algorithm_of
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.buffers.her import GoalSelectionStrategy, HerReplayBuffer
 from rlzoo.config import catalog
@@ -18,7 +19,7 @@ from rlzoo.config.her import HER as NAME
 from rlzoo.config.her import drop_old_keys, goal_policy, learner_name
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.envs.goal_env import HERGoalEnvWrapper
-from rlzoo.training.checkpoint import read_checkpoint
+from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 
 class HER:
@@ -72,7 +73,12 @@ class HER:
 
         :raises CheckpointError: the file is damaged, or of an algorithm that `register` was not told of
         """
-        written_by = read_checkpoint(path).metadata.get("algorithm")
+        try:
+            written_by = read_checkpoint(path).metadata.get("algorithm")
+        except ForeignCheckpoint as error:
+            if error.kind != "stable-baselines3":
+                raise
+            written_by = algorithm_of(path)
         if hasattr(path, "seek"):
             path.seek(0)
         targets = {catalog.resolve(name) for name in catalog.names() if name != NAME}

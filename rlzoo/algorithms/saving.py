@@ -23,6 +23,7 @@ from rlzoo.core.logger import Logger
 from rlzoo.core.seeding import get_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
 from rlzoo.core.system_info import get_system_info
+from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.vec_env import env_state
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 from rlzoo.networks.registry import policy_name
@@ -179,32 +180,28 @@ def load(
 ) -> Any:
     """Make an agent from a file; see `Algorithm.load`."""
     custom_objects = custom_objects or {}
+
+    def build(described: Checkpoint) -> Any:
+        if print_system_info:
+            print("== CURRENT SYSTEM INFO ==")
+            get_system_info()
+            print("== SAVED MODEL SYSTEM INFO ==")
+            print("\n".join(f"- {name}: {value}" for name, value in described.metadata.items()))
+        return from_config(cls, described, device, custom_objects, trusted_modules, overrides)
+
     try:
         checkpoint = read_checkpoint(path)
     except ForeignCheckpoint as error:
         if error.kind != "stable-baselines3":
             raise
-        given = {**custom_objects, **overrides}
-        model = load_sb3(
-            cls,
-            path,
-            env,
-            given,
-            lambda c: from_config(cls, c, device, custom_objects, trusted_modules, overrides),
-        )
-        if env is not None:
-            model.set_env(env, force_reset)
-        return model
-    written_by = checkpoint.metadata.get("algorithm")
-    if written_by != cls.__name__:
-        raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
-    if print_system_info:
-        print("== CURRENT SYSTEM INFO ==")
-        get_system_info()
-        print("== SAVED MODEL SYSTEM INFO ==")
-        print("\n".join(f"- {name}: {value}" for name, value in checkpoint.metadata.items()))
-    model = from_config(cls, checkpoint, device, custom_objects, trusted_modules, overrides)
-    _restore(model, checkpoint)
+        env = None if env is None else as_vec_env(env)
+        model = load_sb3(cls, path, env, {**custom_objects, **overrides}, build)
+    else:
+        written_by = checkpoint.metadata.get("algorithm")
+        if written_by != cls.__name__:
+            raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
+        model = build(checkpoint)
+        _restore(model, checkpoint)
     if env is not None:
         model.set_env(env, force_reset)
     return model

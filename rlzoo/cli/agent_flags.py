@@ -10,6 +10,10 @@ from rlzoo.config import catalog
 from rlzoo.config.literals import parse_overrides
 from rlzoo.config.run import PlayConfig
 from rlzoo.config.shipped import shipped_path
+from rlzoo.core.errors import UserError
+
+FINDING = ("exp_id", "load_best", "load_checkpoint", "load_last_checkpoint")
+"""Flags that find an agent in a run folder."""
 
 
 def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -21,12 +25,12 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
     which.add_argument(
         "--algo",
         type=OneOf("algorithm", catalog.names()),
-        default="ppo",
+        default=None,
         metavar="ALGO",
-        help="algorithm (default: ppo)",
+        help="algorithm (default: ppo, or that of -i)",
     )
     which.add_argument(
-        "--env", default="CartPole-v1", metavar="ENV", help="environment id (default: CartPole-v1)"
+        "--env", default=None, metavar="ENV", help="environment id (default: CartPole-v1, or that of -i)"
     )
     which.add_argument(
         "-f",
@@ -34,6 +38,13 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
         default="logs",
         metavar="DIR",
         help="where runs are kept (default: logs, then the shipped agents)",
+    )
+    which.add_argument(
+        "-i",
+        "--trained-agent",
+        default="",
+        metavar="FILE",
+        help="this model file, of rlzoo or stable-baselines3, instead of one in a run folder",
     )
     which.add_argument(
         "--exp-id",
@@ -100,6 +111,13 @@ def play_config(values: dict[str, Any]) -> PlayConfig:
     :param values: flag -> value, as the parser leaves them
     """
     values = {**values, "env_id": values["env"], "env_kwargs": parse_overrides(values["env_kwargs"])}
+    if values["trained_agent"]:
+        given = [flag for flag in FINDING if values[flag] not in (None, False, 0)]
+        if given:
+            raise UserError(f"-i names the agent: leave out --{given[0].replace('_', '-')}")
+        values |= {"algo": values["algo"] or "", "env_id": values["env_id"] or ""}
+    else:
+        values |= {"algo": values["algo"] or "ppo", "env_id": values["env_id"] or "CartPole-v1"}
     values["folder"] = str(shipped_path(values["folder"]))
     del values["env"]
     return PlayConfig(**{**values, "gym_packages": tuple(values["gym_packages"])})

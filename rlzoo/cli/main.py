@@ -47,6 +47,7 @@ COMMANDS = (
     "export",
     "push",
     "pull",
+    "import",
     "list",
     "show",
     "validate",
@@ -65,9 +66,12 @@ TRUSTING = (
     "export",
     "push",
     "pull",
+    "import",
     "validate",
 )
 """Commands that read files which name code: they have `--trust`."""
+MODULES = {"import": "import_models"}
+"""Commands whose names cannot be those of modules."""
 WORK = ("train", "optimize", "benchmark run", "benchmark score", "record-expert", "push", "pull")
 """Commands whose results are files: they go on when nobody reads what they print."""
 SURROUNDINGS = (
@@ -159,7 +163,8 @@ def _beginning_with(word: str) -> list[str]:
 
 def load_command(name: str) -> ModuleType:
     """The module of a command; `benchmark run` lives in benchmark_run.py."""
-    return importlib.import_module(f"rlzoo.cli.{name.replace('-', '_').replace(' ', '_')}")
+    module = MODULES.get(name, name.replace("-", "_").replace(" ", "_"))
+    return importlib.import_module(f"rlzoo.cli.{module}")
 
 
 def build(name: str, command: ModuleType) -> Parser:

@@ -6,6 +6,7 @@ import argparse
 
 from rlzoo.cli.agent_flags import add_agent_flags
 from rlzoo.cli.record_video import add_length_flags, add_video_flags, video_config
+from rlzoo.core.errors import UserError
 
 HELP = "record every checkpoint of a run, in one video"
 EPILOG = """\
@@ -24,6 +25,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.trained_agent:
+        raise UserError("record-training shows the agents of a run; for one of a file use record-video -i")
     config = video_config(args)
 
     from rlzoo.experiment.record_video import record_training

@@ -66,6 +66,7 @@ class PlayConfig:
     algo: str
     env_id: str
     folder: str = LOG_FOLDER
+    trained_agent: str = ""  # a model file; its algorithm and environment may be left out
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
     load_best: bool = False
     load_checkpoint: int | None = None  # steps

@@ -2,8 +2,8 @@
 
 `pickletools` splits a pickle into opcodes; here they are followed with lists, dictionaries and two kinds of
 inert records in the place of everything else: `Reference` for a class or function that the pickle names, and
-`Instance` for what it would make by calling one. Nothing is imported, looked up or called, so no pickle can do
-anything. What a record means is decided by whoever reads it, from a list of names that it knows.
+`Instance` for what it would make by calling one. Nothing is imported, looked up or called, so no pickle can
+do anything. What a record means is decided by whoever reads it, from a list of names that it knows.
 """
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, content: bytes) -> Any:
+        argument: Any
         for number, (opcode, argument, _) in enumerate(pickletools.genops(content)):
             if number > MAX_OPCODES:
                 raise CheckpointError("a pickle of too many instructions")
@@ -285,7 +286,7 @@ def _key(value: Any) -> Any:
 
 
 def _called(maker: Any, args: tuple[Any, ...]) -> Any:
-    """The record of a call; functions that finish an object give the object, with what they would set on it."""
+    """The record of a call; functions that finish an object give that object, with what they would set."""
     if isinstance(maker, Reference) and maker.name.endswith(("_setstate", "_fill_function")) and args:
         if isinstance(args[0], Instance) and len(args) == 2:
             args[0].state = args[1]

@@ -106,7 +106,7 @@ def _dtype(tree: Any) -> np.dtype[Any]:
     if dtype.kind not in "biuf" or dtype.itemsize > 16:
         raise CheckpointError(f"an array of {str(tree.args[0])[:20]!r} in a pickle, which is not read")
     order = tree.state[1] if isinstance(tree.state, tuple) and len(tree.state) > 1 else "="
-    return dtype.newbyteorder(order if order in ("<", ">") else "=")
+    return dtype.newbyteorder("<" if order == "<" else ">" if order == ">" else "=")
 
 
 def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:

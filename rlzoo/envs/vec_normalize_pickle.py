@@ -1,4 +1,4 @@
-"""Statistics of stable-baselines3's VecNormalize, from the pickle that its `save` writes; nothing is unpickled."""
+"""Statistics of stable-baselines3's VecNormalize, read without unpickling the file that its `save` writes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rlzoo.envs.vec_env import VecEnv, load_env_state
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, construct
 from rlzoo.training.base_callback import as_callback
 from rlzoo.training.callbacks import BaseCallback, CheckpointCallback, EvalCallback
-from rlzoo.training.checkpoint import read_checkpoint
+from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 from rlzoo.training.supervised import supervised
 
 __all__ = ["Blueprint", "build_callbacks", "build_model", "check_hyperparams", "load_model", "make_blueprint"]
@@ -153,7 +153,10 @@ def load_model(
 
 def _check_spaces(path: Path, venv: VecEnv) -> None:
     """Before hyperparameters that suit the environment are given to an agent that does not."""
-    config = read_checkpoint(path).config
+    try:
+        config = read_checkpoint(path).config
+    except ForeignCheckpoint:  # loading compares the spaces of those that can be read
+        return
     for name in ("observation_space", "action_space"):
         theirs, ours = space_from_json(config.get(name)), getattr(venv, name)
         if theirs != ours:

@@ -20,6 +20,7 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import run_folder
+from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
@@ -58,6 +59,7 @@ def play(config: PlayConfig) -> Scores:
 
     :raises UserError: there is no such agent
     """
+    config = with_agent_file(config)
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(

@@ -14,6 +14,7 @@ from rlzoo.core.atomic import check_writable
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import run_folder
+from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
@@ -29,6 +30,7 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     :raises UserError: there is no such agent, its actions or observations cannot be recorded, or the file
         cannot be written
     """
+    config = with_agent_file(config)
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     blueprint = check_hyperparams(

@@ -29,6 +29,7 @@ from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wra
 from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.video_file import VideoWriter, draw_label, enlarged
 from rlzoo.experiment import run_folder
+from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
@@ -139,7 +140,8 @@ def record(config: VideoConfig) -> Path:
 
     :raises UserError: there is no such agent, or its environment cannot be drawn here
     """
-    play = config.play
+    play = with_agent_file(config.play)
+    config = replace(config, play=play)
     agent, blueprint = _prepare(play)
     path = _output(config, agent.path, f"{_kind(agent.path)}-{play.algo}-{names.safe_name(play.env_id)}")
     if play.verbose > 0:
@@ -271,7 +273,7 @@ def _output(config: VideoConfig, agent: Path, name: str) -> Path:
     output = Path(config.output) if config.output else None
     if output is not None and output.suffix in (".mp4", ".gif"):
         return output
-    is_own = agent.is_relative_to(Path(config.play.folder))
+    is_own = bool(config.play.trained_agent) or agent.is_relative_to(Path(config.play.folder))
     where = agent.parent if is_own else Path(config.play.folder) / config.play.algo
     play = config.play
     if play.n_episodes:

@@ -25,8 +25,9 @@ from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.system_info import git_commit, processor_name, versions
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import registry
+from rlzoo.experiment.agent_file import hyperparams_beside
 from rlzoo.experiment.records import check_fields
-from rlzoo.training.checkpoint import read_checkpoint
+from rlzoo.training.checkpoint import find_checkpoint, read_checkpoint
 
 try:
     import fcntl
@@ -259,6 +260,9 @@ def find_agent(config: PlayConfig) -> Agent:
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
+    if config.trained_agent:
+        path = find_checkpoint(config.trained_agent)
+        return Agent(path, hyperparams_beside(path, config.algo, config.env_id))
     names.check_folder(config.folder)
     folder = _run_of(Path(config.folder), config)
     if folder is not None:

@@ -1,4 +1,4 @@
-"""What a model file of stable-baselines3 or sb3-contrib says, in our words: algorithm, spaces, policy, arguments.
+"""What a model file of stable-baselines3 or sb3-contrib says: algorithm, spaces, policy, arguments.
 
 The networks here have the parameters of stable-baselines3 under the same names, but for a few that
 `renamed` maps.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -119,8 +120,8 @@ def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None =
 
     :param path: an existing path, or a binary file object
     :param env: an environment, whose spaces are taken where the file's are not readable
-    :param given: what the caller hands over; `observation_space`, `action_space` and `policy_kwargs` in it are
-        not read
+    :param given: what the caller hands over; `observation_space`, `action_space` and `policy_kwargs` in it
+        are not read
     :raises CheckpointError: the file is damaged, or does not tell a space
     """
     if not isinstance(path, str | os.PathLike):
@@ -156,6 +157,9 @@ def _space(file: Sb3File, name: str, env: Any, given: Mapping[str, Any]) -> Any:
         return space_to_json(given[name])
     try:
         space: Any = read_space(file.values.get(name))
+        other = getattr(env, name, None)
+        if _differ_in_bounds(space, other) and (name == "observation_space" or _close(space, other)):
+            space = other
     except CheckpointError as error:
         reason = file.unread.get(name, str(error))
         space = getattr(env, name, None)
@@ -167,6 +171,23 @@ def _space(file: Sb3File, name: str, env: Any, given: Mapping[str, Any]) -> Any:
                     f"{other} ({reason}): give env=... or custom_objects={{{name!r}: ...}}"
                 ) from None
     return space_to_json(space)
+
+
+def _differ_in_bounds(space: Any, other: Any) -> bool:
+    """Whether two spaces of numbers differ in their bounds alone, which versions of environments changed."""
+    if isinstance(space, spaces.Dict) and isinstance(other, spaces.Dict):
+        same_keys = list(space.spaces) == list(other.spaces)
+        return same_keys and all(
+            part == other.spaces[key] or _differ_in_bounds(part, other.spaces[key])
+            for key, part in space.spaces.items()
+        )
+    boxes = isinstance(space, spaces.Box) and isinstance(other, spaces.Box)
+    return boxes and space.dtype == other.dtype == np.float32 and space.shape == other.shape
+
+
+def _close(space: Any, other: Any) -> bool:
+    """Whether two Boxes of actions, which are scaled to their bounds, are the same but for rounding."""
+    return bool(np.allclose(space.low, other.low) and np.allclose(space.high, other.high))
 
 
 # -- algorithm and policy ------------------------------------------------------------------------
@@ -301,13 +322,13 @@ def renamed(weights: Mapping[str, torch.Tensor], ours: Mapping[str, Any]) -> dic
     :param ours: the state dict of our policy
     """
     names: dict[str, str] = {}
-    seen: dict[tuple[int, int], str] = {}
+    seen: set[tuple[int, Any]] = set()
     for name, tensor in weights.items():
         place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
         own = _our_name(name, ours)
         if own in names.values() or (own not in ours and (place in seen or _is_second_name(name, weights))):
             continue
-        seen[place] = name
+        seen.add(place)
         names[name] = own
     return names
 
@@ -356,7 +377,7 @@ def statistics_beside(path: Path) -> Path | None:
 
 
 def _in_folder(path: Path, name: str) -> list[Path]:
-    """Files of a name in the folder of a model; of a checkpoint, also in the one folder inside it that has it."""
+    """Files of a name in the folder of a model; of a checkpoint, also in the one folder inside with it."""
     inside: list[Path] = []
     if path.stem == "best_model" or path.stem.startswith("rl_model_"):
         inside = sorted(path.parent.glob(f"*/{name}"))

@@ -89,7 +89,9 @@ def _read(contents: dict[str, bytes]) -> Sb3File:
         _add_value(file, name, value)
     if VARIABLES in contents and isinstance(variables := _load(VARIABLES, contents[VARIABLES]), Mapping):
         file.variables = {
-            str(name): tensor for name, tensor in variables.items() if isinstance(tensor, torch.Tensor)
+            str(name): tensor.detach()
+            for name, tensor in variables.items()
+            if isinstance(tensor, torch.Tensor)
         }
     for name in contents.keys() - {POLICY, VARIABLES, VERSION, "data"}:
         part = name.removesuffix(".pth")

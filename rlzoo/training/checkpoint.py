@@ -301,7 +301,9 @@ def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfil
 def _refuse_foreign_members(names: Any) -> None:
     if "_stable_baselines3_version" in names or {"data", "policy.pth"} <= names:
         raise ForeignCheckpoint(
-            "a Stable-Baselines3 file; it holds pickles, so it is not loaded as it is", "stable-baselines3"
+            "a stable-baselines3 file: load it with load() of its algorithm, or make a run folder of it with"
+            " `rlzoo import`",
+            "stable-baselines3",
         )
     if "data" in names and names & {"parameters", "parameter_list"}:
         raise ForeignCheckpoint("a Stable Baselines 2 file; its pickles are not loaded", "stable-baselines")
