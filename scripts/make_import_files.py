@@ -225,7 +225,7 @@ def build(name: str) -> tuple[Any, Any]:
 
 
 def observations(space: Any, rng: np.random.Generator) -> Any:
-    """200 observations of a space, stacked."""
+    """Observations of a space, stacked."""
     kind = type(space).__name__
     if kind == "Dict":
         return {key: observations(part, rng) for key, part in space.spaces.items()}
@@ -260,7 +260,7 @@ def act(model: Any, obs: Any, masks: Any) -> np.ndarray:
 
 
 def judge(model: Any, obs: Any, actions: np.ndarray) -> np.ndarray | None:
-    """What the networks make of observations [200, n]: Q-values, or probabilities of choices and values."""
+    """What the networks make of observations [N_OBS, n]: Q-values, or probabilities of choices and values."""
     policy = model.policy
     if hasattr(policy, "lstm_actor") or not hasattr(policy, "obs_to_tensor"):
         return None
@@ -324,8 +324,6 @@ def make(name: str, out: Path, packed: bool) -> None:
     model.save(out / f"{name}.zip")
     if packed:
         repack(out / f"{name}.zip")
-        if images:  # observations of images are drawn again by the test
-            arrays = {key: value for key, value in arrays.items() if value.ndim != 4}
     np.savez_compressed(out / f"{name}.npz", **arrays)
     if isinstance(env, VecNormalize):
         env.save(str(out / f"{name}_vecnormalize.pkl"))
@@ -350,6 +348,8 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
+    global N_OBS
+    N_OBS = 60 if args.packed else N_OBS
     made = 0
     for name in args.only:
         try:

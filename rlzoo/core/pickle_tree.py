@@ -146,13 +146,13 @@ class _Machine:
             if number > MAX_OPCODES:
                 raise CheckpointError("a pickle of too many instructions")
             if opcode.name == "STOP":
-                return self.stack.pop()
+                return self.last(1)[0]
             if opcode.name in _CONSTANTS:
                 self.stack.append(_CONSTANTS[opcode.name]())
             elif opcode.name in _ARGUMENTS:
                 self.stack.append(argument)
             elif opcode.name in _MEMO_PUT:
-                self.memo[int(argument)] = self.stack[-1]
+                self.memo[int(argument)] = self.top()
             elif opcode.name in _MEMO_GET:
                 self.stack.append(self.memo[int(argument)])
             elif opcode.name in _STEPS:
@@ -174,11 +174,17 @@ class _Machine:
 
     def last(self, count: int) -> list[Any]:
         """Take the last values off the stack."""
-        if count > len(self.stack):
+        values = self.stack[max(len(self.stack) - count, 0) :]
+        if len(values) < count or any(isinstance(value, _Mark) for value in values):
             raise CheckpointError("a damaged pickle: values are missing")
-        values = self.stack[len(self.stack) - count :]
         del self.stack[len(self.stack) - count :]
         return values
+
+    def top(self) -> Any:
+        """The last value, which stays."""
+        (value,) = self.last(1)
+        self.stack.append(value)
+        return value
 
     # ------------------------------------------------------------------ opcodes
 
@@ -186,7 +192,7 @@ class _Machine:
         self.stack.append(_Mark())
 
     def memoize(self, _: Any) -> None:
-        self.memo[len(self.memo)] = self.stack[-1]
+        self.memo[len(self.memo)] = self.top()
 
     def pop(self, _: Any) -> None:
         self.stack.pop()
@@ -195,7 +201,7 @@ class _Machine:
         self.group()
 
     def duplicate(self, _: Any) -> None:
-        self.stack.append(self.stack[-1])
+        self.stack.append(self.top())
 
     def make_tuple(self, _: Any) -> None:
         self.stack.append(tuple(self.group()))
@@ -217,7 +223,7 @@ class _Machine:
         self._extend(self.group())
 
     def _extend(self, values: list[Any]) -> None:
-        owner = self.stack[-1]
+        owner = self.top()
         if isinstance(owner, set):
             owner.update(map(_key, values))
         else:
@@ -230,7 +236,7 @@ class _Machine:
         self._set(self.group())
 
     def _set(self, values: list[Any]) -> None:
-        pairs, owner = _pairs(values), self.stack[-1]
+        pairs, owner = _pairs(values), self.top()
         if isinstance(owner, Instance):
             owner.entries.extend(pairs)
         else:
@@ -267,7 +273,7 @@ class _Machine:
 
     def build(self, _: Any) -> None:
         (state,) = self.last(1)
-        owner = self.stack[-1]
+        owner = self.top()
         if not isinstance(owner, Instance):
             raise CheckpointError("a pickle that sets attributes of a plain value")
         owner.state = state

@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import MAX_VALUES, Instance, Reference
+from rlzoo.core.pickle_tree import MAX_VALUES, Instance
 
 _ROOTS = ("numpy._core.", "numpy.core.")
 _EMPTY = ("multiarray._reconstruct",)
 _FROM_BUFFER = ("numeric._frombuffer",)
 _SCALAR = ("multiarray.scalar",)
-_PLAIN_MAKERS = {
+_PLAIN_MAKERS: dict[str, Any] = {
     "collections.OrderedDict": dict,
     "collections.deque": list,
     "builtins.dict": dict,
     "builtins.list": list,
     "builtins.set": set,
-    "__builtin__.set": set,
+    "builtins.frozenset": frozenset,
 }
+_BYTES = {"_codecs.encode": bytes, "builtins.bytes": bytes, "builtins.bytearray": bytearray}
+"""How older protocols write bytes: as a text of Latin-1, or as its call."""
 MAX_DEPTH = 60
 
 
@@ -31,15 +33,6 @@ def plain_value(tree: Any) -> Any:
     :raises CheckpointError: the tree is nested too deeply, or an array in it is damaged
     """
     return _Reader().read(tree, 0)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a result of `plain_value` holds neither references nor instances."""
-    if isinstance(value, dict):
-        return all(is_plain(key) and is_plain(item) for key, item in value.items())
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(is_plain(item) for item in value)
-    return not isinstance(value, Reference | Instance)
 
 
 class _Reader:
@@ -56,11 +49,14 @@ class _Reader:
             return {self.read(key, depth + 1): self.read(item, depth + 1) for key, item in tree.items()}
         if not isinstance(tree, Instance):
             return tree
-        name = _numpy_name(tree.path)
-        if name in (*_EMPTY, *_FROM_BUFFER, *_SCALAR) or tree.path == "numpy.dtype":
+        path = tree.path.replace("__builtin__.", "builtins.")
+        name = _numpy_name(path)
+        if name in (*_EMPTY, *_FROM_BUFFER, *_SCALAR) or path == "numpy.dtype":
             return read_numpy(tree)
-        if tree.path in _PLAIN_MAKERS:
-            kind: Any = _PLAIN_MAKERS[tree.path]
+        if path in _BYTES:
+            return _BYTES[path](read_bytes(tree))
+        if path in _PLAIN_MAKERS:
+            kind = _PLAIN_MAKERS[path]
             contents = [*tree.args[:1], *([tree.items] if tree.items else [])]
             made = kind(item for content in contents for item in self.read(list(content), depth + 1))
             if isinstance(made, dict):
@@ -109,17 +105,27 @@ def _dtype(tree: Any) -> np.dtype[Any]:
     return dtype.newbyteorder("<" if order == "<" else ">" if order == ">" else "=")
 
 
-def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:
-    if isinstance(content, str):  # pickled by Python 2, or with a protocol that has no bytes
-        content = content.encode("latin1")
-    if isinstance(content, Instance) and content.path == "_codecs.encode":
-        content = content.args[0].encode("latin1")
+def read_bytes(content: Any) -> bytes:
+    """Return the bytes that a value stands for, in whatever way a protocol writes them.
+
+    :raises CheckpointError: it stands for none
+    """
+    if isinstance(content, str):  # pickled by Python 2
+        content = content.encode("latin1", errors="replace")
+    if isinstance(content, Instance) and content.path.replace("__builtin__.", "builtins.") in _BYTES:
+        content = content.args[0] if content.args else b""
+        content = content.encode("latin1", errors="replace") if isinstance(content, str) else content
     if not isinstance(content, bytes | bytearray):
         raise CheckpointError("an array in a pickle holds no numbers")
+    return bytes(content)
+
+
+def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:
+    content = read_bytes(content)
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > 32:
         raise CheckpointError(f"an array in a pickle has the shape {str(shape)[:40]}")
     if math.prod(sizes) * dtype.itemsize != len(content):
         raise CheckpointError("an array in a pickle is not of the size that it declares")
-    array = np.frombuffer(bytes(content), dtype).reshape(sizes, order="F" if order == "F" else "C")
+    array = np.frombuffer(content, dtype).reshape(sizes, order="F" if order == "F" else "C")
     return array.astype(dtype.newbyteorder("="))

@@ -120,8 +120,7 @@ def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None =
 
     :param path: an existing path, or a binary file object
     :param env: an environment, whose spaces are taken where the file's are not readable
-    :param given: what the caller hands over; `observation_space`, `action_space` and `policy_kwargs` in it
-        are not read
+    :param given: what the caller hands over; spaces, `policy_class` and `policy_kwargs` in it are not read
     :raises CheckpointError: the file is damaged, or does not tell a space
     """
     if not isinstance(path, str | os.PathLike):
@@ -142,7 +141,7 @@ def _agent_of(file: Sb3File, env: Any, given: Mapping[str, Any]) -> Sb3Agent:
             arguments[name] = value
     n_envs = file.values.get("n_envs", 1)
     config = {
-        "policy": policy_name(file),
+        "policy": None if {"policy", "policy_class"} & given.keys() else policy_name(file),
         "arguments": arguments,
         "observation_space": _space(file, "observation_space", env, given),
         "action_space": _space(file, "action_space", env, given),
@@ -248,16 +247,26 @@ _OURS = {
 
 
 def policy_name(file: Sb3File) -> Any:
-    """The name of a policy of ours, or a class that the reader will ask for."""
+    """The name of a policy of ours, or a class that the reader will ask for.
+
+    :raises CheckpointError: the policy cannot be read
+    """
     policy = file.values.get("policy_class")
-    if policy is None and "policy_class" not in file.unread:
+    if "policy_class" in file.unread:
+        raise CheckpointError(
+            f"the policy is not read ({file.unread['policy_class']});"
+            ' hand it over: custom_objects={"policy_class": ...}'
+        )
+    if policy is None:
         return "LinearPolicy" if _is_linear(file) else _guessed_policy(file)
     if isinstance(policy, Reference) and policy.module.startswith(THEIRS) and policy.name in _OURS:
         return _OURS[policy.name]
     try:
         return encode(policy)
-    except Unreadable:
-        return {"$class": "__main__.policy_class"}
+    except Unreadable as error:
+        raise CheckpointError(
+            f'the policy is {error}, which is not read; hand it over: custom_objects={{"policy_class": ...}}'
+        ) from None
 
 
 def _is_linear(file: Sb3File) -> bool:

@@ -32,6 +32,8 @@ def read_space(tree: Any) -> spaces.Space[Any]:
         return _READERS[kind](plain_value(tree.attributes()))
     except CheckpointError:
         raise
+    except RecursionError:
+        raise CheckpointError("spaces in spaces without end") from None
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"a damaged {kind} space: {error}"[:200]) from None
 

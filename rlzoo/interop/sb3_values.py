@@ -51,22 +51,29 @@ def encode(value: Any) -> Any:
 
     :raises Unreadable: it is a function or an object of a class that is not known
     """
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise Unreadable("nested without end") from None
+
+
+def _encode(value: Any) -> Any:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, np.generic):
-        return encode(value.item())
+        return _encode(value.item())
     if isinstance(value, np.ndarray):
-        return {"$array": [str(value.dtype), list(value.shape), [encode(item) for item in value.ravel()]]}
+        return {"$array": [str(value.dtype), list(value.shape), [_encode(item) for item in value.ravel()]]}
     if isinstance(value, tuple):
-        return {"$tuple": [encode(item) for item in value]}
+        return {"$tuple": [_encode(item) for item in value]}
     if isinstance(value, list):
-        return [encode(item) for item in value]
+        return [_encode(item) for item in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) and not key.startswith("$") for key in value):
             raise Unreadable("a dictionary whose keys are no texts")
-        return {key: encode(item) for key, item in value.items()}
+        return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, Reference):
         return {"$class": class_path(value)}
     if isinstance(value, Instance):
@@ -83,9 +90,9 @@ def class_path(reference: Reference) -> str:
 def _encode_instance(value: Instance) -> Any:
     name = value.path.rpartition(".")[2]
     if name in ("TrainFrequencyUnit", "GoalSelectionStrategy") and len(value.args) == 1:  # members of an Enum
-        return encode(value.args[0])
+        return _encode(value.args[0])
     if name == "TrainFreq" and len(value.args) == 2:
-        count, unit = (encode(item) for item in value.args)
+        count, unit = (_encode(item) for item in value.args)
         return count if unit == "step" else {"$tuple": [count, unit]}
     if (schedule := read_schedule(value)) is not None:
         return {"$schedule": schedule_text(schedule)}
@@ -115,9 +122,9 @@ def _encode_noise(name: str, value: Instance) -> Any:
     if name == "VectorizedActionNoise":
         noises = attributes.get("_noises") or attributes.get("noises") or []
         base = attributes.get("_base_noise", attributes.get("base_noise"))
-        arguments = {"base_noise": encode(base), "n_envs": max(len(noises), 1)}
+        arguments = {"base_noise": _encode(base), "n_envs": max(len(noises), 1)}
     else:
-        arguments = {ours: encode(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
+        arguments = {ours: _encode(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
     return {"$noise": [name, arguments]}
 
 
