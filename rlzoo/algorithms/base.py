@@ -553,6 +553,9 @@ class Algorithm(Threaded):
     ) -> Self:
         """Read an agent; nothing in the file is executed.
 
+        Files of stable-baselines3 and sb3-contrib are read, too, as far as that needs none of their code;
+        what is left out is said in a warning.
+
         :param env: the environment to go on training with; None is enough for `predict`
         :param custom_objects: values for hyperparameters, or classes for dotted names, that the file only
             mentions

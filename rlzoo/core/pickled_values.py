@@ -110,11 +110,11 @@ def read_bytes(content: Any) -> bytes:
 
     :raises CheckpointError: it stands for none
     """
-    if isinstance(content, str):  # pickled by Python 2
+    for _ in range(2):  # bytearray(encode(text))
+        if isinstance(content, Instance) and content.path.replace("__builtin__.", "builtins.") in _BYTES:
+            content = content.args[0] if content.args else b""
+    if isinstance(content, str):  # of Python 2, or of a protocol without bytes
         content = content.encode("latin1", errors="replace")
-    if isinstance(content, Instance) and content.path.replace("__builtin__.", "builtins.") in _BYTES:
-        content = content.args[0] if content.args else b""
-        content = content.encode("latin1", errors="replace") if isinstance(content, str) else content
     if not isinstance(content, bytes | bytearray):
         raise CheckpointError("an array in a pickle holds no numbers")
     return bytes(content)

@@ -125,7 +125,11 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
             venv = _environment(blueprint, env_id, resources)
             models = [(path, _load(blueprint, path, venv, config)) for path in files]
     _say(caught)
-    values = {**_of_model(blueprint, models[0][1]), **blueprint.values}
+    of_model = _of_model(blueprint, models[0][1])
+    if config.conf_file is not None or beside(first, "config.yml") is not None:
+        values = {**of_model, **blueprint.values}
+    else:
+        values = {**blueprint.values, **of_model}
     folder = run_folder.claim(config.output, blueprint.algo, env_id)
     with _discarded_on_failure(folder):
         run = _run_config(config, first, blueprint, env_id, models[0][1])
@@ -204,6 +208,8 @@ def _of_model(blueprint: Blueprint, model: Any) -> dict[str, Any]:
         if value != getattr(defaults, name) and not isinstance(value, ActionNoise | MissingCallable):
             if not is_function(value):
                 found[name] = value
+    if isinstance(model.policy_name, str):
+        found["policy"] = model.policy_name
     if model.policy_kwargs:
         found["policy_kwargs"] = model.policy_kwargs
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import agents, configurations, runs
+from tests.fuzz import agents, configurations, foreign, runs
 
-LOADERS = (*agents.LOADERS, *configurations.LOADERS, *runs.LOADERS)
+LOADERS = (*agents.LOADERS, *configurations.LOADERS, *runs.LOADERS, *foreign.LOADERS)
 BY_NAME = {loader.name: loader for loader in LOADERS}

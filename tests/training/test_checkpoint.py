@@ -402,9 +402,9 @@ def test_a_stable_baselines3_file_is_named() -> None:
     }  # fmt: skip
     error = refusal(rezip(members))
     assert isinstance(error, ForeignCheckpoint) and error.kind == "stable-baselines3"
-    assert "Stable-Baselines3 file" in str(error)
+    assert "a stable-baselines3 file" in str(error)
     del members["_stable_baselines3_version"]
-    assert "Stable-Baselines3 file" in str(refusal(rezip(members)))
+    assert "a stable-baselines3 file" in str(refusal(rezip(members)))
 
 
 def test_a_stable_baselines_2_file_and_a_torch_file_are_named() -> None:
