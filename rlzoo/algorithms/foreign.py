@@ -13,7 +13,7 @@ import torch
 
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
 from rlzoo.core.errors import CheckpointError
-from rlzoo.interop.sb3_agent import BUFFERS, COUNTERS, Sb3Agent, read_sb3_agent, renamed
+from rlzoo.interop.sb3_agent import BUFFERS, COUNTERS, Sb3Agent, read_algorithms, read_sb3_agent, renamed
 from rlzoo.training.checkpoint import (
     Checkpoint,
     check_finite,
@@ -56,7 +56,7 @@ def algorithm_of(path: Any) -> str:
 
     :raises CheckpointError: the file does not tell
     """
-    found = read_sb3_agent(path if hasattr(path, "read") else find_checkpoint(path)).algorithms
+    found = read_algorithms(path if hasattr(path, "read") else find_checkpoint(path))
     if not found:
         raise CheckpointError("this stable-baselines3 file does not tell its algorithm: give it")
     return found[0]

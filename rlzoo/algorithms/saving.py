@@ -35,6 +35,7 @@ from rlzoo.training.checkpoint import (
     load_optimizer,
     metadata,
     read_checkpoint,
+    seekable,
     write_checkpoint,
 )
 from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
@@ -189,6 +190,7 @@ def load(
             print("\n".join(f"- {name}: {value}" for name, value in described.metadata.items()))
         return from_config(cls, described, device, custom_objects, trusted_modules, overrides)
 
+    path = seekable(path) if hasattr(path, "read") else path
     try:
         checkpoint = read_checkpoint(path)
     except ForeignCheckpoint as error:

@@ -14,6 +14,7 @@ examples:
   rlzoo enjoy --algo ppo --env CartPole-v1 --no-render --n-episodes 100
   rlzoo enjoy --algo a2c --env Pendulum-v1 --exp-id 2 --load-best -n 5000
   rlzoo enjoy --algo ppo --env CartPole-v1 --load-checkpoint 50000
+  rlzoo enjoy -i ppo-CartPole-v1.zip
 """
 
 

@@ -123,14 +123,25 @@ def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None =
     :param given: what the caller hands over; spaces, `policy_class` and `policy_kwargs` in it are not read
     :raises CheckpointError: the file is damaged, or does not tell a space
     """
+    agent = _agent_of(_read(path), env, given or {})
     if not isinstance(path, str | os.PathLike):
-        return _agent_of(read_sb3_file(path, "the file object"), env, given or {})
-    with open(path, "rb") as file:
-        agent = _agent_of(read_sb3_file(file, str(path)), env, given or {})
+        return agent
     agent.beside = _hyperparameters_beside(Path(path))
     if (statistics := statistics_beside(Path(path))) is not None:
         agent.statistics = read_pickled_statistics(statistics)
     return agent
+
+
+def read_algorithms(path: Any) -> tuple[str, ...]:
+    """Return the algorithms that a model file can be of; see `read_sb3_agent` for `path` and errors."""
+    return algorithms_of(_read(path))
+
+
+def _read(path: Any) -> Sb3File:
+    if not isinstance(path, str | os.PathLike):
+        return read_sb3_file(path, "the file object")
+    with open(path, "rb") as file:
+        return read_sb3_file(file, str(path))
 
 
 def _agent_of(file: Sb3File, env: Any, given: Mapping[str, Any]) -> Sb3Agent:

@@ -202,7 +202,7 @@ def read_checkpoint(path: PathOrFile, limits: Limits = DEFAULT_LIMITS) -> Checkp
             return _read(opened, str(found), limits)
     if not hasattr(path, "read"):
         raise UserError(f"a model is loaded from a path or a file opened for binary reading, not {path!r}")
-    return _read(_seekable(path), str(getattr(path, "name", "the file object")), limits)
+    return _read(seekable(path), str(getattr(path, "name", "the file object")), limits)
 
 
 def find_checkpoint(path: str | os.PathLike[str]) -> Path:
@@ -222,7 +222,8 @@ def find_checkpoint(path: str | os.PathLike[str]) -> Path:
     raise MissingCheckpoint(f"there is no model file {str(path)!r}{hint}")
 
 
-def _seekable(file: BinaryIO) -> BinaryIO:
+def seekable(file: BinaryIO) -> BinaryIO:
+    """Return the file, or its content where it can be read only once."""
     if hasattr(file, "seekable") and file.seekable():
         return file
     content = file.read()

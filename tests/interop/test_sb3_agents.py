@@ -26,8 +26,10 @@ import rlzoo
 from rlzoo.algorithms.foreign import algorithm_of
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.noise import OrnsteinUhlenbeckActionNoise
+from rlzoo.core.pickle_tree import read_pickle
 from rlzoo.core.schedules import LinearSchedule, make_schedule
 from rlzoo.envs.vec_env import VecEnv
+from rlzoo.interop.sb3_values import read_schedule
 
 FILES = Path(__file__).parent / "sb3_files"
 AGENTS = sorted(path for path in FILES.rglob("*.zip"))
@@ -214,16 +216,39 @@ def test_statistics_beside_a_file_come_along(tmp_path: Path) -> None:
     assert not load(NEW / "ppo_normalized.zip").normalize_state
 
 
+class Stream(io.BytesIO):
+    """A file that can be read once."""
+
+    def seekable(self) -> bool:
+        return False
+
+
 def test_file_object_is_read() -> None:
     with (NEW / "ppo_mlp.zip").open("rb") as file:
         rlzoo.PPO.load(file)
     rlzoo.PPO.load(io.BytesIO((NEW / "ppo_mlp.zip").read_bytes()))
+    rlzoo.PPO.load(Stream((NEW / "ppo_mlp.zip").read_bytes()))
     assert isinstance(rlzoo.HER.load(NEW / "sac_her.zip"), rlzoo.SAC)
 
 
 def test_system_info_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     rlzoo.PPO.load(NEW / "ppo_mlp.zip", print_system_info=True)
     assert "- stable-baselines3: 2.9.2" in capsys.readouterr().out
+
+
+FUNCTION_OF_PYTHON_3_7 = (
+    b"ccloudpickle.cloudpickle\n_fill_function\n(ccloudpickle.cloudpickle\n_make_skel_func\n("
+    b"ctypes\nCodeType\n(K\x01K\x00(Vval\nt)tRK\x01}tR}(Vclosure_values\n](F0.0025\neVqualname\n"
+    b"Vconstant_fn.<locals>.func\nutR."
+)
+
+
+def test_closures_are_read_as_each_cloudpickle_writes_them() -> None:
+    tree = read_pickle(FUNCTION_OF_PYTHON_3_7)
+    assert read_schedule(tree) == make_schedule(0.0025)
+    for version, name in (("1.2.0", "ppo_mlp"), ("2.0.0", "ppo_linear_schedule"), ("2.9.2", "ppo_mlp")):
+        model = load(FILES / version / f"{name}.zip")
+        assert make_schedule(model.clip_range) == make_schedule(0.2)
 
 
 # -- what cannot be read, and what is wrong ------------------------------------------------------
