@@ -28,6 +28,10 @@ EXECUTING_BUILTINS = ("__import__", "breakpoint", "compile", "eval", "exec", "ex
 """Modules and functions that only a pickle made to do harm calls; with `EXECUTING`, for the error message."""
 
 
+class ExecutingPickle(CheckpointError):
+    """A pickle that would run a program."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """A class or function that a pickle names."""
@@ -81,8 +85,8 @@ def read_pickle(content: bytes) -> Any:
     >>> read_pickle(pickle.dumps(collections.Counter))
     Reference(module='collections', name='Counter')
 
-    :raises CheckpointError: the bytes are no pickle, or need what is not read: several pickles, persistent
-        names, buffers outside of it
+    :raises CheckpointError: the bytes are no pickle, or need what is not read: extensions, or buffers outside
+        of it
     """
     try:
         return _Machine().run(content)
@@ -97,7 +101,7 @@ def refuse_execution(tree: Any, where: str) -> None:
     """Raise if unpickling would run a program: nobody is to load such a file elsewhere either.
 
     :param where: the pickle stands, for the error
-    :raises CheckpointError: names the function that would have been called
+    :raises ExecutingPickle: names the function that would have been called
     """
     for value in walk(tree):
         if isinstance(value, Instance):
@@ -108,7 +112,7 @@ def refuse_execution(tree: Any, where: str) -> None:
             if root in EXECUTING or (
                 root in ("builtins", "__builtin__") and name.split(".")[-1] in EXECUTING_BUILTINS
             ):
-                raise CheckpointError(f"{where} would call {path[:80]} if it were unpickled: refused")
+                raise ExecutingPickle(f"{where} would call {path[:80]} if it were unpickled: refused")
 
 
 def walk(tree: Any) -> Iterator[Any]:
@@ -271,6 +275,10 @@ class _Machine:
         maker, *args = self.group()
         self.stack.append(Instance(maker, tuple(args)))
 
+    def stored_elsewhere(self, _: Any) -> None:
+        """A value that only the owner of the pickle can find, such as the storage of a tensor."""
+        self.stack.append(Instance(None, tuple(self.last(1))))
+
     def build(self, _: Any) -> None:
         (state,) = self.last(1)
         owner = self.top()
@@ -342,4 +350,5 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "INST": _Machine.call_reference,
     "OBJ": _Machine.call_first,
     "BUILD": _Machine.build,
+    "BINPERSID": _Machine.stored_elsewhere,
 }

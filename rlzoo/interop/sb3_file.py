@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import torch
 
 from rlzoo.core.errors import CheckpointError, one_line
-from rlzoo.core.pickle_tree import read_pickle, refuse_execution
+from rlzoo.core.pickle_tree import ExecutingPickle, read_pickle, refuse_execution
 from rlzoo.core.pickled_values import plain_value
 from rlzoo.core.zip_members import DAMAGE, Limits, check_members, read_member
 
@@ -97,6 +97,8 @@ def _read(contents: dict[str, bytes]) -> Sb3File:
         part = name.removesuffix(".pth")
         try:
             file.states[part] = _load(name, contents[name])
+        except ExecutingPickle:
+            raise
         except CheckpointError as error:
             file.notices.append(f"{part} starts fresh: {error}")
     if VERSION in contents:
@@ -124,9 +126,9 @@ def _add_value(file: Sb3File, name: str, value: Any) -> None:
         tree = read_pickle(base64.b64decode(value[SERIALIZED], validate=True))
         refuse_execution(tree, name)
         file.values[name] = plain_value(tree)
+    except ExecutingPickle:
+        raise
     except CheckpointError as error:
-        if str(error).endswith("refused"):
-            raise
         file.unread[name] = str(error)
     except (binascii.Error, TypeError, ValueError):
         file.unread[name] = "no base64"
@@ -150,12 +152,18 @@ def _load(name: str, content: bytes) -> Any:
     """What torch.save wrote: tensors on the CPU, plain values, and dictionaries and lists of them."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            check_members(archive, LIMITS, folders=True)
+            members = check_members(archive, LIMITS, folders=True)
+            for member in members:
+                if member.endswith("data.pkl"):
+                    refuse_execution(read_pickle(read_member(archive, members, member)), name)
         loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except ExecutingPickle:
+        raise
     except CheckpointError as error:
         raise CheckpointError(f"{name}: {error}") from None
     except Exception as error:  # torch raises what its C++ and its reader of pickles do
-        raise CheckpointError(f"{name} is damaged or holds more than tensors: {_reason(error)}") from None
+        kind = type(error).__name__  # its text tells to load the file without a check
+        raise CheckpointError(f"{name} is damaged, or names more than tensors ({kind})") from None
     for tensor in _all_tensors(loaded):
         _check_plain(name, tensor)
     return loaded

@@ -117,7 +117,7 @@ def test_execution_is_named(content: bytes) -> None:
         b"", b".", b"abc", b"N", b"(.", b"t.", b"]a.", b"}s.", b"K\x01b.", b"Vx\nVy\n\x93\x93.",
         b"0.", b"R.", b"h\x00.", b"\x82\x01.", b"P1\n.", b"\x97.", b"}(](K\x01tK\x01u.", b"}(Nu.",
         b"I" + b"9" * 5000 + b"\n.", b"(\x94.", b"(2.", b"]((a.", b"_",
-        b"K\x01K\x02a.", b"K\x01(K\x02K\x03u.", b"NQ.",
+        b"K\x01K\x02a.", b"K\x01(K\x02K\x03u.", b"Q.",
     ],
 )  # fmt: skip
 def test_damaged_pickle_is_one_error(content: bytes) -> None:

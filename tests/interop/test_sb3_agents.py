@@ -321,10 +321,13 @@ def test_pickle_that_runs_a_program_is_refused(name: str, tmp_path: Path) -> Non
 
 
 def test_hostile_tensors_are_refused(tmp_path: Path) -> None:
-    for content in (PICKLE, torch_file(PICKLE)):
-        path = changed(NEW / "ppo_box.zip", tmp_path, {"policy.pth": content})
-        with pytest.raises(CheckpointError, match=r"policy\.pth is damaged or holds more than tensors"):
+    for name in ("policy.pth", "policy.optimizer.pth", "pytorch_variables.pth"):
+        path = changed(NEW / "ppo_box.zip", tmp_path, {name: torch_file(PICKLE)})
+        with pytest.raises(CheckpointError, match=rf"{name} would call posix\.system .*: refused"):
             rlzoo.PPO.load(path)
+    path = changed(NEW / "ppo_box.zip", tmp_path, {"policy.pth": PICKLE})
+    with pytest.raises(CheckpointError, match=r"policy\.pth is damaged, or names more than tensors"):
+        rlzoo.PPO.load(path)
     assert not Path("rlzoo_canary").exists()
 
 
