@@ -305,7 +305,7 @@ def make(name: str, out: Path, packed: bool) -> None:
     if packed and images:
         thin_out(model)
     for key, value in model.policy.named_parameters():  # far from where training begins
-        if "features_extractor" not in key:  # of images, whose sums are long
+        if ".cnn." not in key and (packed or "features_extractor" not in key):  # whose sums are long
             value.data += 0.5 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(key)))
     for target, source in (("critic_target", "critic"), ("actor_target", "actor")):
         if hasattr(model, target) and packed and images:
