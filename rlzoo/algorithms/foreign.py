@@ -64,7 +64,8 @@ def algorithm_of(path: Any) -> str:
 
 def _check_algorithm(cls: Any, agent: Sb3Agent) -> None:
     known = agent.algorithms
-    if known and not any(base.__name__ in known for base in cls.__mro__):
+    own = next(base.__name__ for base in cls.__mro__ if base.__module__.startswith("rlzoo."))
+    if known and own not in known:
         raise CheckpointError(
             f"this stable-baselines3 file holds a {known[0]} agent; load it with {known[0]}.load"
         )

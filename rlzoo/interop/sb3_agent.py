@@ -23,7 +23,7 @@ from rlzoo.core.space_json import space_to_json
 from rlzoo.envs.vec_normalize_pickle import read_pickled_statistics
 from rlzoo.interop.sb3_file import Sb3File, read_sb3_file
 from rlzoo.interop.sb3_spaces import actions_of, observations_of, read_space
-from rlzoo.interop.sb3_values import THEIRS, Unreadable, encode
+from rlzoo.interop.sb3_values import PLAIN_BUFFERS, THEIRS, Unreadable, encode
 
 MAX_ENVS = 2**16
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
@@ -100,7 +100,8 @@ class Sb3Agent:
         if name == "learning_rate":
             for state in self.file.states.values():
                 groups = state.get("param_groups") if isinstance(state, dict) else None
-                if groups and isinstance(rate := groups[0].get("lr"), float):
+                first = groups[0] if isinstance(groups, list) and groups else None
+                if isinstance(first, dict) and isinstance(rate := first.get("lr"), float):
                     return rate
         return None
 
@@ -110,7 +111,7 @@ HANDLED_BY_BUFFER = ("handle_timeout_termination", "optimize_memory_usage", "n_s
 
 def _buffer_class(value: Any) -> Any:
     if isinstance(value, Reference) and value.module.startswith(THEIRS):
-        if value.name in ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer"):
+        if value.name in PLAIN_BUFFERS:
             return None  # chosen by the observations and n_steps
     return encode(value)
 

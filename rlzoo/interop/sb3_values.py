@@ -27,8 +27,8 @@ CLASSES = {
     "HerReplayBuffer": "rlzoo.buffers.her.HerReplayBuffer",
 }
 """Classes of stable-baselines3 by name, and what does the same here."""
-PLAIN_BUFFERS = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer", "RolloutBuffer")
-"""Buffers that the algorithms here choose by themselves."""
+PLAIN_BUFFERS = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer")
+"""Replay buffers that the algorithms here choose by themselves."""
 NOISE: dict[str, dict[str, str]] = {
     "NormalActionNoise": {"mean": "_mu", "sigma": "_sigma"},
     "OrnsteinUhlenbeckActionNoise": {

@@ -283,7 +283,11 @@ def changed(path: Path, folder: Path, members: dict[str, Any]) -> Path:
 def test_file_of_another_algorithm_is_named() -> None:
     with pytest.raises(CheckpointError, match=r"holds a PPO agent; load it with PPO\.load"):
         rlzoo.SAC.load(NEW / "ppo_box.zip")
+    with pytest.raises(CheckpointError, match="holds a DQN agent"):
+        rlzoo.QRDQN.load(NEW / "dqn_mlp.zip")
     assert isinstance(rlzoo.TD3.load(NEW / "ddpg_mlp.zip"), rlzoo.TD3)  # DDPG is a TD3 there
+    mine = type("Mine", (rlzoo.PPO,), {"__module__": "my_code"})
+    assert isinstance(mine.load(NEW / "ppo_mlp.zip"), mine)
 
 
 def test_unreadable_space_comes_from_elsewhere(tmp_path: Path) -> None:
