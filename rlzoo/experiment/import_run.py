@@ -67,10 +67,7 @@ def import_runs(config: ImportConfig) -> list[Path]:
             made.append(_import(config, files))
         except UserError as error:
             failed += 1
-            print(
-                f"rlzoo: {_name(files)}: {one_line(error)}",
-                file=sys.stderr,
-            )
+            print(f"rlzoo: {_name(files)}: {one_line(error)}", file=sys.stderr)
     if not made:
         raise UserError(f"none of the {failed} runs in {source} could be imported")
     print(f"{len(made)} runs are in {config.output}")
@@ -99,7 +96,8 @@ def _groups(source: Path) -> list[list[Path]]:
         if not models:
             continue
         is_run = any(beside(path, name) for path in models for name in ("config.yml", "args.yml"))
-        groups += [sorted(models, key=_rank)] if is_run else [[path] for path in models]
+        several = sum(_rank(path)[0] == 0 for path in models) > 1  # only one can be the final agent of a run
+        groups += [sorted(models, key=_rank)] if is_run and not several else [[path] for path in models]
     if not groups:
         raise UserError(f"{source} holds no model file (.zip)")
     return groups
@@ -135,7 +133,8 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
         run = _run_config(config, first, blueprint, env_id, models[0][1])
         run_folder.describe(folder, run, values, f"rlzoo import {first}")
         for path, model in models:
-            name = path.name if _rank(path)[0] else run_folder.model_path(folder, env_id).name
+            is_final = len(models) == 1 or not _rank(path)[0]
+            name = run_folder.model_path(folder, env_id).name if is_final else path.name
             model._env_id = env_id
             model.save(folder / name)
         _copy_records(first.parent, folder)

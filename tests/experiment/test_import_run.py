@@ -124,6 +124,16 @@ def test_folder_of_many_is_imported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert made == ["dqn/CartPole-v1_1", "ppo/CartPole-v1_1", "ppo/Pendulum-v1_1"]
 
 
+def test_two_agents_of_one_folder_become_two_runs(tmp_path: Path) -> None:
+    run = zoo_run(tmp_path / "theirs")
+    (run / "best_model.zip").unlink()
+    shutil.copyfile(run / "Pendulum-v1.zip", run / "ppo-Pendulum-v1.zip")
+    (run / "rl_model_64_steps.zip").unlink()
+    (run / "config.yml").write_text(CONFIG)
+    assert rlzoo("import", run, "-o", tmp_path / "logs") == 0
+    assert len(list((tmp_path / "logs" / "ppo").iterdir())) == 2
+
+
 def test_single_file_tells_its_hyperparameters(tmp_path: Path) -> None:
     path = tmp_path / "model.zip"
     shutil.copyfile(NEW / "ppo_mlp.zip", path)
