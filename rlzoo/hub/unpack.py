@@ -9,6 +9,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -21,6 +23,7 @@ from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError, printable
 from rlzoo.envs.registration import require_packages
 from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.experiment.import_run import ImportConfig, import_runs
 from rlzoo.experiment.run_folder import config_path, model_path, read_run
 from rlzoo.hub.files import (
     ARGS,
@@ -140,8 +143,6 @@ def _import_stable_baselines3(
 def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
     """Write the folder of a run out of a model file of stable-baselines3 and the files beside it.
 
-    The seam to `rlzoo.interop`: whatever reads such files is called here, and nowhere else in this package.
-
     :param agent: the model file; beside it config.yml, args.yml, env_kwargs.yml and vec_normalize.pkl, where
         the repository has them
     :param target: the folder, which is not there yet: <env>.zip, <env>/config.yml and <env>/args.yml
@@ -149,7 +150,10 @@ def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
     :param env_id: likewise; it names no package unless the user gave it
     :raises UserError: the files cannot be read
     """
-    raise UserError("it is a file of stable-baselines3, which is not read yet")
+    output = target.with_name("imported")
+    with redirect_stdout(StringIO()):  # it names temporary folders
+        (made,) = import_runs(ImportConfig(source=str(agent), output=str(output), algo=algo, env_id=env_id))
+    made.rename(target)
 
 
 def _copy_shown(by_name: dict[str, Path], fresh: Path) -> None:

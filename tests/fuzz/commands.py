@@ -58,6 +58,7 @@ BASES: dict[str, tuple[str, ...]] = {
         "--algo ppo --env CartPole-v1 -f logs --to json",
         "--algo ppo --env CartPole-v1 --to html -o x.html",
     ),
+    "import": ("agent.zip -o imported", "logs -o imported", "damaged.zip -o imported --algo ppo"),
     "push": (
         "--help",
         "--algo ppo --env CartPole-v1 -f logs --no-video --n-eval-episodes 1",

@@ -151,10 +151,27 @@ def theirs(hub):
     return hub.add(REPO, {AGENT: agent.getvalue(), "README.md": b"", **dict.fromkeys(names, HOSTILE_PICKLE)})
 
 
-def test_a_repository_of_stable_baselines3_is_recognised(theirs, capsys, tmp_path):
+def test_hostile_pickles_of_stable_baselines3_are_not_run(theirs, capsys, tmp_path):
     assert pull("--verbose", "0") == 2
-    assert f"{REPO}: {AGENT}: it is a file of stable-baselines3" in error_of(capsys)
+    assert f"{REPO}: {AGENT}: " in error_of(capsys)
     assert_nothing_is_left(tmp_path)
+
+
+def test_an_agent_of_stable_baselines3_is_pulled_and_plays(hub, capsys):
+    agents = Path(__file__).parents[1] / "interop" / "sb3_files" / "2.9.2"
+    files = {
+        "ppo-Pendulum-v1.zip": (agents / "ppo_normalized.zip").read_bytes(),
+        "vec_normalize.pkl": (agents / "ppo_normalized_vecnormalize.pkl").read_bytes(),
+        "config.yml": (
+            b"!!python/object/apply:collections.OrderedDict\n"
+            b"- - - normalize\n    - true\n  - - n_timesteps\n    - 1000\n  - - policy\n    - MlpPolicy\n"
+        ),
+    }
+    hub.add("sb3/ppo-Pendulum-v1", files)
+    flags = ("--algo", "ppo", "--env", "Pendulum-v1")
+    assert main(["pull", "--organization", "sb3", *flags]) == 0
+    assert not list(Path("logs").rglob("*.pkl"))
+    assert main(["enjoy", *flags, "--no-render", "-n", "3"]) == 0
 
 
 def test_files_of_stable_baselines3_are_handed_to_the_importer(theirs, shipped, monkeypatch, capsys):
