@@ -29,6 +29,7 @@ from random import Random
 from typing import Any
 
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.networks.parameter_budget import TooManyParameters
 from tests.fuzz.mutations import CANARY
 
 MODULES = {
@@ -161,8 +162,12 @@ def run_case(case: Callable[[], None], guard: Guard, guarded: bool = True) -> tu
 
 
 def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether the error stands for a refused allocation, which a larger machine would have granted."""
-    while error is not None:
+    """Whether the error stands for a refused allocation, which a larger machine would have granted.
+
+    Parameters of networks are no such allocation: where they are granted, they are counted and refused before
+    anything is written to them.
+    """
+    while error is not None and not isinstance(error, TooManyParameters):
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             return True
         error = error.__cause__ or error.__context__
