@@ -18,9 +18,10 @@ import jinja2
 
 import rlzoo
 from rlzoo.config.run import PlayConfig, VideoConfig
-from rlzoo.core.atomic import atomic_write
+from rlzoo.core.atomic import atomic_write, check_writable
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.system_info import utc_now
+from rlzoo.plots.style import write_files
 from rlzoo.report.site_figures import learning_curve, suite_figures
 from rlzoo.report.site_rows import SiteRow
 from rlzoo.report.table_formats import cells_of, columns_of
@@ -32,6 +33,8 @@ ONLY_ON_ROWS = ("each seed", "std", "IQM [95%]", "training", "episodes")
 VERDICT = ""
 """Heading of the column that says whether a requirement is reached, and with which seeds."""
 VIDEO_STEPS = 500
+MADE_BY = "Made by rlzoo "
+"""What a page of ours is known by."""
 
 EXPLANATION = (
     "Mean returns (or shares of successes) of final agents, in environments that training never used: the"
@@ -52,10 +55,13 @@ class SiteOptions:
 def write_site(
     rows: Sequence[SiteRow], folder: Path, options: SiteOptions, on_row: Callable[[str], None] = print
 ) -> Path:
-    """Write the site, and return its first page. Files of another site of the same rows are replaced.
+    """Write the site, and return its first page. An older site is replaced, with the pages of its other rows.
+
+    Everything that can be wrong with the runs is found before the first file is written.
 
     :param rows: at least one
-    :param on_row: is told of each page, and of each video that could not be recorded
+    :param on_row: is told of each video, and of each that could not be recorded
+    :raises UserError: the folder cannot be written, or a file of a run is damaged
     :raises RunFailed: the folder cannot be written
     """
     environment = jinja2.Environment(
@@ -65,14 +71,16 @@ def write_site(
         trim_blocks=True,
     )
     shared = {"title": options.title, "version": rlzoo.__version__, "date": utc_now().partition("T")[0]}
-    try:
-        (folder / "rows").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
-    for row in rows:
+    check_writable(folder / "index.html")
+    figures: dict[str, bytes] = {}  # by their place in the site
+    contents = [_row(row, options, figures) for row in rows]
+    suites = list(_suites(rows, figures))
+    _remove_old_pages(folder / "rows", {row.slug for row in rows})
+    write_files({folder / place: content for place, content in figures.items()})
+    for row, content in zip(rows, contents, strict=True):
         video = _video(row, folder, options, on_row) if options.videos else ""
         text = environment.get_template("row.html").render(
-            row=_row(row, folder, video, options), top="../", **shared
+            row={**content, "video": video}, top="../", **shared
         )
         _write(folder / "rows" / f"{row.slug}.html", text)
     for name in STATIC:
@@ -81,7 +89,7 @@ def write_site(
         explanation=EXPLANATION,
         headings=_headings(rows),
         rows=[{"cells": cells} for cells in _cells(rows)],
-        suites=list(_suites(rows, folder)),
+        suites=suites,
         top="",
         **shared,
     )
@@ -89,8 +97,11 @@ def write_site(
     return folder / "index.html"
 
 
-def _row(row: SiteRow, folder: Path, video: str, options: SiteOptions) -> dict[str, Any]:
-    curve, caption = learning_curve(row, folder / "rows")
+def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[str, Any]:
+    """What the page of a row shows, but for its video; its learning curve is added to `figures`."""
+    curve, caption = learning_curve(row)
+    if curve:
+        figures[f"rows/{row.slug}.svg"] = curve
     shown = row.shown
     return {
         "label": row.row.label,
@@ -98,9 +109,8 @@ def _row(row: SiteRow, folder: Path, video: str, options: SiteOptions) -> dict[s
         "suite": row.suite,
         "note": row.row.note,
         "facts": row.facts(),
-        "curve": curve,
+        "curve": f"{row.slug}.svg" if curve else "",
         "curve_caption": caption,
-        "video": video,
         "video_caption": f"The agent of training seed {shown[0].seed}, {options.video_steps:,} steps."
         if shown
         else "",
@@ -118,12 +128,15 @@ def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[s
         return ""
     score, run = row.shown
     path = folder / "rows" / f"{row.slug}.mp4"
-    root, number = run.parents[1], int(run.name.rpartition("_")[2])
+    run, number = run.absolute(), run.name.rpartition("_")[2]
+    if not number.isdecimal():
+        on_row(f"no video of {row.row.label} on {row.row.env}: {run} is not called ENV_NUMBER")
+        return ""
     play = PlayConfig(
         algo=score.algo,
         env_id=score.env_id,
-        folder=str(root),
-        exp_id=number,
+        folder=str(run.parents[1]),
+        exp_id=int(number),
         n_timesteps=options.video_steps,
         seed=score.evaluation_seed,
         num_threads=1,
@@ -162,12 +175,20 @@ def _cells(rows: Sequence[SiteRow]) -> Iterator[list[dict[str, Any]]]:
         yield [*cells, {"text": row.suite, "is_number": False, "link": ""}]
 
 
-def _suites(rows: Sequence[SiteRow], folder: Path) -> Iterator[dict[str, Any]]:
-    """The suites in which several environments and labels can be compared, with their figures."""
+def _suites(rows: Sequence[SiteRow], figures: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+    """The suites in which several environments and labels can be compared; their figures are added."""
     for name in dict.fromkeys(row.suite for row in rows):
         own = [row for row in rows if row.suite == name]
-        if figures := suite_figures(own, name, folder):
-            yield {"name": name, **figures}
+        if shown := suite_figures(own, name, figures):
+            yield {"name": name, **shown}
+
+
+def _remove_old_pages(folder: Path, slugs: set[str]) -> None:
+    """Remove what an older site shows of rows that this one has not."""
+    for page in folder.glob("*.html"):
+        if page.stem not in slugs and MADE_BY in page.read_text(encoding="utf-8", errors="replace"):
+            for suffix in (".html", ".svg", ".mp4"):
+                page.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from rlzoo.plots.comparison import compare
 from rlzoo.plots.normalisation import normalise
 from rlzoo.plots.results import Curve, Results, from_frame
 from rlzoo.plots.runs import EVALUATIONS, evaluations_of, find_runs
-from rlzoo.plots.style import rendered, write_files
+from rlzoo.plots.style import rendered
 from rlzoo.plots.training_figure import train
 from rlzoo.report.site_rows import SiteRow
 
@@ -30,33 +29,31 @@ INTERVALS = (
 PROFILES = "Performance profiles: the share of runs whose normalised score is above each threshold."
 
 
-def learning_curve(row: SiteRow, folder: Path) -> tuple[str, str]:
+def learning_curve(row: SiteRow) -> tuple[bytes, str]:
     """Draw the evaluations of a row's trainings, or else the episodes of one of them.
 
-    :param folder: where the figure goes
-    :return: name of the file and caption; empty where nothing is known of the trainings
+    :return: svg and caption; empty where nothing is known of the trainings
     """
     evaluated = [run for run in row.folders.values() if (run / EVALUATIONS).is_file()]
     recorded = [(seed, run) for seed, run in sorted(row.folders.items()) if get_monitor_files(str(run))]
     if evaluated:
         runs = [run for place in evaluated for run in find_runs(place)]
         key = "successes" if row.row.measure == "success" else "results"
-        figure = compare(from_frame(evaluations_of(runs, str(folder)), key), figsize=CURVE_SIZE)
+        figure = compare(from_frame(evaluations_of(runs, str(evaluated[0])), key), figsize=CURVE_SIZE)
         caption = OF_EVALUATIONS
     elif recorded:
         seed, run = recorded[0]
         figure, caption = train(run, figsize=CURVE_SIZE), OF_EPISODES.format(seed=seed)
     else:
-        return "", ""
-    name = f"{row.slug}.svg"
-    write_files({folder / name: rendered(figure, "svg")})
-    return name, caption
+        return b"", ""
+    return rendered(figure, "svg"), caption
 
 
-def suite_figures(rows: Sequence[SiteRow], suite: str, folder: Path) -> dict[str, Any]:
+def suite_figures(rows: Sequence[SiteRow], suite: str, files: dict[str, bytes]) -> dict[str, Any]:
     """Draw aggregates over the environments of a suite; empty where there are too few to compare.
 
     :param rows: of this suite
+    :param files: the svg files are added to, by their names
     :return: caption and figures
     """
     compared = comparable([row for row in rows if row.row.measure == "return"])
@@ -72,7 +69,7 @@ def suite_figures(rows: Sequence[SiteRow], suite: str, folder: Path) -> dict[str
     figures = []
     for name, (figure, caption) in drawings.items():
         file = f"{slug}-{name}.svg"
-        write_files({folder / file: rendered(figure, "svg")})
+        files[file] = rendered(figure, "svg")
         figures.append({"file": file, "alt": f"{suite}: {name}", "caption": caption})
     caption = f"Over {', '.join(scores.environments)}; normalised scores ({scores.caption})."
     return {"caption": caption, "figures": figures}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +15,6 @@ from typing import Any
 from rlzoo.config.benchmark import Row
 from rlzoo.config.hyperparams import lookup, merge
 from rlzoo.config.literals import plain
-from rlzoo.config.run import safe_name
 from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.core.short_count import short_count
@@ -38,19 +39,16 @@ class SiteRow:
 
     :param table: its scores
     :param folders: the run folders that are there, by training seed
+    :param slug: what its files are called
     """
 
     table: TableRow
     folders: dict[int, Path]
+    slug: str
 
     @property
     def row(self) -> Row:
         return self.table.row
-
-    @property
-    def slug(self) -> str:
-        """What its files are called."""
-        return f"{safe_name(self.row.label)}-{safe_name(self.row.env)}"
 
     @cached_property
     def suite(self) -> str:
@@ -87,7 +85,7 @@ class SiteRow:
         """The hyperparameters as YAML: those of a training that is there, else those that the row has now."""
         if self.folders:
             folder = self.folders[min(self.folders)]
-            return config_path(folder, self.row.env).read_text(encoding="utf-8").strip()
+            return _text_of(config_path(folder, self.row.env))
         values = lookup(self.row.algo, self.row.env, self.row.conf_file).values
         return dump_yaml(plain(merge(values, self.row.hyperparams))).strip()
 
@@ -95,7 +93,7 @@ class SiteRow:
         """What trains such agents."""
         for _, folder in sorted(self.folders.items()):
             if (folder / "command.txt").is_file():
-                return (folder / "command.txt").read_text(encoding="utf-8").strip()
+                return _text_of(folder / "command.txt")
         return shlex.join(["rlzoo", *training_command(self.row, "SEED", Path("logs/benchmark"))])
 
     def _seed(self, score: Score, mean: float, std: float) -> dict[str, Any]:
@@ -131,9 +129,29 @@ def site_rows(rows: Sequence[TableRow], places: Iterable[Path]) -> list[SiteRow]
         SiteRow(
             row,
             {score.seed: found[key] for score in row.scores if (key := (*score.key, score.seed)) in found},
+            slug,
         )
-        for row in rows
+        for row, slug in zip(rows, _slugs(rows), strict=True)
     ]
+
+
+def _slugs(rows: Iterable[TableRow]) -> Iterator[str]:
+    """Names of files that differ, also where upper and lower case are the same."""
+    taken: set[str] = set()
+    for table in rows:
+        first = re.sub(r"[^\w.+=-]", "-", f"{table.row.label}-{table.row.env}", flags=re.ASCII)
+        numbered = (f"{first}-{number}" for number in itertools.count(2))
+        slug = next(name for name in itertools.chain([first], numbered) if name.casefold() not in taken)
+        taken.add(slug.casefold())
+        yield slug
+
+
+def _text_of(path: Path) -> str:
+    """:raises UserError: the file of a run cannot be read"""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', 'it is no UTF-8 text')}") from None
 
 
 def run_folders(places: Iterable[Path]) -> dict[Key, Path]:

@@ -15,7 +15,7 @@ from rlzoo.experiment.train import train
 from rlzoo.report.score_table import TableRow
 from rlzoo.report.scores import SCORE, Score, digest, write_score
 from rlzoo.report.site_figures import comparable
-from rlzoo.report.site_rows import SiteRow
+from rlzoo.report.site_rows import SiteRow, site_rows
 from rlzoo.report.suites import suite_of
 from tests.report.browser import CHROMIUM, Page, browser
 
@@ -199,7 +199,70 @@ def test_mistakes_are_one_line_and_leave_nothing(arguments, message, tmp_path, m
 def test_a_file_in_the_place_of_the_site_is_kept(runs, tmp_path, capsys):
     (tmp_path / "site").write_text("mine")
     assert main(["benchmark", "page", str(runs), "--no-videos", "-o", str(tmp_path / "site")]) == 2
-    assert "cannot write to" in capsys.readouterr().err and (tmp_path / "site").read_text() == "mine"
+    assert "cannot write in" in capsys.readouterr().err and (tmp_path / "site").read_text() == "mine"
+
+
+@pytest.fixture
+def copied(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the runs, to be damaged."""
+    return Path(shutil.copytree(runs, tmp_path / "runs"))
+
+
+def make_page(runs: Path, *flags: str) -> int:
+    site = runs.parent / "site"
+    return main(["benchmark", "page", str(runs), "--list", str(runs / "list.yml"), "-o", str(site), *flags])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("evaluations.npz", b"junk", "is no .npz archive"),
+        ("CartPole-v1/config.yml", b"\xff\xfe", "it is no UTF-8 text"),
+        ("CartPole-v1/config.yml", None, "No such file"),
+        ("command.txt", b"\xff", "it is no UTF-8 text"),
+    ],
+)
+def test_damaged_run_is_one_line_and_leaves_no_site(file, content, message, copied, capsys):
+    path = copied / "seed0" / "ppo" / "CartPole-v1_1" / file
+    path.unlink() if content is None else path.write_bytes(content)
+    assert make_page(copied, "--no-videos") == 2
+    error = capsys.readouterr().err
+    assert message in error and str(path) in error and "Traceback" not in error
+    assert not (copied.parent / "site").exists()
+
+
+def test_run_folder_without_number_goes_without_video(copied, capsys):
+    for seed in (0, 1):
+        folder = copied / f"seed{seed}" / "ppo"
+        (folder / "CartPole-v1_1").rename(folder / "mine")
+    assert make_page(copied, "-n", "5") == 0
+    assert "no video of ppo on CartPole-v1" in capsys.readouterr().out
+    text = (copied.parent / "site" / "rows" / "ppo-CartPole-v1.html").read_text()
+    assert "<video" not in text and "10.0 [9.5, 10.5]" in text
+
+
+def test_pages_of_older_rows_go_and_other_files_stay(copied):
+    rows = copied.parent / "site" / "rows"
+    assert make_page(copied, "--no-videos") == 0
+    (rows / "mine.html").write_text("<p>mine</p>")
+    assert make_page(copied, "--no-videos", "--rows", "ppo:CartPole-v1") == 0
+    assert {path.name for path in rows.iterdir()} == {
+        "ppo-CartPole-v1.html",
+        "ppo-CartPole-v1.svg",
+        "mine.html",
+    }
+
+
+def test_rows_with_like_names_have_files_of_their_own():
+    pairs = [("ppo", "A/B-v0"), ("ppo", "A-B-v0"), ("ppo-A", "B-v0"), ("PPO", "A-B-v0"), ("ppo", "a#?%-v0")]
+    tables = [TableRow(Row(algo=algo, env=env), ()) for algo, env in pairs]
+    assert [row.slug for row in site_rows(tables, [])] == [
+        "ppo-A-B-v0",
+        "ppo-A-B-v0-2",
+        "ppo-A-B-v0-3",
+        "PPO-A-B-v0-4",
+        "ppo-a----v0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +287,7 @@ def test_suite_is_known_without_the_package(env_id, suite):
 
 def test_comparable_rows_share_all_environments():
     def row(label: str, env: str) -> SiteRow:
-        return SiteRow(TableRow(Row(algo=label, env=env), ()), {})
+        return SiteRow(TableRow(Row(algo=label, env=env), ()), {}, "")
 
     pairs = [("ppo", "A"), ("ppo", "B"), ("ppo", "C"), ("a2c", "A"), ("a2c", "B"), ("dqn", "A"), ("dqn", "C")]
     found = comparable([row(*pair) for pair in pairs])
