@@ -66,6 +66,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-l", "--labels", nargs="+", default=[], metavar="LABEL", help="other names, in their order"
     )
+    parser.add_argument(
+        "-loc",
+        "--legend-loc",
+        metavar="PLACE",
+        help="no effect: the legend is below the panels, off the lines",
+    )
     add_confidence_flag(parser)
     add_million_flag(parser)
     parser.add_argument("-latex", "--latex", action="store_true", help="tables in LaTeX")

@@ -101,11 +101,13 @@ def gather(
     :param key: array of evaluations.npz, or column of `load_runs`
     :param max_timesteps: leave out later evaluations
     :param min_timesteps: leave out runs whose last evaluation is earlier; the others are cut to the shortest
-    :raises UserError: nothing is left, `key` is unknown, or there is not one label for each folder
+    :raises UserError: nothing is left, `key` is unknown, or there is not one label of its own for each folder
     """
     folders = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     if labels and len(labels) != len(folders):
         raise UserError(f"{len(folders)} folders need as many labels, not {len(labels)}")
+    if len(set(labels)) < len(labels):
+        raise UserError(f"the labels of folders must differ, unlike {', '.join(labels)}")
     found = {run: folder for folder in folders for run in find_runs(folder)}
     runs = select(list(found), algos, envs)
     frame = evaluations_of(runs, ", ".join(map(str, folders)))

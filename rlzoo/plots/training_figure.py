@@ -95,8 +95,12 @@ def _episodes(runs: Sequence[Run], y: str, max_timesteps: int | None, where: str
         table = load_results(run.folder)
         if max_timesteps is not None:
             table = table[table["l"].cumsum() <= max_timesteps]
-        if len(table) and Y_AXES[y][0] in table:
-            found[run] = table
+        column = Y_AXES[y][0]
+        if len(table) and column in table:
+            try:
+                found[run] = table.assign(**{column: table[column].astype(float)})
+            except (TypeError, ValueError) as error:
+                raise UserError(f"{run.folder} has damaged monitor files: {column}: {error}") from None
     if found:
         return found
     if not n_monitored:
@@ -116,7 +120,7 @@ def _line(table: pd.DataFrame, x: str, column: str, window: int) -> tuple[np.nda
         "episodes": np.arange(1.0, len(table) + 1),
         "time": table["t"].to_numpy(np.float64),
     }[x]
-    means = table[column].astype(float).rolling(window, min_periods=1).mean().to_numpy()
+    means = table[column].rolling(window, min_periods=1).mean().to_numpy()
     first = window - 1 if len(table) >= window else 0
     return axis[first:], means[first:]
 

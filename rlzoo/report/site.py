@@ -74,7 +74,7 @@ def write_site(
     check_writable(folder / "index.html")
     figures: dict[str, bytes] = {}  # by their place in the site
     contents = [_row(row, options, figures) for row in rows]
-    suites = list(_suites(rows, figures))
+    suites = list(_suites(rows, figures, on_row))
     _remove_old_pages(folder / "rows", {row.slug for row in rows})
     write_files({folder / place: content for place, content in figures.items()})
     for row, content in zip(rows, contents, strict=True):
@@ -110,6 +110,7 @@ def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[
         "note": row.row.note,
         "facts": row.facts(),
         "curve": f"{row.slug}.svg" if curve else "",
+        "has_agent": shown is not None,
         "curve_caption": caption,
         "video_caption": f"The agent of training seed {shown[0].seed}, {options.video_steps:,} steps."
         if shown
@@ -175,11 +176,18 @@ def _cells(rows: Sequence[SiteRow]) -> Iterator[list[dict[str, Any]]]:
         yield [*cells, {"text": row.suite, "is_number": False, "link": ""}]
 
 
-def _suites(rows: Sequence[SiteRow], figures: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+def _suites(
+    rows: Sequence[SiteRow], figures: dict[str, bytes], on_row: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
     """The suites in which several environments and labels can be compared; their figures are added."""
     for name in dict.fromkeys(row.suite for row in rows):
         own = [row for row in rows if row.suite == name]
-        if shown := suite_figures(own, name, figures):
+        try:
+            shown = suite_figures(own, name, figures)
+        except UserError as error:  # scores that are all equal
+            on_row(f"no figures of {name}: {str(error).partition(':')[0]}")
+            continue
+        if shown:
             yield {"name": name, **shown}
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rlzoo.cli.benchmark_table import read_table
 from rlzoo.cli.main import main
 from rlzoo.config.benchmark import HELD_OUT, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.experiment.train import train
 from rlzoo.report.score_table import TableRow
 from rlzoo.report.scores import SCORE, Score, digest, write_score
+from rlzoo.report.site import SiteOptions, write_site
 from rlzoo.report.site_figures import comparable
 from rlzoo.report.site_rows import SiteRow, site_rows
 from rlzoo.report.suites import suite_of
@@ -202,6 +205,27 @@ def test_a_file_in_the_place_of_the_site_is_kept(runs, tmp_path, capsys):
     assert "cannot write in" in capsys.readouterr().err and (tmp_path / "site").read_text() == "mine"
 
 
+def test_long_title_fits_a_phone(runs, tmp_path, page):
+    site, title = tmp_path / "site", "a/place/of/runs/that/is/long" * 5
+    flags = ["--no-videos", "--title", title, "--rows", "ppo:CartPole-v1", "-o", str(site)]
+    assert main(["benchmark", "page", str(runs), "--list", str(runs / "list.yml"), *flags]) == 0
+    for path in ("index.html", "rows/ppo-CartPole-v1.html"):
+        page.open(site / path, width=390, height=800)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_suite_with_equal_scores_goes_without_figures(runs, tmp_path, monkeypatch):
+    _, listed = read_table([str(runs)], str(runs / "list.yml"), [])
+    equal = [replace(row, scores=tuple(replace(one, mean=7.0) for one in row.scores)) for row in listed]
+    said: list[str] = []
+    monkeypatch.setattr("rlzoo.plots.normalisation.best_reference", lambda env_id: None)
+    options = SiteOptions(title="equal", videos=False)
+    write_site(site_rows(equal, [runs]), tmp_path / "site", options, said.append)
+    why = "all evaluations on CartPole-v1 are 7, so that they have no range"
+    assert said == [f"no figures of Classic control: {why}"]
+    assert "equal" in (tmp_path / "site" / "index.html").read_text()
+
+
 @pytest.fixture
 def copied(runs: Path, tmp_path: Path) -> Path:
     """A copy of the runs, to be damaged."""
@@ -238,7 +262,7 @@ def test_run_folder_without_number_goes_without_video(copied, capsys):
     assert make_page(copied, "-n", "5") == 0
     assert "no video of ppo on CartPole-v1" in capsys.readouterr().out
     text = (copied.parent / "site" / "rows" / "ppo-CartPole-v1.html").read_text()
-    assert "<video" not in text and "10.0 [9.5, 10.5]" in text
+    assert "No video was recorded" in text and "10.0 [9.5, 10.5]" in text
 
 
 def test_pages_of_older_rows_go_and_other_files_stay(copied):
