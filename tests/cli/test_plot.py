@@ -116,7 +116,7 @@ def test_report_draws_what_is_asked_for(results, flags, expected):
 def test_report_takes_the_flags_of_plot_from_file(results):
     arguments = (
         "-i results -skip B-v0 --keep-keys ppo a2c --no-million --format pdf --figsize 6 4 --fontsize 10"
-        " -l one two -b -r -vs -iqm -ci 0.9 -latex --merge results.json"
+        " -loc best -l one two -b -r -vs -iqm -ci 0.9 -latex --merge results.json"
     )
     assert main(["plot", "report", *arguments.split()]) == 0
     assert "results_tables.tex" in written() and "two" in Path("results_tables.tex").read_text()

@@ -120,6 +120,14 @@ def test_training_without_monitor_files_is_a_mistake(make_run, tmp_path):
         train(tmp_path / "logs", x="step")
 
 
+def test_success_that_is_no_number_is_a_mistake(make_run, tmp_path):
+    folder = make_run(episodes=[1.0])
+    (file,) = folder.glob("*monitor.csv")
+    file.write_text('#{"t_start": 0}\nr,l,t,is_success\n1,10,3,maybe\n')
+    with pytest.raises(UserError, match=r"CartPole-v1_1 has damaged monitor files: is_success.*maybe"):
+        train(tmp_path / "logs", y="success")
+
+
 # -- comparison ---------------------------------------------------------------------------------
 
 

@@ -45,6 +45,8 @@ def test_folders_have_labels(make_run, tmp_path):
     assert gather(folders, ["before", "after"]).names == ["ppo, before", "a2c, after", "ppo, after"]
     with pytest.raises(UserError, match="2 folders need as many labels, not 1"):
         gather(folders, ["before"])
+    with pytest.raises(UserError, match="labels of folders must differ"):
+        gather(folders, ["same", "same"])
 
 
 def test_max_timesteps_cuts_curves(logs):
