@@ -29,6 +29,7 @@ from typing import Any
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import interpret
+from rlzoo.config.run import safe_name
 from rlzoo.config.shipped import benchmark_file
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
@@ -95,7 +96,7 @@ class Row:
 def read_list(path: str | Path) -> list[Row]:
     """The rows of a list, in its order.
 
-    :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same row twice
+    :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same row or folder twice
     """
     content = read_yaml(Path(path))
     if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
@@ -105,12 +106,18 @@ def read_list(path: str | Path) -> list[Row]:
         if key not in ("seeds", "episodes"):
             raise unknown(f"key in {path}", key, ("seeds", "episodes", "rows"))
     rows: dict[tuple[str, str], Row] = {}
+    folders: dict[tuple[str, str], Row] = {}
     for item in content["rows"]:
         if not isinstance(item, dict):
             raise UserError(f"{path}: a row is written as {{algo: ..., env: ...}}, not {item!r}")
         for row in _rows(str(path), {**defaults, **item}):
             if row.key in rows:
                 raise UserError(f"{path} has {row.label} on {row.env} twice")
+            other = folders.setdefault((row.label, safe_name(row.env)), row)
+            if other is not row:
+                raise UserError(
+                    f"{path}: {row.label} on {other.env} and on {row.env} have the same folder; name one"
+                )
             rows[row.key] = row
     if not rows:
         raise UserError(f"{path}: `rows` is empty")

@@ -117,6 +117,7 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
         ("rows:\n- {algo: bc, env: A, expert: {algo: pop, seed: 1, episodes: 2}}", "did you mean 'ppo'"),
         ("rows:\n- {algo: bc, env: A, expert: {algo: ppo, seed: 1, episodes: 0}}", "episodes of an expert"),
         ("rows:\n- {algo: ppo, env: A}\n- {algo: [a2c, ppo], env: A}", "has ppo on A twice"),
+        ("rows:\n- {algo: ppo, env: [x/A, x-A]}", "ppo on x/A and on x-A have the same folder"),
         ("rows:\n- {algo: ppo, env: A, name: a b}", "name must be letters, digits"),
         ("rows:\n- {algo: ppo, env: A, name: ../x}", "name must be letters, digits"),
         ("rows:\n- {algo: ppo, env: A, name: 5}", "name must be letters, digits"),
