@@ -49,7 +49,7 @@ def load_runs(folder: str | os.PathLike[str]) -> pd.DataFrame:
     :return: columns `algorithm`, `name` (of the variant, else the algorithm), `environment`, `seed`, `run`
         (its folder), `step` (environment steps trained), and means over the episodes of the evaluation:
         `return`, `length` (steps), `success` (share; NaN where the environment does not tell); then those of
-        any other array [n_evaluations, ...] in evaluations.npz, by its name
+        any other array [n_evaluations, ...] in evaluations.npz, by its name unless a column has it
     :raises UserError: no run was evaluated, or a file is damaged
 
     >>> runs = load_runs("logs")
@@ -158,8 +158,9 @@ def _frame(run: Run) -> pd.DataFrame:
         "run": str(run.folder),
         "step": steps,
     }
-    others = {COLUMNS.get(key, key): values for key, values in means.items()}
-    return pd.DataFrame({**described, **{key: v for key, v in others.items() if key not in described}})
+    taken = {*described, *COLUMNS.values()}
+    others = {COLUMNS.get(key, key): values for key, values in means.items() if key not in taken}
+    return pd.DataFrame({**described, **others})
 
 
 def _run(folder: Path, args_file: Path) -> Run:

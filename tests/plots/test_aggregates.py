@@ -128,6 +128,12 @@ def test_stratified_bootstrap_draws_runs_within_their_task():
     assert low == high == 5.0  # every resample has as many of each task
 
 
+def test_stratified_bootstrap_draws_each_task_by_itself():
+    scores = np.array([[0.0, 0.0], [1.0, 1.0]])
+    low, high = stratified_bootstrap(scores, lambda drawn: np.ptp(drawn.mean(axis=0)), n_resamples=99)
+    assert low == 0 and high == 1  # the same runs of both tasks would never differ
+
+
 def test_stratified_bootstrap_of_one_task_is_the_plain_bootstrap():
     low, high = stratified_bootstrap(sorted(ELEVEN), np.mean)
     assert (low, high) == aggregate(ELEVEN).mean_interval

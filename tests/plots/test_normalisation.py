@@ -42,6 +42,8 @@ def test_trainings_of_other_lengths_are_compared_by_their_share(logs, make_run):
     assert scores.in_percent and scores.steps.tolist() == pytest.approx([100 / 3, 200 / 3, 100])
     long = scores.environments.index("Long-v0")
     assert scores.curves["ppo"][0, long].tolist() == pytest.approx([0.2, 0.6, 1.0])
+    short = scores.environments.index("Mine-v0")
+    assert scores.curves["a2c"][0, short].tolist() == pytest.approx([0.1, 0.2, 1.0])
 
 
 def test_environments_that_some_lack_are_not_aggregated(logs, make_run):

@@ -37,6 +37,12 @@ def test_other_arrays_are_columns(make_run, tmp_path):
     assert table["speed"].tolist() == [1.0, 2.0, 3.0] and "odd" not in table
 
 
+def test_array_named_like_a_column_does_not_replace_it(make_run, tmp_path):
+    make_run(**{"return": np.ones(3), "length": np.ones(3)})
+    table = load_runs(tmp_path / "logs")
+    assert table["return"].tolist() == [10.0, 20.0, 30.0] and table["length"].tolist() == [7.0] * 3
+
+
 def test_runs_of_a_benchmark_are_found(make_run, tmp_path):
     for seed in range(2):
         make_run(seed=seed, parent=f"logs/benchmark/seed{seed}")

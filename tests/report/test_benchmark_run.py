@@ -256,6 +256,20 @@ def test_a_claim_is_one_processs_and_leaves_no_file(tmp_path: Path) -> None:
     again.release()
 
 
+def test_a_claim_is_not_on_a_file_that_was_removed(tmp_path: Path, monkeypatch) -> None:
+    path, lock_file, removed = tmp_path / "job.lock", job_lock._lock, []
+
+    def remove_once(file):  # as another process does that ends its claim, between opening and locking
+        if not removed:
+            removed.append(path.unlink())
+        return lock_file(file)
+
+    monkeypatch.setattr(job_lock, "_lock", remove_once)
+    lock = claim(path)
+    assert lock is not None and removed and claim(path) is None
+    lock.release()
+
+
 def test_a_worker_holds_its_claim_when_its_parent_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "job.lock"
     lock = claim(path)
