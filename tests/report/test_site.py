@@ -173,6 +173,8 @@ def test_video_plays_in_a_browser(site, page):
 def test_pages_fit_a_phone(site, page, path):
     page.open(site / path, width=390, height=800)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    heights = "[...document.querySelectorAll('td')].map(cell => cell.getBoundingClientRect().height)"
+    assert max(page.evaluate(heights)) < 40  # one line, also of the cells that are scrolled to
 
 
 def test_row_without_runs_shows_scores_and_todays_hyperparameters(runs, tmp_path, capsys):
