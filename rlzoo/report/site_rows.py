@@ -98,17 +98,18 @@ class SiteRow:
 
     def _seed(self, score: Score, mean: float, std: float) -> dict[str, Any]:
         origin = score.trained_with
-        versions = origin.get("versions") or {}
+        versions = origin.get("versions")
+        versions = versions if isinstance(versions, dict) else {}
         return {
             "seed": score.seed,
             "score": f"{number(self.table, mean)} ± {number(self.table, std)}",
             "steps": short_count(score.n_timesteps),
             "seconds": UNKNOWN if score.training_seconds is None else f"{score.training_seconds:,.0f} s",
-            "processor": origin.get("processor") or self._processor(score.seed),
-            "rlzoo": versions.get("rlzoo", UNKNOWN),
-            "torch": versions.get("torch", UNKNOWN),
-            "commit": (origin.get("git_commit") or UNKNOWN)[:HASH_LENGTH],
-            "date": (origin.get("date") or UNKNOWN).partition("T")[0],
+            "processor": _known(origin.get("processor") or self._processor(score.seed)),
+            "rlzoo": _known(versions.get("rlzoo")),
+            "torch": _known(versions.get("torch")),
+            "commit": _known(origin.get("git_commit"))[:HASH_LENGTH],
+            "date": _known(origin.get("date")).partition("T")[0],
         }
 
     def _processor(self, seed: int) -> str:
@@ -133,6 +134,11 @@ def site_rows(rows: Sequence[TableRow], places: Iterable[Path]) -> list[SiteRow]
         )
         for row, slug in zip(rows, _slugs(rows), strict=True)
     ]
+
+
+def _known(value: Any) -> str:
+    """What a score says of its training, where it is a text."""
+    return value if isinstance(value, str) and value else UNKNOWN
 
 
 def _slugs(rows: Iterable[TableRow]) -> Iterator[str]:

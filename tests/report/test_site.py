@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -255,6 +256,20 @@ def test_damaged_run_is_one_line_and_leaves_no_site(file, content, message, copi
     error = capsys.readouterr().err
     assert message in error and str(path) in error and "Traceback" not in error
     assert not (copied.parent / "site").exists()
+
+
+def test_origin_of_another_kind_is_not_recorded_and_text_is_no_html(copied):
+    for seed, origin in (
+        (0, {"versions": ["a"], "git_commit": 7, "date": 5, "processor": {"a": 1}}),
+        (1, {"versions": {"rlzoo": "</td><script>"}, "git_commit": "<img>", "processor": "<b>"}),
+    ):
+        place = copied / f"seed{seed}" / "ppo" / "CartPole-v1_1" / SCORE
+        content = json.loads(place.read_text())
+        place.write_text(json.dumps(content | {"trained_with": origin}))
+    assert make_page(copied, "--no-videos") == 0
+    text = (copied.parent / "site" / "rows" / "ppo-CartPole-v1.html").read_text()
+    assert "not recorded" in text and "&lt;script&gt;" in text
+    assert not any(tag in text for tag in ("<script", "<img>", "<b>"))
 
 
 def test_run_folder_without_number_goes_without_video(copied, capsys):
