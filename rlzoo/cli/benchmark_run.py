@@ -140,7 +140,8 @@ def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
         print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
-    score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list])
+    packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []
+    score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list, *packages])
     print(f"The runs are in {args.folder}; next: {score}")
 
 

@@ -60,6 +60,7 @@ TRUSTING = (
     "benchmark run",
     "benchmark score",
     "benchmark ship",
+    "benchmark page",
     "record-video",
     "record-training",
     "record-expert",

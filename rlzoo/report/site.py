@@ -123,7 +123,9 @@ def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[
 
 def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[str], None]) -> str:
     """Record the best agent of a row; returns the file's name, "" where that is not possible."""
+    from rlzoo.experiment.blueprint import import_packages_of
     from rlzoo.experiment.record_video import record
+    from rlzoo.experiment.run_folder import read_run
 
     if row.shown is None:
         return ""
@@ -145,6 +147,7 @@ def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[s
     )
     on_row(f"recording {row.row.label} on {row.row.env}")
     try:
+        import_packages_of(str(run), read_run(run).gym_packages, score.env_id)
         record(VideoConfig(play=play, output=str(path)))
     except (UserError, RunFailed) as error:
         on_row(f"no video of {row.row.label} on {row.row.env}: {error}")

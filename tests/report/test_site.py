@@ -272,6 +272,20 @@ def test_origin_of_another_kind_is_not_recorded_and_text_is_no_html(copied):
     assert not any(tag in text for tag in ("<script", "<img>", "<b>"))
 
 
+def test_package_of_an_environment_is_not_imported_for_a_video(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("deadly_page.py").write_text("open('executed', 'w')")
+    env_id, name = "deadly_page:CartPole-v1", "deadly_page-CartPole-v1"
+    run = Path(shutil.copytree(runs / "seed0" / "ppo" / "CartPole-v1_1", Path("logs", "ppo", f"{name}_1")))
+    (run / "CartPole-v1").rename(run / name)
+    (run / "CartPole-v1.zip").rename(run / f"{name}.zip")
+    for file in (run / name / "args.yml", run / SCORE):
+        file.write_text(file.read_text().replace("CartPole-v1", env_id))
+    assert main(["benchmark", "page", "logs", "-o", "site", "-n", "5"]) == 0
+    assert "add --trust deadly_page" in capsys.readouterr().out
+    assert not Path("executed").exists()
+
+
 def test_run_folder_without_number_goes_without_video(copied, capsys):
     for seed in (0, 1):
         folder = copied / f"seed{seed}" / "ppo"
