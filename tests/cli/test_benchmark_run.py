@@ -56,10 +56,11 @@ def test_what_becomes_of_each_job_is_said(done, capsys):
 
 
 def test_rows_and_seeds_are_chosen_and_the_next_command_can_be_copied(done, capsys):
-    chosen = ["--rows", "a2c:CartPole-v1", "--seeds", "7"]
+    chosen = ["--rows", "a2c:CartPole-v1", "--seeds", "7", "--gym-packages", "json"]
     assert main(["benchmark", "run", "my list.yml", "-f", "my runs", "--n-jobs", "1", *chosen]) == 0
     assert done == ["a2c CartPole-v1 seed 7 x1"]
-    assert "next: rlzoo benchmark score 'my runs' --list 'my list.yml'\n" in capsys.readouterr().out
+    command = "rlzoo benchmark score 'my runs' --list 'my list.yml' --gym-packages json"
+    assert f"next: {command}\n" in capsys.readouterr().out
 
 
 def test_a_dry_run_says_what_is_left_and_makes_nothing(done, tmp_path, capsys):
