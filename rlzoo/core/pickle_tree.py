@@ -15,7 +15,11 @@ from typing import Any
 
 from rlzoo.core.errors import CheckpointError
 
-MAX_OPCODES = 4_000_000
+MAX_OPCODES = 1_000_000
+"""Instructions of a pickle, or of all the pickles in a file."""
+MAX_KEY_PARTS, MAX_KEY_LENGTH, MAX_KEY_BITS = 8, 4096, 60
+"""Keys of dictionaries: items of a tuple, characters of a text, bits of a number. Wider tuples and longer
+numbers are hashed anew at each use; larger numbers can be chosen so that all have one hash."""
 MAX_VALUES = 1_000_000
 """Values of a tree, those that stand in several places counted each time."""
 
@@ -69,14 +73,19 @@ class Instance:
     def attributes(self) -> dict[Any, Any]:
         """The state as a dictionary, also where there are slots."""
         state = self.state
-        if isinstance(state, tuple) and len(state) == 2:
+        if isinstance(state, tuple) and len(state) == 2 and all(isinstance(it, dict | None) for it in state):
             state = {**(state[0] or {}), **(state[1] or {})}
         if not isinstance(state, dict):
             raise CheckpointError(f"{self.path or 'an object'} in the pickle has no attributes")
         return state
 
 
-def read_pickle(content: bytes) -> Any:
+def count_opcodes() -> Iterator[int]:
+    """The instructions that the pickles of one file may have together, for `read_pickle`."""
+    return iter(range(MAX_OPCODES))
+
+
+def read_pickle(content: bytes, opcodes: Iterator[int] | None = None) -> Any:
     """Return the tree of a pickle: plain values, lists, tuples, sets, dictionaries, references and instances.
 
     >>> import pickle, collections
@@ -85,11 +94,11 @@ def read_pickle(content: bytes) -> Any:
     >>> read_pickle(pickle.dumps(collections.Counter))
     Reference(module='collections', name='Counter')
 
-    :raises CheckpointError: the bytes are no pickle, or need what is not read: extensions, or buffers outside
-        of it
+    :param opcodes: of `count_opcodes`, shared by the pickles of one file
+    :raises CheckpointError: the bytes are no pickle, too long, or need what is not read: extensions, or buffers outside of it
     """
     try:
-        return _Machine().run(content)
+        return _Machine().run(content, count_opcodes() if opcodes is None else opcodes)
     except CheckpointError:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
@@ -144,10 +153,10 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, content: bytes) -> Any:
+    def run(self, content: bytes, opcodes: Iterator[int]) -> Any:
         argument: Any
-        for number, (opcode, argument, _) in enumerate(pickletools.genops(content)):
-            if number > MAX_OPCODES:
+        for opcode, argument, _ in pickletools.genops(content):
+            if next(opcodes, None) is None:
                 raise CheckpointError("a pickle of too many instructions")
             if opcode.name == "STOP":
                 return self.last(1)[0]
@@ -218,7 +227,7 @@ class _Machine:
         self.stack.append(dict(_pairs(values)))
 
     def make_frozenset(self, _: Any) -> None:
-        self.stack.append(frozenset(map(_key, self.group())))
+        self.stack.append(frozenset(map(checked_key, self.group())))
 
     def append(self, _: Any) -> None:
         self._extend(self.last(1))
@@ -229,7 +238,7 @@ class _Machine:
     def _extend(self, values: list[Any]) -> None:
         owner = self.top()
         if isinstance(owner, set):
-            owner.update(map(_key, values))
+            owner.update(map(checked_key, values))
         else:
             (owner.items if isinstance(owner, Instance) else owner).extend(values)
 
@@ -288,15 +297,26 @@ class _Machine:
 
 
 def _pairs(values: list[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(map(_key, values[::2]), values[1::2], strict=True))
+    return list(zip(map(checked_key, values[::2]), values[1::2], strict=True))
 
 
-def _key(value: Any) -> Any:
-    """A key of a dictionary: hashing tuples in tuples can take for ever."""
+def checked_key(value: Any) -> Any:
+    """Return a key of a dictionary, or an item of a set, that is quickly hashed and compared.
+
+    :raises CheckpointError: it is large, nested, or cannot be hashed
+    """
     parts = value if isinstance(value, tuple) else (value,)
-    if any(isinstance(part, tuple | frozenset) for part in parts):
-        raise CheckpointError("a pickle with nested tuples as keys")
+    if len(parts) > MAX_KEY_PARTS or not all(map(_is_simple, parts)):
+        raise CheckpointError("a pickle with large or nested keys")
     return value
+
+
+def _is_simple(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        return len(value) <= MAX_KEY_LENGTH
+    if isinstance(value, int):
+        return value.bit_length() <= MAX_KEY_BITS
+    return isinstance(value, float | None | Reference | Instance)
 
 
 def _called(maker: Any, args: tuple[Any, ...]) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import MAX_VALUES, Instance
+from rlzoo.core.pickle_tree import MAX_VALUES, Instance, checked_key
 
 _ROOTS = ("numpy._core.", "numpy.core.")
 _EMPTY = ("multiarray._reconstruct",)
@@ -25,28 +26,60 @@ _PLAIN_MAKERS: dict[str, Any] = {
 _BYTES = {"_codecs.encode": bytes, "builtins.bytes": bytes, "builtins.bytearray": bytearray}
 """How older protocols write bytes: as a text of Latin-1, or as its call."""
 MAX_DEPTH = 60
+MAX_BYTES = 256 * 2**20
+"""Bytes of arrays, those that stand in several places counted each time."""
 
 
-def plain_value(tree: Any) -> Any:
+def plain_value(tree: Any, left: Allowance | None = None) -> Any:
     """Return plain values, arrays and containers of them; references and other instances stay as they are.
 
-    :raises CheckpointError: the tree is nested too deeply, or an array in it is damaged
+    :param left: what the trees of one file may take together
+    :raises CheckpointError: the tree is nested too deeply or too large, or damaged
     """
-    return _Reader().read(tree, 0)
+    try:
+        return _Reader(left or Allowance()).read(tree, 0)
+    except CheckpointError:
+        raise
+    except (TypeError, ValueError) as error:  # of a container that is made of something else
+        raise CheckpointError(f"a damaged pickle: {error}"[:200]) from None
+
+
+@dataclass
+class Allowance:
+    """What trees may still take: a few instructions can name one array a million times."""
+
+    values: int = MAX_VALUES
+    n_bytes: int = MAX_BYTES
 
 
 class _Reader:
-    def __init__(self) -> None:
-        self.left = MAX_VALUES
+    def __init__(self, left: Allowance) -> None:
+        self.left = left
 
     def read(self, tree: Any, depth: int) -> Any:
-        self.left -= 1
-        if depth > MAX_DEPTH or self.left < 0:
+        value = self._read(tree, depth)
+        if isinstance(value, np.ndarray | bytes | bytearray):
+            self.left.n_bytes -= value.nbytes if isinstance(value, np.ndarray) else len(value)
+            if self.left.n_bytes < 0:
+                raise CheckpointError(f"a pickle with more than {MAX_BYTES:,} bytes of arrays")
+        return value
+
+    def key(self, tree: Any, depth: int) -> Any:
+        value = self.read(tree, depth)
+        return checked_key(value.item() if isinstance(value, np.generic) else value)
+
+    def _read(self, tree: Any, depth: int) -> Any:
+        self.left.values -= 1
+        if depth > MAX_DEPTH:
             raise CheckpointError("a pickle that is nested too deeply")
-        if isinstance(tree, list | tuple | set | frozenset):
+        if self.left.values < 0:
+            raise CheckpointError("a pickle of too many values")
+        if isinstance(tree, set | frozenset):
+            return type(tree)(self.key(item, depth + 1) for item in tree)
+        if isinstance(tree, list | tuple):
             return type(tree)(self.read(item, depth + 1) for item in tree)
         if isinstance(tree, dict):
-            return {self.read(key, depth + 1): self.read(item, depth + 1) for key, item in tree.items()}
+            return {self.key(key, depth + 1): self.read(item, depth + 1) for key, item in tree.items()}
         if not isinstance(tree, Instance):
             return tree
         path = tree.path.replace("__builtin__.", "builtins.")
@@ -57,11 +90,12 @@ class _Reader:
             return _BYTES[path](read_bytes(tree))
         if path in _PLAIN_MAKERS:
             kind = _PLAIN_MAKERS[path]
-            contents = [*tree.args[:1], *([tree.items] if tree.items else [])]
-            made = kind(item for content in contents for item in self.read(list(content), depth + 1))
-            if isinstance(made, dict):
-                made.update(self.read(dict(tree.entries), depth + 1))
-            return made
+            items = [item for content in (*tree.args[:1], tree.items) for item in content]
+            if kind is dict:
+                entries = [(key, item) for key, item in (*items, *tree.entries)]
+                return {self.key(key, depth + 1): self.read(item, depth + 1) for key, item in entries}
+            read = self.key if kind in (set, frozenset) else self.read
+            return kind(read(item, depth + 1) for item in items)
         return tree
 
 
@@ -123,8 +157,8 @@ def read_bytes(content: Any) -> bytes:
 def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:
     content = read_bytes(content)
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > 32:
-        raise CheckpointError(f"an array in a pickle has the shape {str(shape)[:40]}")
+    if not all(type(size) is int and 0 <= size < 2**40 for size in sizes) or len(sizes) > 32:
+        raise CheckpointError("an array in a pickle has no shape")
     if math.prod(sizes) * dtype.itemsize != len(content):
         raise CheckpointError("an array in a pickle is not of the size that it declares")
     array = np.frombuffer(content, dtype).reshape(sizes, order="F" if order == "F" else "C")

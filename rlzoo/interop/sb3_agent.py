@@ -225,7 +225,7 @@ def algorithms_of(file: Sb3File) -> tuple[str, ...]:
     module = policy.module if isinstance(policy, Reference) else ""
     if found == "DQN" and any(name.startswith("quantile_net.") for name in file.weights):
         return ("QRDQN",)
-    if found == "TD3" and (file.values["policy_delay"], file.values.get("target_noise_clip")) == (1, 0.0):
+    if found == "TD3" and (file.values.get("policy_delay"), file.values.get("target_noise_clip")) == (1, 0.0):
         return ("DDPG", "TD3")
     if found == "PPO" and any(name.startswith("lstm_actor.") for name in file.weights):
         return ("RecurrentPPO",)

@@ -25,12 +25,24 @@ from typing import Any, BinaryIO
 import torch
 
 from rlzoo.core.errors import CheckpointError, one_line
-from rlzoo.core.pickle_tree import ExecutingPickle, read_pickle, refuse_execution
-from rlzoo.core.pickled_values import plain_value
+from rlzoo.core.pickle_tree import (
+    ExecutingPickle,
+    Instance,
+    count_opcodes,
+    read_pickle,
+    refuse_execution,
+    walk,
+)
+from rlzoo.core.pickled_values import Allowance, plain_value
 from rlzoo.core.zip_members import DAMAGE, Limits, check_members, read_member
 
 LIMITS = Limits(json_bytes=64 * 2**20)
 SERIALIZED = ":serialized:"
+MAKERS = (
+    "_codecs.encode", "collections.OrderedDict", "torch.Size", "torch.device",
+    "torch._utils._rebuild_parameter", "torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2",
+)  # fmt: skip
+"""What the pickle of tensors may call. `weights_only=True` allows more, `bytearray(2**40)` too."""
 POLICY, VARIABLES, VERSION = "policy.pth", "pytorch_variables.pth", "_stable_baselines3_version"
 
 
@@ -85,8 +97,9 @@ def _read(contents: dict[str, bytes]) -> Sb3File:
     if POLICY not in contents:
         raise CheckpointError(f"{POLICY} is missing")
     file = Sb3File({}, _tensors(POLICY, contents[POLICY]))
+    opcodes, left = count_opcodes(), Allowance()
     for name, value in _json(contents.get("data", b"{}")).items():
-        _add_value(file, name, value)
+        _add_value(file, name, value, opcodes, left)
     if VARIABLES in contents and isinstance(variables := _load(VARIABLES, contents[VARIABLES]), Mapping):
         file.variables = {
             str(name): tensor.detach()
@@ -118,14 +131,14 @@ def _json(content: bytes) -> dict[str, Any]:
     return tree
 
 
-def _add_value(file: Sb3File, name: str, value: Any) -> None:
+def _add_value(file: Sb3File, name: str, value: Any, opcodes: Iterator[int], left: Allowance) -> None:
     if not isinstance(value, dict) or SERIALIZED not in value:
         file.values[name] = value
         return
     try:
-        tree = read_pickle(base64.b64decode(value[SERIALIZED], validate=True))
+        tree = read_pickle(base64.b64decode(value[SERIALIZED], validate=True), opcodes)
         refuse_execution(tree, name)
-        file.values[name] = plain_value(tree)
+        file.values[name] = plain_value(tree, left)
     except ExecutingPickle:
         raise
     except CheckpointError as error:
@@ -155,7 +168,7 @@ def _load(name: str, content: bytes) -> Any:
             members = check_members(archive, LIMITS, folders=True)
             for member in members:
                 if member.endswith("data.pkl"):
-                    refuse_execution(read_pickle(read_member(archive, members, member)), name)
+                    _check_makers(read_pickle(read_member(archive, members, member)), name)
         loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except ExecutingPickle:
         raise
@@ -164,22 +177,17 @@ def _load(name: str, content: bytes) -> Any:
     except Exception as error:  # torch raises what its C++ and its reader of pickles do
         kind = type(error).__name__  # its text tells to load the file without a check
         raise CheckpointError(f"{name} is damaged, or names more than tensors ({kind})") from None
-    for tensor in _all_tensors(loaded):
-        _check_plain(name, tensor)
+    for value in walk(loaded):
+        if isinstance(value, torch.Tensor):
+            _check_plain(name, value)
     return loaded
 
 
-def _all_tensors(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
-    if depth > 20:
-        raise CheckpointError("it is nested too deeply")
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _all_tensors(item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _all_tensors(item, depth + 1)
+def _check_makers(tree: Any, name: str) -> None:
+    refuse_execution(tree, name)
+    for value in walk(tree):
+        if isinstance(value, Instance) and value.path not in MAKERS and value.maker is not None:
+            raise CheckpointError(f"it holds an object of {value.path[:80] or 'an unknown class'}")
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:

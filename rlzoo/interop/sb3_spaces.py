@@ -78,6 +78,8 @@ def _multi_binary(state: Mapping[str, Any]) -> spaces.Space[Any]:
 
 
 def _dict(state: Mapping[str, Any]) -> spaces.Space[Any]:
+    if any(isinstance(part, Instance) and part.path.endswith(".Dict") for part in state["spaces"].values()):
+        raise CheckpointError("a Dict space in another, which no policy takes")
     parts = {key: read_space(part) for key, part in state["spaces"].items()}
     if not parts or not all(isinstance(key, str) for key in parts):
         raise CheckpointError("a Dict space whose keys are no texts")

@@ -90,16 +90,27 @@ def class_path(reference: Reference) -> str:
 def _encode_instance(value: Instance) -> Any:
     name = value.path.rpartition(".")[2]
     if name in ("TrainFrequencyUnit", "GoalSelectionStrategy") and len(value.args) == 1:  # members of an Enum
-        return _encode(value.args[0])
+        return _encode_plain(value.args[0])
     if name == "TrainFreq" and len(value.args) == 2:
-        count, unit = (_encode(item) for item in value.args)
+        count, unit = value.args
+        if isinstance(unit, Instance) and unit.path.endswith(".TrainFrequencyUnit") and len(unit.args) == 1:
+            (unit,) = unit.args
+        count, unit = _encode_plain(count), _encode_plain(unit)
         return count if unit == "step" else {"$tuple": [count, unit]}
     if (schedule := read_schedule(value)) is not None:
         return {"$schedule": schedule_text(schedule)}
     if name in NOISE or name == "VectorizedActionNoise":
         return _encode_noise(name, value)
     if name in ("_make_skeleton_class", "_make_class_def") and len(value.args) > 1:
-        return {"$class": f"__main__.{value.args[1]}"}  # a class that was pickled with its code
+        if isinstance(value.args[1], str):
+            return {"$class": f"__main__.{value.args[1]}"}  # a class that was pickled with its code
+    raise Unreadable(describe(value))
+
+
+def _encode_plain(value: Any) -> Any:
+    """Encode a number, a text or an array: objects in objects in objects could go on without end."""
+    if value is None or isinstance(value, bool | int | float | str | np.generic | np.ndarray):
+        return _encode(value)
     raise Unreadable(describe(value))
 
 
@@ -120,11 +131,14 @@ def describe(value: Any) -> str:
 def _encode_noise(name: str, value: Instance) -> Any:
     attributes = _attributes(value)
     if name == "VectorizedActionNoise":
-        noises = attributes.get("_noises") or attributes.get("noises") or []
+        noises = attributes.get("_noises", attributes.get("noises"))
         base = attributes.get("_base_noise", attributes.get("base_noise"))
-        arguments = {"base_noise": _encode(base), "n_envs": max(len(noises), 1)}
+        if not (isinstance(base, Instance) and base.path.rpartition(".")[2] in NOISE):
+            raise Unreadable(describe(value))
+        n_envs = len(noises) if isinstance(noises, list | tuple) else 1
+        arguments = {"base_noise": _encode(base), "n_envs": max(n_envs, 1)}
     else:
-        arguments = {ours: _encode(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
+        arguments = {ours: _encode_plain(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
     return {"$noise": [name, arguments]}
 
 
@@ -141,8 +155,8 @@ def read_schedule(value: Any, depth: int = 0) -> Schedule | None:
 
     The names are those of the classes and functions of stable-baselines3 and RL Baselines3 Zoo.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return ConstantSchedule(float(value))
+    if (number := _number(value)) is not None:
+        return ConstantSchedule(number)
     if not isinstance(value, Instance) or depth > 5:
         return None
     try:
@@ -182,7 +196,10 @@ _SCHEDULES: dict[str, tuple[Callable[..., Schedule], tuple[tuple[str, ...], ...]
 def _number(value: Any) -> float | None:
     if isinstance(value, np.generic):
         value = value.item()
-    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    try:
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return None
     return number if math.isfinite(number) else None
 
 
@@ -199,15 +216,18 @@ def function_of(value: Instance) -> tuple[str, dict[str, Any]] | None:
     elif name == "_make_function":
         slots = value.state[1] if isinstance(value.state, tuple) and len(value.state) == 2 else {}
         slots = slots if isinstance(slots, Mapping) else {}
-        cells = [cell.args[0] for cell in slots.get("__closure__") or () if _is_cell(cell)]
+        closure = slots.get("__closure__")
+        cells = [cell.args[0] for cell in closure if _is_cell(cell)] if isinstance(closure, tuple) else []
         qualified = slots.get("__qualname__")
     else:
         return None
     code = value.args[0] if value.args else None
     freevars = code.args[-2] if isinstance(code, Instance) and len(code.args) > 2 else ()
+    qualified = qualified if isinstance(qualified, str) else "a function without a name"
     if not isinstance(freevars, tuple) or not isinstance(cells, list | tuple):
-        return str(qualified), {}
-    return str(qualified), {str(key): item for key, item in zip(freevars, cells, strict=False)}
+        return qualified, {}
+    named = zip(freevars, cells, strict=False)
+    return qualified, {key: item for key, item in named if isinstance(key, str)}
 
 
 def _is_cell(cell: Any) -> bool:

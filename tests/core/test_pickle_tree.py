@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import Instance, Reference, read_pickle, refuse_execution, walk
+from rlzoo.core.pickle_tree import Instance, Reference, count_opcodes, read_pickle, refuse_execution, walk
 from rlzoo.core.pickled_values import plain_value
 
 PLAIN: dict[str, Any] = {
@@ -127,13 +127,86 @@ def test_damaged_pickle_is_one_error(content: bytes) -> None:
 
 def test_bombs_are_refused_at_once() -> None:
     shared = b"]" + b"\x94" + b"".join(b"](h" + bytes([n]) + b"h" + bytes([n]) + b"e\x94" for n in range(60))
-    with pytest.raises(CheckpointError, match="nested too deeply"):
+    with pytest.raises(CheckpointError, match="too many values"):
         plain_value(read_pickle(shared + b"."))
     keys = b")\x94" + b"".join(b"h" + bytes([n]) + b"h" + bytes([n]) + b"\x86\x94" for n in range(60))
-    with pytest.raises(CheckpointError, match="nested tuples as keys"):
+    with pytest.raises(CheckpointError, match="large or nested keys"):
         read_pickle(keys + b"}h\x3cNs.")
     array = pickle.dumps(np.zeros(2), 2).replace(b"K\x02\x85", b"J\x00\x00\x00\x7f\x85")
     with pytest.raises(CheckpointError, match="not of the size"):
         plain_value(read_pickle(array))
     with pytest.raises(CheckpointError, match="which is not read"):
         plain_value(read_pickle(pickle.dumps(np.array([None]))))
+
+
+def text(value: str) -> bytes:
+    return b"\x8c" + bytes([len(value)]) + value.encode()
+
+
+def called(module: str, name: str, args: bytes) -> bytes:
+    """Opcodes that call a function."""
+    return text(module) + text(name) + b"\x93" + args + b"R"
+
+
+def number(value: int) -> bytes:
+    content = value.to_bytes(value.bit_length() // 8 + 1, "little")
+    return b"\x8b" + len(content).to_bytes(4, "little") + content
+
+
+WIDE = b"(" + b"K\x01" * 20_000 + b"t"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        WIDE,
+        number(1 << 8_000_000),
+        number(2**61 - 1),
+        b"(K\x01\x91",
+        b"B" + (5000).to_bytes(4, "little") + bytes(5000),
+    ],
+    ids=["wide tuple", "long number", "colliding number", "set", "long bytes"],
+)
+def test_keys_that_are_slowly_hashed_are_refused(key: bytes) -> None:
+    for content in (b"}" + key + b"Ns.", b"\x8f(" + key + b"\x90.", b"(" + key + b"\x91."):
+        with pytest.raises(CheckpointError, match="large or nested keys"):
+            read_pickle(b"\x80\x04" + content)
+    tree = read_pickle(b"\x80\x04" + called("builtins", "set", b"](" + key + b"e\x85") + b".")
+    with pytest.raises(CheckpointError, match="large or nested keys"):
+        plain_value(tree)
+
+
+def test_array_in_many_places_is_refused_by_its_bytes() -> None:
+    tree = read_pickle(pickle.dumps([np.zeros(2**20, np.float32)]))
+    with pytest.raises(CheckpointError, match="more than 268,435,456 bytes of arrays"):
+        plain_value(tree * 1000)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        called("collections", "OrderedDict", b"K\x05\x85"),
+        called("collections", "OrderedDict", b")") + b"]Ns",
+        b"}" + called("builtins", "list", b")") + b"Ns",
+        b"\x8f(" + called("builtins", "list", b")") + b"\x90",
+    ],
+    ids=["mapping of a number", "key that is a list", "key that becomes a list", "set of lists"],
+)
+def test_damaged_container_is_one_error(content: bytes) -> None:
+    with pytest.raises(CheckpointError):
+        plain_value(read_pickle(b"\x80\x04" + content + b"."))
+
+
+def test_shape_of_endless_numbers_is_refused() -> None:
+    array = read_pickle(pickle.dumps(np.zeros(1, np.float32), 2))
+    array.state = (1, (1 << 8_000_000,) * 30, *array.state[2:])
+    with pytest.raises(CheckpointError, match="has no shape"):
+        plain_value(array)
+
+
+def test_pickles_of_one_file_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlzoo.core.pickle_tree.MAX_OPCODES", 100)
+    opcodes, content = count_opcodes(), pickle.dumps([None] * 60)
+    read_pickle(content, opcodes)
+    with pytest.raises(CheckpointError, match="too many instructions"):
+        read_pickle(content, opcodes)

@@ -369,6 +369,73 @@ def test_repeated_numbers_and_bombs_are_refused(tmp_path: Path) -> None:
         rlzoo.PPO.load(path)
 
 
+def again(start: bytes, make: Any, times: int) -> dict[str, str]:
+    """A serialised value that reads as 2**times objects: each holds the one before twice."""
+    content = b"\x80\x04" + start + b"\x940"
+    for index in range(times):
+        content += make(b"h" + bytes([index])) + b"\x940"
+    content += b"h" + bytes([times]) + b"."
+    return {":type:": "x", ":serialized:": base64.b64encode(content).decode()}
+
+
+def named(module: str, name: str) -> bytes:
+    return b"c" + f"{module}\n{name}\n".encode()
+
+
+SPACE = named("gymnasium.spaces", "Discrete") + b")R}X\x01\x00\x00\x00nK\x02sb"
+REPEATED = {
+    "train_freq": again(
+        b"K\x01",
+        lambda one: named("stable_baselines3.common.type_aliases", "TrainFreq") + one * 2 + b"\x86R",
+        40,
+    ),
+    "action_noise": again(
+        b"K\x01",
+        lambda one: named("stable_baselines3.common.noise", "NormalActionNoise")
+        + b")R}(X\x03\x00\x00\x00_mu" + one + b"X\x06\x00\x00\x00_sigma" + one + b"ub",
+        40,
+    ),
+    "observation_space": again(
+        SPACE,
+        lambda one: named("gymnasium.spaces", "Dict") + b")R}X\x06\x00\x00\x00spaces}(X\x01\x00\x00\x00a"
+        + one + b"X\x01\x00\x00\x00b" + one + b"usb",
+        40,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_objects_in_objects_do_not_multiply(name: str, tmp_path: Path) -> None:
+    path = changed(NEW / "sac_mlp.zip", tmp_path, {"data": {name: REPEATED[name]}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert rlzoo.SAC.load(path).observation_space.shape == (3,)
+
+
+def test_tensors_hold_tensors_only(tmp_path: Path) -> None:
+    """`weights_only` allows bytearray(2**40), and lists of lists of one list."""
+    lists = b"\x80\x02]q\x000" + b"".join(
+        b"](" + b"h" + bytes([i]) + b"h" + bytes([i]) + b"eq" + bytes([i + 1]) + b"0" for i in range(60)
+    )
+    for content in (b"\x80\x02cbuiltins\nbytearray\n\x8a\x06" + bytes(5) + b"\x01\x85R.", lists + b"h\x3c."):
+        path = changed(NEW / "ppo_box.zip", tmp_path, {"policy.optimizer.pth": torch_file(content)})
+        with pytest.warns(UserWarning, match=r"policy\.optimizer starts fresh"):
+            rlzoo.PPO.load(path)
+
+
+def test_attributes_of_another_kind_are_no_traceback(tmp_path: Path) -> None:
+    damaged = {":type:": "x", ":serialized:": base64.b64encode(b"x").decode()}
+    path = changed(NEW / "td3_mlp.zip", tmp_path, {"data": {"policy_delay": damaged}})
+    with pytest.warns(UserWarning, match="policy_delay is"):
+        rlzoo.TD3.load(path)
+    schedule = named("stable_baselines3.common.utils", "ConstantSchedule") + b")R}X\x03\x00\x00\x00val"
+    content = b"\x80\x02" + schedule + b"\x8a\xff" + b"\x01" * 255 + b"sb."
+    huge = {":type:": "x", ":serialized:": base64.b64encode(content).decode()}
+    path = changed(NEW / "ppo_box.zip", tmp_path, {"data": {"clip_range": huge}})
+    with pytest.warns(UserWarning, match="clip_range is an object of"):
+        rlzoo.PPO.load(path)
+
+
 def test_networks_are_no_larger_than_the_weights(tmp_path: Path) -> None:
     path = changed(NEW / "ppo_box.zip", tmp_path, {"data": {"policy_kwargs": {"net_arch": [20_000, 20_000]}}})
     with pytest.raises(CheckpointError, match="cannot be built: the networks need"):
