@@ -95,7 +95,8 @@ def read_pickle(content: bytes, opcodes: Iterator[int] | None = None) -> Any:
     Reference(module='collections', name='Counter')
 
     :param opcodes: of `count_opcodes`, shared by the pickles of one file
-    :raises CheckpointError: the bytes are no pickle, too long, or need what is not read: extensions, or buffers outside of it
+    :raises CheckpointError: the bytes are no pickle, too long, or need what is not read:
+        extensions, or buffers outside of it
     """
     try:
         return _Machine().run(content, count_opcodes() if opcodes is None else opcodes)
