@@ -34,14 +34,24 @@ COMMAND = Path("command.txt")
 HIDDEN = "***"
 
 _ABSOLUTE = re.compile(r"""(^|[=:'"]|^-[a-zA-Z])((?:~|/(?!/))[^'"]*)""")
-_SECRET_NAME = re.compile(r"(^|[._-])(password|passwd|secret|token|api[_-]?key)$", re.IGNORECASE)
+_IN_TEXT = re.compile(r"""([\s\[({,])((?:~/|/(?![/\s]))[^'",\s\])}]*)""")
+_SECRET_NAME = re.compile(
+    r"(^|[._-])(password|passwd|passphrase|pwd|secrets?|token|credentials?|auth|"
+    r"(api|access|private|secret|wandb)[_-]?key)$",
+    re.IGNORECASE,
+)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_KEY_OF_SERVICE = re.compile(
+    r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|AKIA)[\w-]{16,}|(?<=Bearer )[\w.~+/=-]+"
+)
+"""Keys that show by their first letters what they are."""
 _SECRET = re.compile(
     r"""((?:^|[^a-z0-9])(?:password|passwd|secret|token|api[_-]?key)["']?\s*[:=]\s*)"""
     r"""("[^"]*"|'[^']*'|[^\s&,)}]+)""",
     re.IGNORECASE,
 )
 _LOCAL_URL = re.compile(r"""\b(?:file|sqlite|journal)://(/[^'"\s]*)""")
-_USER_OF_URL = re.compile(r"(://)[^/\s'\"]*@")
+_USER_OF_URL = re.compile(r"""(://)(?:[^/\s'"]*|[^/\s'":]*:[^\s'"]*)@""")
 
 Outside = Callable[[str], str]
 """What stands for an absolute path outside the working directory."""
@@ -79,9 +89,7 @@ def portable(value: Any, outside: Outside) -> Any:
     """
     if isinstance(value, dict):
         return {
-            key: HIDDEN
-            if isinstance(item, str) and item and _SECRET_NAME.search(str(key))
-            else portable(item, outside)
+            key: HIDDEN if _is_secret(str(key), item) else portable(item, outside)
             for key, item in value.items()
         }
     if isinstance(value, list):
@@ -94,9 +102,20 @@ def portable(value: Any, outside: Outside) -> Any:
             return Path(path).relative_to(Path.cwd()).as_posix()
         return outside(path)
 
-    text = _USER_OF_URL.sub(r"\1", _SECRET.sub(rf"\1{HIDDEN}", value))
+    text = _KEY_OF_SERVICE.sub(HIDDEN, _SECRET.sub(rf"\1{HIDDEN}", value))
+    text = _USER_OF_URL.sub(r"\1", text)
     text = _LOCAL_URL.sub(lambda match: shortened(f"/{match[1].lstrip('/')}"), text)
-    return _ABSOLUTE.sub(lambda match: match[1] + shortened(match[2]), text)
+    for pattern in (_ABSOLUTE, _IN_TEXT):
+        text = pattern.sub(lambda match: match[1] + shortened(match[2]), text)
+    return text
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether a value is a password by its name. Numbers of tokens are none; a password can be a number."""
+    match = _SECRET_NAME.search(_HUMP.sub("_", name))
+    if match is None or isinstance(value, bool) or not value:
+        return False
+    return isinstance(value, str | list | dict) or match[2].lower().startswith(("pass", "pwd"))
 
 
 def refusing(source: Path) -> Outside:
