@@ -122,6 +122,17 @@ def safe_name(env_id: str) -> str:
     return env_id.replace("/", "-").replace("\\", "-").replace(":", "-")
 
 
+def check_env_id(where: str, env_id: str) -> str:
+    """Return an environment id that a file names, if it can become the name of a folder.
+
+    :param where: the file
+    :raises UserError: it cannot
+    """
+    if not env_id.isprintable() or not 0 < len(env_id) <= 120 or safe_name(env_id).startswith("."):
+        raise UserError(f"{where} names the environment {env_id[:80]!r}")
+    return env_id
+
+
 def run_name(env_id: str, run_id: int) -> str:
     """The name of a run folder."""
     return f"{safe_name(env_id)}_{run_id}"

@@ -18,7 +18,8 @@ from typing import Any
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config.hyperparams import lookup, merge
 from rlzoo.config.literals import is_function
-from rlzoo.config.run import BEST_MODEL, RunConfig, checkpoint_steps
+from rlzoo.config.run import BEST_MODEL, RunConfig, check_env_id, checkpoint_steps
+from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.core.noise import ActionNoise
 from rlzoo.envs.registration import ensure_registered
@@ -116,6 +117,7 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
     algo, env_id = config.algo or algo, config.env_id or env_id
     if not env_id:
         raise UserError(f"{first} does not tell its environment: give --env")
+    check_env_id("--env" if config.env_id else str(first), env_id)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         blueprint = _blueprint(config, first, algo, env_id)
@@ -164,15 +166,23 @@ def _blueprint(config: ImportConfig, path: Path, algo: str, env_id: str) -> Blue
         values = hyperparams_beside(path, algo, env_id)
     if "model_class" in values:  # hindsight replay was an algorithm of its own
         algo = "her"
-    if env_kwargs := _env_kwargs(path, values):
+    env_kwargs = _env_kwargs(path, values)
+    if env_kwargs or isinstance(values.get("env_kwargs"), Mapping):
         values = {**values, "env_kwargs": env_kwargs}
     values = merge(values, config.hyperparams)
     return check_hyperparams(algo, values, own=False)
 
 
 def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    places = (values.get("env_kwargs"), arguments_beside(path).get("env_kwargs"))
-    return {key: value for kwargs in places if isinstance(kwargs, Mapping) for key, value in kwargs.items()}
+    """The keywords of the environment; how it is drawn is not of the agent."""
+    file = beside(path, "env_kwargs.yml")  # of push_to_hub
+    places = (
+        None if file is None else read_yaml(file),
+        values.get("env_kwargs"),
+        arguments_beside(path).get("env_kwargs"),
+    )
+    found = {key: value for kwargs in places if isinstance(kwargs, Mapping) for key, value in kwargs.items()}
+    return {key: value for key, value in found.items() if key != "render_mode"}
 
 
 def _environment(blueprint: Blueprint, env_id: str, resources: ExitStack) -> VecEnv | None:

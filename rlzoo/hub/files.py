@@ -57,7 +57,9 @@ class Snapshot:
     def agents(self) -> list[str]:
         """The names that may be agents. Metrics of training are archives of NumPy arrays."""
         return sorted(
-            name for name in self.files if name.endswith(AGENT) and name != "train_eval_metrics.zip"
+            name
+            for name in self.files
+            if name.endswith(AGENT) and name != "train_eval_metrics.zip" and name.isprintable()
         )
 
 

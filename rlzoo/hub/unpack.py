@@ -18,7 +18,7 @@ from huggingface_hub import HfApi
 from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.run import RunConfig, safe_name
+from rlzoo.config.run import RunConfig, check_env_id
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError, printable
 from rlzoo.envs.registration import require_packages
@@ -177,9 +177,9 @@ def _checked_run(folder: Path, repo_id: str, config: PullConfig) -> RunConfig:
         raise UserError(f"{repo_id}: {str(error).replace(f'{folder}/env/', '')}") from None
     if algo != run.algo:  # it becomes the name of a folder
         raise UserError(f"{repo_id}: {ARGS} names the algorithm {run.algo!r}; it is called {algo!r}")
-    env_id = run.env_id  # so does this
-    if not env_id.isprintable() or not 0 < len(env_id) <= 120 or safe_name(env_id).startswith("."):
-        raise UserError(f"{repo_id}: {ARGS} names the environment {run.env_id[:80]!r}")
+    check_env_id(f"{repo_id}: {ARGS}", run.env_id)  # so does this
+    if not config.env_id:
+        require_packages(f"{repo_id}: {ARGS}", [run.env_id.rpartition(":")[0]])
     for kind, wanted, there in (("--algo", config.algo, run.algo), ("--env", config.env_id, run.env_id)):
         if wanted and wanted != there:
             raise UserError(f"{repo_id} is an agent of {run.algo} for {run.env_id}, not of {kind} {wanted}")

@@ -14,6 +14,7 @@ from huggingface_hub import constants
 
 import rlzoo
 from rlzoo.cli.main import main
+from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.hub import files as hub_files
@@ -21,6 +22,7 @@ from rlzoo.hub import files as hub_files
 REPO = "lab/ppo-CartPole-v1"
 AGENT = "ppo-CartPole-v1.zip"
 RUN = Path("logs/ppo/CartPole-v1_1")
+SB3_FILES = Path(__file__).parents[1] / "interop" / "sb3_files" / "2.9.2"
 HOSTILE_PICKLE = b"cos\nsystem\n(S'touch executed'\ntR."
 
 
@@ -158,10 +160,9 @@ def test_hostile_pickles_of_stable_baselines3_are_not_run(theirs, capsys, tmp_pa
 
 
 def test_an_agent_of_stable_baselines3_is_pulled_and_plays(hub, capsys):
-    agents = Path(__file__).parents[1] / "interop" / "sb3_files" / "2.9.2"
     files = {
-        "ppo-Pendulum-v1.zip": (agents / "ppo_normalized.zip").read_bytes(),
-        "vec_normalize.pkl": (agents / "ppo_normalized_vecnormalize.pkl").read_bytes(),
+        "ppo-Pendulum-v1.zip": (SB3_FILES / "ppo_normalized.zip").read_bytes(),
+        "vec_normalize.pkl": (SB3_FILES / "ppo_normalized_vecnormalize.pkl").read_bytes(),
         "config.yml": (
             b"!!python/object/apply:collections.OrderedDict\n"
             b"- - - normalize\n    - true\n  - - n_timesteps\n    - 1000\n  - - policy\n    - MlpPolicy\n"
@@ -196,6 +197,29 @@ def test_an_agent_that_does_not_tell_what_it_is_wants_flags(name, theirs, hub, c
     assert main(["pull", "-i", "lab/x", "--verbose", "0"]) == 2
     assert "give --algo and --env" in error_of(capsys)
     assert_nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ppo-...zip", "ppo-\x1b[31mCartPole-v1.zip"])
+def test_a_name_that_is_no_environment_is_refused(name, hub, capsys, tmp_path):
+    hub.add("lab/x", {name: (SB3_FILES / "ppo_mlp.zip").read_bytes()})
+    assert main(["pull", "-i", "lab/x", "--verbose", "0"]) == 2
+    assert "lab/x" in error_of(capsys)
+    assert_nothing_is_left(tmp_path)
+
+
+def test_a_package_of_an_environment_is_named_by_the_user(hub, files, capsys, tmp_path):
+    hub.add("lab/x", {**files, "args.yml": files["args.yml"].replace(b"d: CartPole", b"d: this:CartPole")})
+    assert main(["pull", "-i", "lab/x/ppo-CartPole-v1.zip", "--verbose", "0"]) == 2
+    assert "names the package 'this', whose code runs only if you trust it" in error_of(capsys)
+    assert_nothing_is_left(tmp_path)
+
+
+def test_keywords_of_the_environment_come_along(hub):
+    agent = (SB3_FILES / "ppo_mlp.zip").read_bytes()
+    kwargs = b"render_mode: rgb_array\nsutton_barto_reward: true\n"
+    hub.add(REPO, {AGENT: agent, "env_kwargs.yml": kwargs})
+    assert pull() == 0
+    assert read_yaml(RUN / "CartPole-v1" / "config.yml")["env_kwargs"] == {"sutton_barto_reward": True}
 
 
 CHANGES = {
