@@ -166,6 +166,8 @@ def _load(name: str, content: bytes) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = check_members(archive, LIMITS, folders=True)
+            if sum(info.file_size for info in members.values()) > len(content):
+                raise CheckpointError("it unpacks to more than it holds: torch.save compresses nothing")
             for member in members:
                 if member.endswith("data.pkl"):
                     _check_makers(read_pickle(read_member(archive, members, member)), name)

@@ -423,6 +423,18 @@ def test_tensors_hold_tensors_only(tmp_path: Path) -> None:
             rlzoo.PPO.load(path)
 
 
+def test_bombs_in_tensor_files_are_refused(tmp_path: Path) -> None:
+    """Each would be small enough: a file can hold thousands of them."""
+    saved, bomb = io.BytesIO(), io.BytesIO()
+    torch.save({"state": {}, "param_groups": [], "x": torch.zeros(2**20)}, saved)
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in archive.namelist():
+            packed.writestr(name, archive.read(name))
+    path = changed(NEW / "ppo_box.zip", tmp_path, {"other.pth": bomb.getvalue()})
+    with pytest.warns(UserWarning, match="other starts fresh: other.pth: it unpacks to more than it holds"):
+        rlzoo.PPO.load(path)
+
+
 def test_attributes_of_another_kind_are_no_traceback(tmp_path: Path) -> None:
     damaged = {":type:": "x", ":serialized:": base64.b64encode(b"x").decode()}
     path = changed(NEW / "td3_mlp.zip", tmp_path, {"data": {"policy_delay": damaged}})
