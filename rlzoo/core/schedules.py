@@ -171,7 +171,7 @@ def make_schedule(value: float | str | Schedule) -> Schedule:
     """
     if isinstance(value, str):
         return _parse(value)
-    if callable(value):
+    if callable(value) and not isinstance(value, type):
         return value if isinstance(value, _OWN) else FloatSchedule(value)
     return ConstantSchedule(_number(value))
 

@@ -489,7 +489,10 @@ def _check_entry(entry: Json, expected: Json, parameter: torch.Tensor, name: str
         if isinstance(value, torch.Tensor) and (value.dim() or own.dim()):
             check_fits(f"{key} of {name}", value, own if parameter.dim() > 1 and own.dim() else parameter)
             check_finite(f"{key} of {name}", value)
-        elif not (value is None or isinstance(value, torch.Tensor | int | float)):
+        elif isinstance(value, torch.Tensor):
+            if not value.is_floating_point():
+                raise CheckpointError(f"{key} of {name} is of the type {value.dtype}")
+        elif not (value is None or isinstance(value, int | float)):
             raise CheckpointError(f"{key} of {name} is no number")
 
 

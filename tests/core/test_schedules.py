@@ -104,6 +104,7 @@ def test_numbers_and_callables():
         (None, "is no finite number"),
         (float("inf"), "is no finite number"),
         ([1, 2], "is no finite number"),
+        (dict, "is no finite number"),
     ],
 )
 def test_what_is_no_schedule_is_refused_on_one_line(value, message):

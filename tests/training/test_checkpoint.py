@@ -638,6 +638,10 @@ def test_an_optimizer_takes_its_state_and_keeps_its_kernels() -> None:
         (lambda state: state.update(state=[1]), "policy.optimizer does not fit"),
         (lambda state: state["state"].update({0: 3}), "policy.optimizer does not fit"),
         (
+            lambda state: state["state"][0].update(step=torch.tensor(3, dtype=torch.uint64)),
+            "step of parameter 0 of policy.optimizer is of the type torch.uint64",
+        ),
+        (
             lambda state: state["state"][1].pop("exp_avg"),
             "exp_avg of parameter 1 of policy.optimizer is missing",
         ),
