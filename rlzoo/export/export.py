@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,7 @@ from rlzoo.core.atomic import atomic_write, check_writable
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.experiment import run_folder
+from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
@@ -84,8 +86,9 @@ def export(config: ExportConfig) -> Path:
 
     :raises UserError: there is no such agent, or it cannot be written in this format
     """
-    play, to = config.play, config.to
-    check_format(to)
+    check_format(config.to)
+    play, to = with_agent_file(config.play), config.to
+    config = replace(config, play=play)
     import_packages(play.gym_packages, play.env_id)
     agent = run_folder.find_agent(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})

@@ -12,6 +12,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from rlzoo.config.hub import PushConfig, agent_name
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
+from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import import_packages
 from rlzoo.experiment.run_folder import find_agent, model_path, read_run
 from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet, require_token
@@ -27,8 +28,9 @@ def push(config: PushConfig) -> str:
     :raises UserError: there is no such agent, no token, or the token may not write there
     :raises RunFailed: the hub cannot be reached, or the upload was cut; the repository is as it was
     """
-    play, api = config.play, connect()
+    api = connect()
     token = require_token(api)
+    play = with_agent_file(config.play)
     import_packages(play.gym_packages, play.env_id)
     agent = find_agent(play)
     run = read_run(agent.path.parent)

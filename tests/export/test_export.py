@@ -113,6 +113,13 @@ def test_a_shipped_agent_is_exported_into_the_working_directory(here, capsys):
     assert policy(torch.tensor([[0.0, 0.0, 0.1, 0.0]])).tolist() == [1]  # leans right: push right
 
 
+def test_a_file_tells_its_own_algorithm_and_environment(here, capsys):
+    rlzoo.A2C("MlpPolicy", "Acrobot-v1", policy_kwargs=SMALL).save("agent.zip")
+    assert main(["export", "-i", "agent.zip", "--to", "json"]) == 0
+    written = json.loads((here / "a2c-Acrobot-v1.json").read_text())
+    assert written["metadata"]["algorithm"] == "A2C"
+
+
 def test_the_suffix_of_the_output_says_the_format(here):
     assert export("-o", "folder/agent.json") == 0
     assert (

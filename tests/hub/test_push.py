@@ -99,6 +99,13 @@ def test_a_later_push_leaves_no_video_of_an_earlier_agent(hub, shipped):
     assert set(hub.repos[REPO].files) == (WHOLE - {".gitattributes", "replay.mp4"}) | {"notes.md"}
 
 
+def test_a_file_tells_its_own_algorithm_and_environment(hub, trained):
+    (run,) = trained.glob("*/*_1")
+    (file,) = run.glob("CartPole*.zip")
+    assert main(["push", "-i", str(file), "--no-video"]) == 0
+    assert REPO in hub.repos
+
+
 def test_flags_name_the_repository(hub):
     assert push("--no-video", "-orga", "lab", "-name", "pole", "--private") == 0
     assert hub.repos["lab/pole"].private and "-orga lab -name pole" in (
