@@ -21,37 +21,13 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
 
     :param verb: what the command does with the agent, for the help
     """
-    which = parser.add_argument_group("which agent")
-    which.add_argument(
-        "--algo",
-        type=OneOf("algorithm", catalog.names()),
-        default=None,
-        metavar="ALGO",
-        help="algorithm (default: ppo, or that of -i)",
-    )
-    which.add_argument(
-        "--env", default=None, metavar="ENV", help="environment id (default: CartPole-v1, or that of -i)"
-    )
-    which.add_argument(
-        "-f",
-        "--folder",
-        default="logs",
-        metavar="DIR",
-        help="where runs are kept (default: logs, then the shipped agents)",
-    )
+    which = add_run_flags(parser, "which agent", ", or that of -i")
     which.add_argument(
         "-i",
         "--trained-agent",
         default="",
         metavar="FILE",
         help="this model file, of rlzoo or stable-baselines3, instead of one in a run folder",
-    )
-    which.add_argument(
-        "--exp-id",
-        type=Whole(0, special=(-1,)),
-        default=0,
-        metavar="N",
-        help="number of the run; 0: the newest, -1: the folder itself (default: 0)",
     )
     kind = which.add_mutually_exclusive_group()
     kind.add_argument("--load-best", action="store_true", help=f"{verb} the best model of the evaluations")
@@ -63,6 +39,42 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
         help=f"{verb} the checkpoint of this many steps",
     )
     kind.add_argument("--load-last-checkpoint", action="store_true", help=f"{verb} the newest checkpoint")
+
+
+def add_run_flags(
+    parser: argparse.ArgumentParser, title: str, otherwise: str = ""
+) -> argparse._ArgumentGroup:
+    """Add `--algo`, `--env`, `--folder` and `--exp-id`, which find a run; the others are left out.
+
+    :param otherwise: what else `--algo` and `--env` come from, for the help
+    """
+    parser.set_defaults(trained_agent="", load_best=False, load_checkpoint=None, load_last_checkpoint=False)
+    which = parser.add_argument_group(title)
+    which.add_argument(
+        "--algo",
+        type=OneOf("algorithm", catalog.names()),
+        default=None,
+        metavar="ALGO",
+        help=f"algorithm (default: ppo{otherwise})",
+    )
+    which.add_argument(
+        "--env", default=None, metavar="ENV", help=f"environment id (default: CartPole-v1{otherwise})"
+    )
+    which.add_argument(
+        "-f",
+        "--folder",
+        default="logs",
+        metavar="DIR",
+        help="where runs are kept (default: logs, then the shipped agents)",
+    )
+    which.add_argument(
+        "--exp-id",
+        type=Whole(0, special=(-1,)),
+        default=0,
+        metavar="N",
+        help="number of the run; 0: the newest, -1: the folder itself (default: 0)",
+    )
+    return which
 
 
 def add_playing_flags(how: argparse._ArgumentGroup) -> None:

@@ -73,7 +73,10 @@ TRUSTING = (
 """Commands that read files which name code: they have `--trust`."""
 MODULES = {"import": "import_models"}
 """Commands whose names cannot be those of modules."""
-WORK = ("train", "optimize", "benchmark run", "benchmark score", "record-expert", "push", "pull")
+WORK = (
+    "train", "optimize", "benchmark run", "benchmark score", "record-video", "record-training",
+    "record-expert", "push", "pull",
+)  # fmt: skip
 """Commands whose results are files: they go on when nobody reads what they print."""
 SURROUNDINGS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.agent_flags import add_agent_flags
+from rlzoo.cli.agent_flags import add_run_flags
 from rlzoo.cli.record_video import add_length_flags, add_video_flags, video_config
-from rlzoo.core.errors import UserError
 
-HELP = "record every checkpoint of a run, in one video"
+HELP = "record every checkpoint of a run, its best and its final agent, in one video"
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1 --save-freq 20000
@@ -19,14 +18,12 @@ examples:
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_agent_flags(parser, "find the run by")
+    add_run_flags(parser, "which run")
     add_length_flags(parser)
     add_video_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.trained_agent:
-        raise UserError("record-training shows the agents of a run; for one of a file use record-video -i")
     config = video_config(args)
 
     from rlzoo.experiment.record_video import record_training

@@ -13,7 +13,7 @@ EPILOG = """\
 examples:
   rlzoo record-video --algo ppo --env CartPole-v1
   rlzoo record-video --algo ppo --env CartPole-v1 --load-best --episodes 3 --gif -o pole.gif
-  rlzoo record-video --algo sac --env HalfCheetah-v5 -n 500 --n-envs 4
+  rlzoo record-video --algo trpo --env HalfCheetah-v5 -n 500 --n-envs 4
 """
 
 
@@ -42,7 +42,7 @@ def add_length_flags(parser: argparse.ArgumentParser) -> None:
         type=Whole(1),
         default=None,
         metavar="N",
-        help="record this many whole episodes instead",
+        help="record this many whole episodes instead; with -n, N steps at most",
     )
     add_playing_flags(how)
 

@@ -17,7 +17,7 @@ import torch
 
 from rlzoo.config import run as names
 from rlzoo.config.env_ids import bare_id
-from rlzoo.config.hyperparams import merge
+from rlzoo.config.hyperparams import lookup, merge
 from rlzoo.config.run import PlayConfig, VideoConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
@@ -27,16 +27,20 @@ from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.tile_images import tile_images
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
 from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.envs.video_file import VideoWriter, draw_label, enlarged
+from rlzoo.envs.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
 from rlzoo.experiment import run_folder
 from rlzoo.experiment.agent_file import with_agent_file
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.play import DEFAULT_STEPS, Scores, has_display, play_episodes, progress
+from rlzoo.experiment.signals import StopSignals
 from rlzoo.training.checkpoint import read_checkpoint
 
 DEFAULT_FPS = 30
+VIDEO_SUFFIXES = (*SUFFIXES, ".avi", ".mkv", ".mov", ".m4v", ".webm", ".webp", ".apng")
+"""Names that end so mean files, not folders."""
+ANSWER = "completing the video and ending"
 RENDERERS = {"egl": "EGL", "osmesa": "OSMesa"}
 """Values of MUJOCO_GL that need no display, and the libraries behind them."""
 
@@ -69,10 +73,13 @@ class FrameRecorder(VecEnvWrapper):
         return step
 
     def _capture(self) -> None:
-        images = self.venv.get_images()
+        try:
+            images = self.venv.get_images()
+        except NotImplementedError:
+            raise UserError("the environments render no images: they have no render()") from None
         if not images or any(image is None for image in images):
             raise UserError("the environments render no images: their render_mode must be 'rgb_array'")
-        frames = [enlarged(np.asarray(image)[..., :3]) for image in images]
+        frames = [enlarged(_checked(image)) for image in images]
         if self.title is not None:
             for index, (frame, value) in enumerate(zip(frames, self._returns_of_games(), strict=True)):
                 title = self.title if index == 0 else []
@@ -142,16 +149,16 @@ def record(config: VideoConfig) -> Path:
     """
     play = with_agent_file(config.play)
     config = replace(config, play=play)
-    agent, blueprint = _prepare(play)
+    agent, blueprint = _prepare(play, run_folder.find_agent)
     path = _output(config, agent.path, f"{_kind(agent.path)}-{play.algo}-{names.safe_name(play.env_id)}")
     if play.verbose > 0:
         print(f"recording {agent.path}")
-    with ExitStack() as resources:
+    with StopSignals(ANSWER) as signals, ExitStack() as resources:
         venv = _drawable_env(play, blueprint, resources)
         n_steps = play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
         title = [f"{play.algo} {play.env_id}"] if config.label else None
-        with progress(play, play.n_episodes or n_steps) as on_step:
+        with signals.interruptible(), progress(play, play.n_episodes or n_steps) as on_step:
             _play(play, blueprint, agent.path, venv, video, title, on_step)
     if play.verbose > 0:
         print(f"{video.n_frames:,} frames are in {path}")
@@ -166,13 +173,13 @@ def record_training(config: VideoConfig) -> Path:
     :raises UserError: the run has saved no agent, or its environment cannot be drawn here
     """
     play = config.play
-    agent, blueprint = _prepare(play)
+    agent, blueprint = _prepare(play, _last_agent)
     agents = _agents_of(agent.path.parent, play.env_id)
     path = _output(config, agent.path, f"training-{play.algo}-{names.safe_name(play.env_id)}")
-    with ExitStack() as resources:
+    with StopSignals(ANSWER) as signals, ExitStack() as resources:
         venv = _drawable_env(play, blueprint, resources)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
-        with progress(play, len(agents), "agents") as on_agent:
+        with signals.interruptible(), progress(play, len(agents), "agents") as on_agent:
             for number, (steps, name, file) in enumerate(agents, 1):
                 print(f"recording {file}")
                 title = [f"{play.algo} {play.env_id}", f"{name}, {steps:,} steps"] if config.label else None
@@ -209,9 +216,31 @@ def choose_renderer(env_id: str) -> None:
     )
 
 
-def _prepare(play: PlayConfig) -> tuple[run_folder.Agent, Blueprint]:
+def _checked(image: Any) -> np.ndarray:
+    """Return a rendered image as [height, width, 3], without its alpha channel.
+
+    :raises UserError: it has another shape or type
+    """
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (3, 4) or not array.size:
+        shape = f"{array.dtype} {list(array.shape)}"
+        raise UserError(f"the environment renders {shape}; a video needs uint8 [height, width, 3]")
+    return array[..., :3]
+
+
+def _last_agent(play: PlayConfig) -> run_folder.Agent:
+    """The last agent that a run has saved; of a run that has not ended, a checkpoint or the best one."""
+    folder = run_folder.find_folder(play)
+    file = _agents_of(folder, play.env_id)[-1][2]
+    config_file = run_folder.config_path(folder, play.env_id)
+    return run_folder.Agent(file, lookup(play.algo, play.env_id, config_file).values)
+
+
+def _prepare(
+    play: PlayConfig, find: Callable[[PlayConfig], run_folder.Agent]
+) -> tuple[run_folder.Agent, Blueprint]:
     import_packages(play.gym_packages, play.env_id)
-    agent = run_folder.find_agent(play)
+    agent = find(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
     blueprint = check_hyperparams(play.algo, values, own=False)
     ensure_registered(play.env_id)
@@ -222,6 +251,8 @@ def _prepare(play: PlayConfig) -> tuple[run_folder.Agent, Blueprint]:
 
 def _drawable_env(play: PlayConfig, blueprint: Blueprint, resources: ExitStack) -> VecEnv:
     kwargs = {"render_mode": "rgb_array", **blueprint.env_kwargs}
+    if kwargs["render_mode"] != "rgb_array":
+        raise UserError(f"a video needs render_mode 'rgb_array', not {kwargs['render_mode']!r}")
     drawable = replace(blueprint, env_kwargs=kwargs)
     venv = build_evaluation_env(drawable, play.env_id, play.n_envs, play.seed, "dummy")
     resources.callback(venv.close)
@@ -271,7 +302,11 @@ def _output(config: VideoConfig, agent: Path, name: str) -> Path:
     """Where the video goes: the file or the folder that `-o` names, else the folder `videos` of the run."""
     suffix = ".gif" if config.gif else ".mp4"
     output = Path(config.output) if config.output else None
-    if output is not None and output.suffix in (".mp4", ".gif"):
+    if output is not None and output.suffix.lower() in VIDEO_SUFFIXES and not output.is_dir():
+        if output.suffix not in SUFFIXES or (config.gif and output.suffix != suffix):
+            raise UserError(
+                f"a video is {'a .gif' if config.gif else 'an .mp4 or a .gif'} file, not -o {output}"
+            )
         return output
     is_own = bool(config.play.trained_agent) or agent.is_relative_to(Path(config.play.folder))
     where = agent.parent if is_own else Path(config.play.folder) / config.play.algo

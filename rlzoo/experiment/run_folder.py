@@ -263,13 +263,22 @@ def find_agent(config: PlayConfig) -> Agent:
     if config.trained_agent:
         path = find_checkpoint(config.trained_agent)
         return Agent(path, hyperparams_beside(path, config.algo, config.env_id))
+    folder = find_folder(config)
+    config_file = config_path(folder, config.env_id)
+    return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
+
+
+def find_folder(config: PlayConfig) -> Path:
+    """Return the folder that `find_agent` takes an agent from.
+
+    :raises UserError: there is none; the message says where it was looked for and which there are
+    """
     names.check_folder(config.folder)
     folder = _run_of(Path(config.folder), config)
     if folder is not None:
         refuse_links(folder)
     if (folder := folder or _shipped(config)) is not None:
-        config_file = config_path(folder, config.env_id)
-        return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
+        return folder
     where = f"{config.folder}/{config.algo}"
     if config.exp_id > 0:
         runs = (

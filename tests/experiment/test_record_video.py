@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import rlzoo
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
+from rlzoo.envs.video_file import VideoWriter
 from rlzoo.experiment import record_video as module
 from rlzoo.experiment.record_video import FrameRecorder, choose_renderer
 from rlzoo.experiment.train import train
@@ -72,7 +76,9 @@ def test_a_training_is_recorded_agent_by_agent(logs, tmp_path, capsys):
     [
         (("--exp-id", "9"), "there is no run 9"),
         (("-o", "video.avi", "--load-checkpoint", "5"), "there is no"),
-        (("--env-kwargs", "render_mode:'human'"), "rgb_array"),
+        (("-o", "video.avi"), "an .mp4 or a .gif file, not -o video.avi"),
+        (("-o", "video.mp4", "--gif"), "a .gif file, not -o video.mp4"),
+        (("--env-kwargs", "render_mode:'human'"), "needs render_mode 'rgb_array', not 'human'"),
         (("--env-kwargs", "colour:1"), "colour"),
     ],
 )
@@ -80,8 +86,54 @@ def test_a_mistake_is_one_line_and_leaves_nothing(flags, message, logs, tmp_path
     monkeypatch.chdir(tmp_path)
     before = sorted(logs.rglob("*"))
     assert record(logs, "-n", "5", *flags) == 2
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
     assert sorted(logs.rglob("*")) == before and list(tmp_path.iterdir()) == []
+
+
+def test_a_training_that_has_not_ended_is_recorded(logs, tmp_path, capsys):
+    unfinished = tmp_path / "logs"
+    shutil.copytree(logs, unfinished)
+    (unfinished / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip").unlink()
+    path = tmp_path / "training.gif"
+    assert record(unfinished, "-n", "5", "-o", str(path), command="record-training") == 0
+    assert "2 agents, 12 frames" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_completes_the_video_and_ends(logs, tmp_path, monkeypatch, capsys, number):
+    def write(video: VideoWriter, frame: np.ndarray) -> None:
+        plain_write(video, frame)
+        if video.n_frames == 5:
+            os.kill(os.getpid(), number)
+
+    plain_write = VideoWriter.write
+    monkeypatch.setattr(VideoWriter, "write", write)
+    assert record(logs, "-n", "500", "-o", str(tmp_path / "video.mp4")) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
+    assert n_frames(tmp_path / "video.mp4") in (5, 6)
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3)), np.zeros((0, 8, 3), np.uint8)]
+)
+def test_images_without_colours_are_refused(image, monkeypatch):
+    venv = rlzoo.make_vec_env("CartPole-v1", 1)
+    monkeypatch.setattr(venv, "get_images", lambda: [image])
+    with pytest.raises(UserError, match=r"renders .*; a video needs uint8 \[height, width, 3\]"):
+        FrameRecorder(venv, Frames(), ["label"]).reset()  # type: ignore[arg-type]
+    venv.close()
+
+
+def test_environments_without_render_are_refused(monkeypatch):
+    def get_images() -> list[np.ndarray]:
+        raise NotImplementedError
+
+    venv = rlzoo.make_vec_env("CartPole-v1", 1)
+    monkeypatch.setattr(venv, "get_images", get_images)
+    with pytest.raises(UserError, match=r"have no render\(\)"):
+        FrameRecorder(venv, Frames()).reset()  # type: ignore[arg-type]
+    venv.close()
 
 
 class Right:
@@ -144,6 +196,4 @@ def test_mujoco_without_a_display_names_what_it_needs(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "")
     monkeypatch.delenv("MUJOCO_GL")
     choose_renderer("HalfCheetah-v5")
-    import os
-
     assert os.environ.pop("MUJOCO_GL") == "osmesa"
