@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,10 +143,11 @@ def check_policy(model: Any) -> None:
 def acting_copy(policy: BasePolicy) -> BasePolicy:
     """Return a copy of a policy that acts and no more: without critics, target networks and optimisers."""
     memo: dict[int, Any] = {id(getattr(policy, "optimizer", None)): None}
-    for module in policy.modules():
-        noise = getattr(module, "action_dist", None)  # of gSDE: its matrices have a graph, so no copy
-        for name in (slot for kind in type(noise).__mro__ for slot in getattr(kind, "__slots__", ())):
-            if isinstance(value := getattr(noise, name, None), Tensor):
+    for (
+        module
+    ) in policy.modules():  # what an update computed, and the matrices of gSDE, have a graph: no copy
+        for value in _tensors(getattr(module, "action_dist", None)):
+            if not value.is_leaf:  # a parameter that it refers to stays one
                 memo[id(value)] = value.detach()
     copied = copy.deepcopy(policy, memo).cpu().eval().requires_grad_(False)
     modules = dict(copied.named_modules())
@@ -155,6 +156,18 @@ def acting_copy(policy: BasePolicy) -> BasePolicy:
         if path in modules:
             setattr(modules[parent], name, nn.Identity())
     return copied
+
+
+def _tensors(distribution: Any) -> Iterator[Tensor]:
+    """The tensors that an action distribution holds, and those of the distributions in it."""
+    held = vars(distribution) if hasattr(distribution, "__dict__") else {}
+    slots = [slot for kind in type(distribution).__mro__ for slot in getattr(kind, "__slots__", ())]
+    for value in (*held.values(), *(getattr(distribution, slot, None) for slot in slots)):
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            for part in value:
+                yield from _tensors(part)
 
 
 def torch_dtype(name: str) -> torch.dtype:

@@ -106,6 +106,30 @@ def test_export_leaves_gsde_noise_of_a_training_agent_alone():
     assert model.policy.actor.action_dist.exploration_mat is noise and noise.requires_grad
 
 
+@pytest.mark.parametrize("env", ["IdentityEnvMultiDiscrete", "IdentityEnvMultiBinary", "IdentityEnvBox"])
+def test_an_agent_is_exported_after_it_has_learned(env):
+    model = rlzoo.PPO("MlpPolicy", getattr(rlzoo, env)(), n_steps=8, batch_size=8, policy_kwargs=SMALL)
+    model.learn(8)
+    obs = observations(model.observation_space)
+    (actions,) = run(PolicyModule(model), obs)
+    np.testing.assert_allclose(actions, model.predict(obs, deterministic=True)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("algo", ["A2C", "SAC", "TQC"])
+def test_parameters_of_gsde_stay_parameters_after_learning(algo):
+    model = getattr(rlzoo, algo)("MlpPolicy", "Pendulum-v1", use_sde=True, policy_kwargs=SMALL)
+    model.learning_starts = 5
+    copied = PolicyModule(model.learn(10)).policy
+    assert set(dict(copied.named_parameters())) <= set(dict(model.policy.named_parameters()))
+    assert [name for name, _ in copied.named_parameters() if name.endswith("log_std")]
+
+
+def test_masked_multi_discrete_is_exported_after_learning():
+    env = rlzoo.InvalidActionEnvMultiDiscrete()
+    model = rlzoo.MaskablePPO("MlpPolicy", env, n_steps=8, batch_size=8, policy_kwargs=SMALL).learn(8)
+    assert PolicyModule(model).is_masked
+
+
 def trained(venv: Any) -> Any:
     """Some steps, for statistics that are not those of the start."""
     venv.action_space.seed(0)
