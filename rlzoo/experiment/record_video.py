@@ -202,6 +202,8 @@ def choose_renderer(env_id: str) -> None:
     entry_point = str(gym.spec(bare_id(env_id)).entry_point)
     if not any(package in entry_point for package in ("mujoco", "gymnasium_robotics")):
         return
+    if chosen == "glfw":
+        raise UserError("MUJOCO_GL=glfw needs a display, and there is none; unset it, or use egl or osmesa")
     if "mujoco" in sys.modules or chosen not in ("", *RENDERERS):
         return
     usable = (chosen,) if chosen else tuple(RENDERERS)

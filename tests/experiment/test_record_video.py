@@ -191,6 +191,9 @@ def test_mujoco_without_a_display_names_what_it_needs(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     with pytest.raises(UserError, match="MuJoCo needs OSMesa"):
         choose_renderer("HalfCheetah-v5")
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    with pytest.raises(UserError, match="MUJOCO_GL=glfw needs a display"):
+        choose_renderer("HalfCheetah-v5")
     monkeypatch.delenv("MUJOCO_GL")
     monkeypatch.setattr(module, "find_library", lambda name: "libOSMesa.so" if name == "OSMesa" else None)
     monkeypatch.setenv("MUJOCO_GL", "")
