@@ -1,6 +1,7 @@
 """The collection of trained agents that comes with rlzoo: what is taken over from runs, and its registry.
 
     <root>/<algo>/<env>_1/   <env>.zip   score.json   command.txt   <env>/config.yml   <env>/args.yml
+                             evaluations.npz, where the training was evaluated
     <root>/<algo>/<env>_2/   row.json    ...       of a variant: a row with a name
 
 An agent is taken over as it is, or without what only training needs where its file is too large. Nothing in
@@ -27,6 +28,7 @@ from rlzoo.experiment.blueprint import check_hyperparams, import_packages_of
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.registry import AgentEntry, write_registry
 from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
+from rlzoo.plots.runs import EVALUATIONS, read_evaluations
 from rlzoo.report.finished import copy_row_name, row_key, row_name, training_seconds
 from rlzoo.report.portable import portable_texts
 from rlzoo.report.scores import SCORE, Score, digest, write_score
@@ -250,6 +252,9 @@ def _take_over(
             if (size := model_path(fresh, run.env_id).stat().st_size) > max_bytes:
                 raise UserError(f"the actor of {source} takes {size:,} bytes; {max_bytes:,} are allowed")
         copy_row_name(source, fresh)
+        if (source / EVALUATIONS).is_file():
+            read_evaluations(source / EVALUATIONS)  # it is what it is called
+            shutil.copyfile(source / EVALUATIONS, fresh / EVALUATIONS)
         score = dataclasses.replace(_score(source, fresh, run, episodes), **selection)
         write_score(fresh / SCORE, score)
         _replace(target, fresh)

@@ -8,6 +8,7 @@ import shutil
 from concurrent.futures import Future
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rlzoo
@@ -18,6 +19,7 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.registry import read_registry
 from rlzoo.experiment.run_folder import read_run
 from rlzoo.experiment.train import resume, train
+from rlzoo.plots.runs import load_runs
 from rlzoo.report import scoring
 from rlzoo.report.collection import NotShipped, Shipped, index, ship
 from rlzoo.report.finished import mark_begun, mark_finished, row_name
@@ -96,6 +98,17 @@ def test_the_runs_of_one_seed_are_taken_over(logs, tmp_path):
     (played,) = read_score_file(root / SAC / "score.json")  # it had no score
     assert (played.episodes, played.training_seconds) == (2, 12.5)
     assert not list(root.rglob(".*"))
+
+
+def test_the_evaluations_of_a_training_come_along(logs, tmp_path):
+    arrays = {"timesteps": np.array([20, 40]), "results": np.array([[9.0], [10.0]])}
+    np.savez(logs / "seed0" / PPO / "evaluations.npz", **arrays)
+    shipped(logs, tmp_path / "collection")
+    assert load_runs(tmp_path / "collection" / PPO)["return"].tolist() == [9.0, 10.0]
+    (logs / "seed1" / PPO / "evaluations.npz").write_bytes(b"damaged")
+    with pytest.raises(UserError, match="evaluations"):
+        list(ship([logs], 1, tmp_path / "collection", 2))
+    assert len(load_runs(tmp_path / "collection" / PPO)) == 2
 
 
 def test_nothing_names_a_folder_of_this_machine(logs, tmp_path):
