@@ -88,7 +88,12 @@ class EnvMaker:
         if self.images and "render_mode" not in env_kwargs and _draws_images(self.env_id):
             env_kwargs["render_mode"] = "rgb_array"
         # The passive checker only warns; `check_env` says more, and once.
-        return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
+        try:
+            return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
+        except TypeError as error:  # it draws images, says its metadata, and takes no render_mode
+            if "render_mode" not in str(error) or "render_mode" in self.env_kwargs:
+                raise
+            return gym.make(self.env_id, disable_env_checker=True, **self.env_kwargs)
 
 
 def _spec(env_id: str) -> EnvSpec:

@@ -212,6 +212,19 @@ def test_a_wrapper_class_can_be_an_entry_point(monkeypatch: pytest.MonkeyPatch) 
     assert make_vec_env("Wrapped-v0").reset().shape == (1, 4)
 
 
+def test_env_without_a_render_mode_argument_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoMode(CartPoleEnv):
+        def __init__(self, fails: bool = False) -> None:
+            super().__init__()
+            if fails:
+                raise TypeError("something else")
+
+    monkeypatch.setitem(gym.registry, "NoMode-v0", EnvSpec("NoMode-v0", entry_point=NoMode))
+    assert make_vec_env("NoMode-v0").reset().shape == (1, 4)
+    with pytest.raises(TypeError, match="something else"):
+        make_vec_env("NoMode-v0", env_kwargs={"fails": True})
+
+
 def test_environments_can_draw_unless_told_otherwise() -> None:
     assert make_vec_env("Pendulum-v1").render_mode == "rgb_array"
     assert make_vec_env("Pendulum-v1", env_kwargs={"render_mode": None}).render_mode is None
