@@ -20,6 +20,7 @@ from rlzoo.experiment.blueprint import check_hyperparams
 from rlzoo.experiment.build import load_model
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.records import as_written
+from rlzoo.plots.runs import EVALUATIONS
 from rlzoo.report.collection import MAX_BYTES, agent_folders, entry_of
 from rlzoo.report.scores import read_scores
 from rlzoo.training.evaluate import mask_keywords
@@ -76,7 +77,7 @@ def test_what_a_folder_holds(agent: registry.AgentEntry) -> None:
     folder, inner = ROOT / agent.path, Path(agent.path).name.rpartition("_")[0]
     assert agent.path == f"{agent.algo}/{run_name(agent.env_id, 1)}"
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert files == {
+    assert files - {EVALUATIONS} == {
         model_file(agent.env_id),
         "score.json",
         "command.txt",
@@ -85,7 +86,7 @@ def test_what_a_folder_holds(agent: registry.AgentEntry) -> None:
     }
     assert 0 < agent.bytes <= MAX_BYTES
     assert np.isfinite([agent.mean, agent.std, agent.median]).all() and agent.episodes > 0
-    for name in files - {model_file(agent.env_id)}:
+    for name in files - {model_file(agent.env_id), EVALUATIONS}:
         text = (folder / name).read_text()
         assert not re.search(r"""(^|[\s'"=:])(~|/(?!/)|[A-Z]:\\)""", text, re.MULTILINE), (
             f"{name} names a path"
