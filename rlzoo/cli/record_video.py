@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags, play_config
 from rlzoo.cli.parser import Whole
 from rlzoo.config.run import VideoConfig
 
+LONG = 1000  # steps
 HELP = "record a video of a trained agent"
 EPILOG = """\
 examples:
@@ -66,7 +68,12 @@ def add_video_flags(parser: argparse.ArgumentParser) -> None:
         help="frames per second (default: the environment's own)",
     )
     video.add_argument("--no-label", action="store_true", help="show no algorithm, environment and return")
-    video.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
+    video.add_argument(
+        "-P",
+        "--progress",
+        action="store_true",
+        help="show a progress bar (always done in a terminal where the video is long)",
+    )
 
 
 def video_config(args: argparse.Namespace) -> VideoConfig:
@@ -74,6 +81,8 @@ def video_config(args: argparse.Namespace) -> VideoConfig:
     values = vars(args)
     of_video = {key: values.pop(key) for key in ("output", "gif", "fps")}
     label = not values.pop("no_label")
+    is_long = (values["n_timesteps"] or 0) > LONG or (values["n_episodes"] or 0) > 1
+    values["progress"] = values["progress"] or (is_long and sys.stderr.isatty())
     return VideoConfig(play=play_config(values), label=label, **of_video)
 
 

@@ -72,11 +72,14 @@ def iqm(scores: npt.ArrayLike, axis: int | None = None) -> Any:
     :param scores: of any shape
     :param axis: to average over; None: over all values, of all runs and tasks together
     :return: a float, or an array without that axis
+    :raises UserError: there is no score
 
     >>> iqm([0.0, 1.0, 2.0, 90.0])
     1.5
     """
     values = np.asarray(scores, np.float64)
+    if values.size == 0:
+        raise UserError("the interquartile mean needs at least one score")
     values = np.sort(values.ravel() if axis is None else np.moveaxis(values, axis, -1), axis=-1)
     n = values.shape[-1]
     mean = values[..., n // MIDDLE_HALF : n - n // MIDDLE_HALF].mean(axis=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import rlzoo
+from rlzoo.cli import record_video as cli
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
@@ -55,6 +57,17 @@ def test_the_video_is_in_the_folder_of_the_run(logs):
     assert record(logs, "-n", "20") == 0
     path = logs / "ppo" / "CartPole-v1_1" / "videos" / "final-model-ppo-CartPole-v1-step-0-to-step-20.mp4"
     assert n_frames(path) == 21  # the reset is seen, too
+
+
+@pytest.mark.parametrize(
+    ("flags", "in_terminal", "shown"),
+    [([], True, False), (["-n", "5000"], True, True), (["-n", "5000"], False, False), (["-P"], False, True)],
+)
+def test_long_recordings_show_progress_in_a_terminal(flags, in_terminal, shown, monkeypatch):
+    parser = argparse.ArgumentParser()
+    cli.build_parser(parser)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: in_terminal, raising=False)
+    assert cli.video_config(parser.parse_args(flags)).play.progress is shown
 
 
 def test_a_checkpoint_and_whole_episodes_as_a_gif(logs, tmp_path):

@@ -158,3 +158,8 @@ def test_stratified_bootstrap_refuses_wrong_input():
         stratified_bootstrap(TWO_TASKS, iqm, confidence=95)
     with pytest.raises(UserError, match="n_runs, n_tasks"):
         stratified_bootstrap([], iqm)
+
+
+def test_iqm_needs_a_score():
+    with pytest.raises(UserError, match="at least one score"):
+        iqm([])
