@@ -22,6 +22,7 @@ AGGREGATES_WIDTH, PROFILES_SIZE = 7.5, (7.5, 3.6)
 OF_EVALUATIONS = (
     "Mean over the training seeds of evaluations during the training, with a 95% bootstrap interval."
 )
+OF_ONE_SEED = "Evaluations during the training with seed {seed}, whose agent is kept."
 OF_EPISODES = "Returns of training episodes (rolling mean over 100), of training seed {seed}."
 INTERVALS = (
     "Interquartile mean, median, mean and optimality gap of normalised scores, with 95% bootstrap intervals."
@@ -34,13 +35,13 @@ def learning_curve(row: SiteRow) -> tuple[bytes, str]:
 
     :return: svg and caption; empty where nothing is known of the trainings
     """
-    evaluated = [run for run in row.folders.values() if (run / EVALUATIONS).is_file()]
+    evaluated = {seed: run for seed, run in row.folders.items() if (run / EVALUATIONS).is_file()}
     recorded = [(seed, run) for seed, run in sorted(row.folders.items()) if get_monitor_files(str(run))]
     if evaluated:
-        runs = [run for place in evaluated for run in find_runs(place)]
+        runs = [run for place in evaluated.values() for run in find_runs(place)]
         key = "successes" if row.row.measure == "success" else "results"
-        figure = compare(from_frame(evaluations_of(runs, str(evaluated[0])), key), figsize=CURVE_SIZE)
-        caption = OF_EVALUATIONS
+        figure = compare(from_frame(evaluations_of(runs, row.slug), key), figsize=CURVE_SIZE)
+        caption = OF_EVALUATIONS if len(evaluated) > 1 else OF_ONE_SEED.format(seed=min(evaluated))
     elif recorded:
         seed, run = recorded[0]
         figure, caption = train(run, figsize=CURVE_SIZE), OF_EPISODES.format(seed=seed)

@@ -130,6 +130,8 @@ def test_row_page_shows_what_was_trained_and_how(site):
     assert (site / "rows" / "ppo-CartPole-v1.svg").read_text().lstrip().startswith("<?xml")
     assert (site / "rows" / "ppo-CartPole-v1.mp4").stat().st_size > 1000
     assert "training seed 1" in text  # the better of the two
+    assert "Mean over the training seeds" in text
+    assert "the training with seed 0" in (site / "rows" / "a2c-CartPole-v1.html").read_text()
 
 
 def test_suite_figures_compare_what_all_have(site):
