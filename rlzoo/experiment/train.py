@@ -156,6 +156,8 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     if run.track and "track" not in changes:
         print("rlzoo: not tracked with Weights and Biases; to go on with it add --track", file=sys.stderr)
     run = replace(run, tensorboard_log=changes.get("tensorboard_log", ""), track=changes.get("track", False))
+    if run.track:
+        tracking.require_wandb()
     import_packages_of(str(folder), run.gym_packages, run.env_id)
     run_folder.remove_unfinished_files(folder)
     # The folder's config.yml already holds what the command line of the first session changed.

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import matplotlib.figure  # noqa: F401 - begun in a case and ended by its Ctrl-C, it fails in later ones
 import psutil
 import yaml
 
