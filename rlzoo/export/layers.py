@@ -45,7 +45,7 @@ def layers_document(module: PolicyModule, description: Json) -> Json:
     The inputs are flattened, scaled or one-hot coded, and joined in their order; the layers are applied one
     after the other; `output` says how actions are made of the last layer's numbers.
 
-    :raises UserError: the policy has other layers, remembers, or sees images
+    :raises UserError: the policy has other layers, is recurrent, or sees images
     """
     if module.is_recurrent:
         raise _refusal("this one is recurrent")
