@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
-    """Ask that no two folders hold agents of one row and seed; return name, environment and seed of all.
+    """Check that no two folders hold agents of one row and seed; return name, environment and seed of all.
 
     :raises UserError: names two that do
     """

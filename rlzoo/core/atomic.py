@@ -19,7 +19,7 @@ _DEVICE_FAILED = {errno.EIO, errno.ESTALE, errno.EROFS}
 
 
 def check_writable(path: Path) -> None:
-    """Ask that the file of an `-o` can be written, found out before the work instead of after it.
+    """Check before the work that the file of an `-o` can be written.
 
     :raises UserError: it is a folder or a device, or its own folder cannot be made or written in
     """
