@@ -248,6 +248,19 @@ def test_idle_cores_are_those_it_may_use(tmp_path, monkeypatch):
     assert meter() == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize(("niceness", "expected"), [(0, 0.75), (-5, 0.75), (10, 0.25)])
+def test_niced_processes_leave_cores_free(tmp_path, monkeypatch, niceness, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    monkeypatch.setattr(os, "getpriority", lambda *_: niceness)
+    file, now, ticks = tmp_path / "stat", [0.0], os.sysconf("SC_CLK_TCK")
+    meter = IdleCores(file, lambda: now[0])
+    file.write_text("cpu0 0 0 0 0 0\n")
+    meter()
+    now[0] = 4.0
+    file.write_text(f"cpu0 {ticks} {2 * ticks} 0 {ticks} 0\n")
+    assert meter() == pytest.approx(expected)
+
+
 # ---------------------------------------------------------------------- of a training
 
 
