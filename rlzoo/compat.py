@@ -1,0 +1,352 @@
+"""Run scripts written for stable-baselines3, sb3-contrib and RL Baselines3 Zoo without changing them.
+
+    python -m rlzoo.compat script.py --its-own-flags       # an unmodified script
+    python -m rlzoo.compat -m rl_zoo3.train --algo ppo     # an unmodified command
+    python -m rlzoo.compat --real sb3_contrib script.py    # this package stays the installed one
+
+or, as the first line of a script or notebook cell:
+
+    import rlzoo.compat
+
+From then on `stable_baselines3`, `sb3_contrib` and `rl_zoo3`, with their submodules, are imported from rlzoo,
+also in worker processes and where the real packages are installed. Nothing is aliased before. An alias module
+has every public name of rlzoo, so that it does not matter which submodule a script takes a name from.
+`enable` and `disable` switch packages on and off.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3")
+VARIABLE = "RLZOO_COMPAT"  # environment variable with the packages that are aliased, for worker processes
+SCRIPT_VARIABLE = "RLZOO_COMPAT_SCRIPT"  # the script that `python -m rlzoo.compat` runs
+VERSION = "2.9.2"  # of the packages whose interface is offered
+
+# Submodules of each package; their parents are implied.
+_SUBMODULES = {
+    "stable_baselines3": """
+        a2c.a2c a2c.policies ddpg.ddpg ddpg.policies dqn.dqn dqn.policies ppo.ppo ppo.policies sac.sac
+        sac.policies td3.td3 td3.policies her.her her.her_replay_buffer her.goal_selection_strategy
+        common.atari_wrappers common.base_class common.buffers common.callbacks common.distributions
+        common.env_checker common.env_util common.envs.bit_flipping_env common.envs.identity_env
+        common.envs.multi_input_envs common.evaluation common.logger common.monitor common.noise
+        common.off_policy_algorithm common.on_policy_algorithm common.policies common.preprocessing
+        common.results_plotter common.running_mean_std common.save_util common.sb2_compat.rmsprop_tf_like
+        common.torch_layers common.type_aliases common.utils common.vec_env.base_vec_env
+        common.vec_env.dummy_vec_env common.vec_env.patch_gym common.vec_env.stacked_observations
+        common.vec_env.subproc_vec_env common.vec_env.util common.vec_env.vec_check_nan
+        common.vec_env.vec_extract_dict_obs common.vec_env.vec_frame_stack common.vec_env.vec_monitor
+        common.vec_env.vec_normalize common.vec_env.vec_transpose common.vec_env.vec_video_recorder
+        """,
+    "sb3_contrib": """
+        ars.ars ars.policies crossq.crossq crossq.policies ppo_mask.ppo_mask ppo_mask.policies
+        ppo_recurrent.ppo_recurrent ppo_recurrent.policies qrdqn.qrdqn qrdqn.policies tqc.tqc tqc.policies
+        trpo.trpo trpo.policies common.envs.invalid_actions_env common.maskable.buffers
+        common.maskable.callbacks common.maskable.distributions common.maskable.evaluation
+        common.maskable.policies common.maskable.utils common.recurrent.buffers common.recurrent.policies
+        common.recurrent.type_aliases common.torch_layers common.utils common.vec_env.async_eval
+        common.wrappers.action_masker common.wrappers.time_feature
+        """,
+    "rl_zoo3": """
+        benchmark callbacks cli enjoy exp_manager gym_patches hyperparams_opt import_envs load_from_hub
+        plots.all_plots plots.plot_from_file plots.plot_train plots.score_normalization push_to_hub
+        record_training record_video train utils wrappers
+        """,
+}
+
+# Packages whose MlpPolicy, CnnPolicy and MultiInputPolicy are those of one family of algorithms.
+_POLICY_FAMILIES = {
+    "stable_baselines3.dqn": "q_network",
+    "stable_baselines3.ddpg": "deterministic",
+    "stable_baselines3.td3": "deterministic",
+    "stable_baselines3.sac": "squashed",
+    "sb3_contrib.ars": "population",
+    "sb3_contrib.crossq": "crossq",
+    "sb3_contrib.ppo_mask": "maskable",
+    "sb3_contrib.ppo_recurrent": "recurrent",
+    "sb3_contrib.qrdqn": "quantile",
+    "sb3_contrib.tqc": "tqc",
+    "sb3_contrib.common.maskable": "maskable",
+    "sb3_contrib.common.recurrent": "recurrent",
+}
+_RECURRENT_NAMES = {
+    "MlpPolicy": "MlpLstmPolicy",
+    "CnnPolicy": "CnnLstmPolicy",
+    "MultiInputPolicy": "MultiInputLstmPolicy",
+}
+
+# Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
+_SPECIAL: dict[str, dict[str, str]] = {}
+
+
+class AliasModule(ModuleType):
+    """A module of another package whose names are those of rlzoo."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a submodule, or a public name of rlzoo.
+
+        :raises AttributeError: for a name that neither has, with the nearest one
+        """
+        if name.startswith("__"):  # what the import system asks for
+            raise AttributeError(name)
+        if f"{self.__name__}.{name}" in _MODULES:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        value = _resolve(self.__name__, name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        import rlzoo
+
+        prefix = f"{self.__name__}."
+        children = {
+            module[len(prefix) :].partition(".")[0] for module in _MODULES if module.startswith(prefix)
+        }
+        return sorted({*super().__dir__(), *children, *rlzoo.__all__})
+
+
+class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finder and loader of the alias modules.
+
+    :param packages: which of `PACKAGES` are aliased
+    """
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of an alias module; None for modules of other packages.
+
+        :raises ModuleNotFoundError: for a submodule that the real package does not have either
+        """
+        if fullname.partition(".")[0] not in self.packages:
+            return None
+        if fullname not in _MODULES:
+            from rlzoo.core.errors import nearest
+
+            match = nearest(fullname, sorted(_MODULES))
+            hint = f"; did you mean {match!r}?" if match else ""
+            raise ModuleNotFoundError(f"rlzoo.compat has no module {fullname!r}{hint}", name=fullname)
+        is_package = any(module.startswith(f"{fullname}.") for module in _MODULES)
+        return importlib.machinery.ModuleSpec(fullname, self, origin="rlzoo.compat", is_package=is_package)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return AliasModule(spec.name, f"Alias of `rlzoo` for scripts that import `{spec.name}`.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        import rlzoo
+
+        vars(module)["__all__"] = [name for name in rlzoo.__all__ if not name.startswith("__")]
+        if "." not in module.__name__:
+            vars(module)["__version__"] = VERSION
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code that `python -m rlzoo.compat -m` runs for a command of RL Baselines3 Zoo."""
+        return compile(f"from rlzoo.compat import run_command\nrun_command({fullname!r})", fullname, "exec")
+
+
+def enable(*packages: str) -> None:
+    """Import packages from rlzoo from now on, in this process and in its workers.
+
+    :param packages: some of `PACKAGES`; none: all three
+    :raises ImportError: if a real one of them has been imported already: its classes would be mixed with
+        those of rlzoo
+    :raises ValueError: for another package
+
+    >>> import rlzoo.compat  # enables all three
+    >>> rlzoo.compat.disable("sb3_contrib")  # the installed sb3_contrib is imported
+    """
+    wanted = packages or PACKAGES
+    _check_packages(wanted)
+    for package in wanted:
+        if package in sys.modules and not isinstance(sys.modules[package], AliasModule):
+            raise ImportError(
+                f"{package} is imported already: put `import rlzoo.compat` before its first import"
+            )
+    _set_packages([package for package in PACKAGES if package in wanted or package in _enabled()])
+
+
+def disable(*packages: str) -> None:
+    """Import the real packages from now on; what was imported before stays what it is.
+
+    :param packages: some of `PACKAGES`; none: all three
+    :raises ValueError: for another package
+    """
+    unwanted = packages or PACKAGES
+    _check_packages(unwanted)
+    _set_packages([package for package in _enabled() if package not in unwanted])
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in unwanted and isinstance(sys.modules[name], AliasModule):
+            del sys.modules[name]
+
+
+def enable_from_environment() -> None:
+    """Enable in a worker process what the process that started it had enabled."""
+    packages = [package for package in os.environ.get(VARIABLE, "").split(",") if package in PACKAGES]
+    if packages:
+        enable(*packages)
+
+
+def run_command(module: str) -> None:
+    """Run the command of rlzoo that a module of RL Baselines3 Zoo stands for, with `sys.argv`.
+
+    :raises SystemExit: with the command's exit code
+    """
+    from rlzoo.__main__ import run
+
+    name = module.rpartition(".")[2]
+    commands = {
+        "train": ["train"],
+        "enjoy": ["enjoy"],
+        "record_video": ["record-video"],
+        "record_training": ["record-training"],
+        "load_from_hub": ["pull"],
+        "push_to_hub": ["push"],
+        "plot_train": ["plot", "train"],
+        "all_plots": ["plot", "compare"],
+        "plot_from_file": ["plot", "report"],
+        "benchmark": ["benchmark", "score"],
+        "cli": [],
+    }
+    if name not in commands:
+        raise SystemExit(f"{module} is not a command")
+    sys.argv[1:1] = commands[name]
+    raise SystemExit(run())
+
+
+def _modules() -> frozenset[str]:
+    """Return the names of all alias modules."""
+    names = set(PACKAGES)
+    for package, submodules in _SUBMODULES.items():
+        for submodule in submodules.split():
+            parts = submodule.split(".")
+            names.update(".".join([package, *parts[: n + 1]]) for n in range(len(parts)))
+    return frozenset(names)
+
+
+_MODULES = _modules()
+
+
+def _resolve(module: str, name: str) -> Any:
+    """Return what a name of an alias module stands for.
+
+    :raises AttributeError: for an unknown name
+    """
+    import rlzoo
+
+    family = _POLICY_FAMILIES.get(module.removesuffix(".policies"))
+    if family is not None and name in _RECURRENT_NAMES:
+        from rlzoo.networks.registry import get_policy_class
+
+        return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
+    target = _SPECIAL.get(module, {}).get(name)
+    if target is not None:
+        source, _, attribute = target.partition(":")
+        return getattr(importlib.import_module(source), attribute)
+    try:
+        return getattr(rlzoo, name)
+    except AttributeError as error:
+        raise AttributeError(str(error).replace("module 'rlzoo'", f"rlzoo's {module!r}")) from None
+
+
+def _check_packages(packages: Sequence[str]) -> None:
+    for package in packages:
+        if package not in PACKAGES:
+            raise ValueError(f"{package!r} is none of {', '.join(PACKAGES)}")
+
+
+def _enabled() -> tuple[str, ...]:
+    return next((finder.packages for finder in sys.meta_path if isinstance(finder, AliasFinder)), ())
+
+
+def _set_packages(packages: Sequence[str]) -> None:
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, AliasFinder)]
+    os.environ.pop(VARIABLE, None)
+    if packages:
+        sys.meta_path.insert(0, AliasFinder(packages))
+        os.environ[VARIABLE] = ",".join(packages)
+
+
+# ---------------------------------------------------------------------- python -m rlzoo.compat
+
+
+class ScriptLoader(importlib.machinery.SourceFileLoader):
+    """Loader that runs a script in an existing module and writes no bytecode file beside it."""
+
+    def path_stats(self, path: Any) -> Any:
+        raise OSError("not cached")
+
+
+def main(namespace: ModuleType) -> None:
+    """Run the script or module that the command line names in `namespace`, which is `__main__`.
+
+    Worker processes import the main module anew, under the name `__mp_main__`. It stays `rlzoo.compat`, so
+    that packages are aliased there before the script is run again.
+    """
+    if namespace.__name__ == "__mp_main__":
+        if SCRIPT_VARIABLE in os.environ:
+            sys.argv[0] = os.environ[SCRIPT_VARIABLE]
+            _run_script(namespace, sys.argv[0])
+        return
+    is_module, real = _parse(sys.argv[1:])
+    if real:
+        disable(*real)  # importing this module has enabled all
+    if is_module:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=False)
+    else:
+        os.environ[SCRIPT_VARIABLE] = script = os.path.abspath(sys.argv[0])
+        sys.path[0] = os.path.dirname(script)
+        _run_script(namespace, script)
+
+
+def _run_script(namespace: ModuleType, path: str) -> None:
+    namespace.__file__ = path
+    ScriptLoader(namespace.__name__, path).exec_module(namespace)
+
+
+def _parse(arguments: list[str]) -> tuple[bool, list[str]]:
+    """Read this command's own flags and leave those of the script in `sys.argv`.
+
+    :return: whether a module is to be run, and the packages that stay real
+    """
+    real: list[str] = []
+    while arguments[:1] == ["--real"]:
+        real += arguments[1:2]
+        arguments = arguments[2:]
+    is_module = arguments[:1] == ["-m"]
+    arguments = arguments[is_module:]
+    problem = ""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        usage = "python -m rlzoo.compat [--real PACKAGE] (SCRIPT | -m MODULE) [ARGUMENTS]"
+        print(f"usage: {usage}\n\nRun a script for {', '.join(PACKAGES)} with rlzoo.")
+        raise SystemExit(0 if arguments else 2)
+    if any(package not in PACKAGES for package in real):
+        problem = f"--real takes one of {', '.join(PACKAGES)}"
+    elif not is_module and not os.path.isfile(arguments[0]):
+        problem = f"there is no script {arguments[0]}"
+    if problem:
+        print(f"rlzoo.compat: {problem}", file=sys.stderr)
+        raise SystemExit(2)
+    sys.argv[:] = arguments
+    return is_module, real
+
+
+if __name__ in ("__main__", "__mp_main__"):
+    # The alias modules belong to the imported `rlzoo.compat`, not to this second copy of it.
+    from rlzoo import compat
+
+    compat.main(sys.modules[__name__])
+else:
+    enable_from_environment() if VARIABLE in os.environ else enable()
