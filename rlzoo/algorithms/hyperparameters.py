@@ -29,8 +29,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_int(value: Any) -> int:
-    if not _is_number(value) or not float(value).is_integer():
-        raise TypeError
+    if not _is_number(value) or not abs(value) < 2**63 or not float(value).is_integer():
+        raise TypeError  # PyTorch counts with 64 bits
     return int(value)
 
 
@@ -151,6 +151,8 @@ def check_value(name: str, value: Any, annotation: str) -> Any:
     if not known:
         return value  # a field with its own checks (classes, dictionaries)
     expected = " or ".join([_CHECKS[kind][1] for kind in known] + (["null"] if "None" in kinds else []))
+    if _is_number(value) and abs(value) >= 2**63:
+        expected += " below 2**63"
     raise UserError(f"{name} must be {expected}, not {value!r}")
 
 
