@@ -9,9 +9,12 @@ more of them at once than there are cores.
 
 from __future__ import annotations
 
+import copy
+import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.atari import AtariWrapper, needs_fire
+from rlzoo.envs.dummy import DummyVecEnv, is_wrapped
 from rlzoo.envs.monitor import EXTENSION, Monitor, ResultsWriter
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
@@ -64,6 +68,10 @@ IN_COLOUR = {
 UNLIMITED = 2**31 - 1  # frames
 NO_INFO: dict[str, Any] = {}
 FULL_STRENGTH = [1.0]  # of the paddle, for each action sent
+NATIVE_ATTRIBUTES = ("spec", "action_space", "observation_space", "render_mode", "metadata")
+SCREEN = (160, 210)  # width and height of a game's picture
+
+logger = logging.getLogger(__name__)
 
 
 def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, screen_size: int) -> Any:
@@ -92,7 +100,7 @@ def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, scr
     )
 
 
-class NativeAtariVecEnv(VecEnv):
+class NativeAtariVecEnv(DummyVecEnv):
     """`num_envs` copies of one game; observations [num_envs, screen_size, screen_size, 1] uint8.
 
     `infos[i]["episode"]` holds return and length of a whole game: unclipped, over all lives, the length in
@@ -103,9 +111,12 @@ class NativeAtariVecEnv(VecEnv):
     :param settings: the game's own settings, `GAME_SETTINGS`
     :param monitor_dir: where to write `<start_index + i>.monitor.csv`; None writes nothing
     :param override_existing: start these files anew; otherwise continue them
+    :param makers: functions that make the same environments one by one, which go on with these files
 
     The other parameters are those of `AtariWrapper`.
     """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(
         self,
@@ -121,6 +132,7 @@ class NativeAtariVecEnv(VecEnv):
         monitor_dir: str | os.PathLike[str] | None = None,
         start_index: int = 0,
         override_existing: bool = True,
+        makers: Sequence[Callable[[], gym.Env[Any, Any]]] = (),
     ) -> None:
         sticky = action_repeat_probability or settings["repeat_action_probability"]
         self._engines = [
@@ -129,9 +141,10 @@ class NativeAtariVecEnv(VecEnv):
         ]
         self.action_meanings = [action.name for action in self._engines[0].get_action_set()]
         screen = (screen_size, screen_size, 1)
-        super().__init__(
-            num_envs, spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
-        )
+        space, actions = spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
+        VecEnv.__init__(self, num_envs, space, actions, "rgb_array")
+        self._makers = makers
+        self._asked_for_envs = False
         self.spec = spec
         self.start_actions = (1, 2) if needs_fire(self.action_meanings) else ()
         self.noop_max = noop_max
@@ -161,6 +174,8 @@ class NativeAtariVecEnv(VecEnv):
     def reset(self) -> np.ndarray:
         if self._actions:  # a step is under way
             self.wait_arrays()
+        if self._asked_for_envs:
+            return self._as_real_envs().reset()
         for index, (seed, _) in enumerate(self._take_seeds_and_options()):
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             obs, info = self._waited(index, *first)
@@ -275,30 +290,90 @@ class NativeAtariVecEnv(VecEnv):
             self._engines[index].send([action], FULL_STRENGTH)
         return [index for index in indices if self._receive(index)]
 
+    @property
+    def envs(self) -> list[gym.Env[Any, Any]]:
+        """The single environments; whoever asks for them ends the native stepping."""
+        return self._real("the list of environments").envs
+
+    @cached_property
+    def _sample(self) -> gym.Env[Any, Any]:
+        """One real environment, which knows what attributes and wrappers they have."""
+        return self._makers[0]()
+
+    def _real(self, what: str) -> DummyVecEnv:
+        """Return this vector, which from now on steps real environments.
+
+        :param what: what is asked of single environments
+        :raises AttributeError: games are in progress
+        """
+        if self._steps_taken < 0 and self._makers:
+            return self._as_real_envs()
+        self._asked_for_envs = bool(self._makers)
+        cure = "call reset() and ask again, or " if self._makers else ""
+        raise AttributeError(
+            f"{what} is asked of single environments, which native Atari games in progress are not:"
+            f" {cure}make them with vec_env_cls=DummyVecEnv (or backend='dummy')"
+        )
+
+    def _as_real_envs(self) -> DummyVecEnv:
+        logger.debug("single environments are asked for: these Atari games are no longer stepped natively")
+        kept = {name: self.__dict__[name] for name in ("_seeds", "_options")}
+        self.close()
+        makers = self._makers
+        self.__dict__.clear()
+        self.__class__ = DummyVecEnv  # type: ignore[assignment]
+        DummyVecEnv.__init__(self, makers)
+        self.__dict__.update(kept)
+        return self
+
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        if attr_name not in ("spec", "action_space", "observation_space", "render_mode"):
-            raise self._no_single_envs(f"attribute {attr_name!r}")
+        if attr_name not in NATIVE_ATTRIBUTES:
+            return self._real(f"the attribute {attr_name!r}").get_attr(attr_name, indices)
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
 
+    def has_attr(self, attr_name: str) -> bool:
+        if attr_name in NATIVE_ATTRIBUTES:
+            return True
+        can_be_real = self._steps_taken < 0 and bool(self._makers)
+        return can_be_real and self._sample.has_wrapper_attr(attr_name)
+
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        raise self._no_single_envs(f"attribute {attr_name!r}")
+        self._real(f"the attribute {attr_name!r}").set_attr(attr_name, value, indices)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        if method_name != "get_action_meanings":
-            raise self._no_single_envs(f"method {method_name!r}")
-        return [list(self.action_meanings) for _ in self._get_indices(indices)]
-
-    def _no_single_envs(self, what: str) -> AttributeError:
-        text = "native Atari games are no single environments and have no"
-        return AttributeError(f"{text} {what}; make them with backend='dummy' or vec_env_cls=DummyVecEnv")
+        if method_name == "get_action_meanings":
+            return [list(self.action_meanings) for _ in self._get_indices(indices)]
+        real = self._real(f"the method {method_name!r}")
+        return real.env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
         does_its_work = issubclass(wrapper_class, Monitor | AtariWrapper)
+        if not does_its_work and self._makers:
+            does_its_work = is_wrapped(self._sample, wrapper_class)
         return [does_its_work for _ in self._get_indices(indices)]
 
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """What the agent sees, in the size of the screen; in colour from the next reset on."""
+        if self._steps_taken < 0:  # as real environments, they say that they need a reset
+            return self._real("an image").get_images()
+        self.will_draw()
+        sizes = [cv2.resize(obs, SCREEN, interpolation=cv2.INTER_NEAREST) for obs in self._obs]
+        return [np.repeat(image[:, :, None], 3, axis=2) for image in sizes]
+
+    def will_draw(self) -> None:
+        self._asked_for_envs = bool(self._makers)
+
+    def episode_state(self) -> None:
+        return None  # the emulators do not tell
+
+    def load_episode_state(self, state: dict[str, Any]) -> bool:
+        return False
+
     def close(self) -> None:
+        if "_sample" in self.__dict__:
+            self._sample.close()
         self._engines.clear()  # joins their threads
         for writer in self._writers:
             writer.close()
@@ -313,6 +388,7 @@ def make_native_atari(
     monitor_dir: str | os.PathLike[str] | None = None,
     start_index: int = 0,
     override_existing: bool = True,
+    makers: Sequence[Callable[[], gym.Env[Any, Any]]] = (),
 ) -> NativeAtariVecEnv | None:
     """The vector environment that equals `AtariWrapper` around each game, or None where only the wrappers
     will do.
@@ -324,6 +400,7 @@ def make_native_atari(
     :param env_kwargs: arguments of `gymnasium.make`
     :param wrapper_kwargs: arguments of `AtariWrapper`
     :param start_index: number of the first environment: counts for seeds and names of monitor files
+    :param makers: see `NativeAtariVecEnv`
     :raises UserError: when the environment is unknown
     """
     ensure_registered(env_id)
@@ -346,7 +423,14 @@ def make_native_atari(
     if not screen or extra or sticky_twice or settings["frameskip"] != 1 or set(wrapping) - WRAPPING:
         return None
     venv = NativeAtariVecEnv(
-        n_envs, spec, settings, **wrapping, monitor_dir=monitor_dir, start_index=start_index
+        n_envs,
+        copy.deepcopy(spec),
+        settings,
+        **wrapping,
+        monitor_dir=monitor_dir,
+        start_index=start_index,
+        override_existing=override_existing,
+        makers=makers,
     )
     if seed is not None:
         venv.seed(seed + start_index)

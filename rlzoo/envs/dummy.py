@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,23 +14,32 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
 from rlzoo.envs import episode_state
+from rlzoo.envs.episode_statistics import EpisodeStatistics
 from rlzoo.envs.failures import describe, is_failure
+from rlzoo.envs.monitor import MONITOR_NAMES, Monitor
 from rlzoo.envs.obs_arrays import Obs, ObsBuffer, stack_obs
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+
+logger = logging.getLogger(__name__)
 
 
 class DummyVecEnv(VecEnv):
     """Steps `len(env_fns)` environments in a loop; the fastest for environments that are cheap to step.
 
+    After `keep_statistics` the episodes are counted for all environments at once. Whoever asks for `envs`, a
+    method or an attribute of a Monitor finds one around each environment: from there on these do the work.
+
     :param env_fns: functions of no argument, each returning an environment of its own
     :param first_index: what messages call the first environment
     """
 
+    _statistics: EpisodeStatistics | None = None
+
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int = 0) -> None:
-        self.envs = [made_env(env_fn, first_index + index) for index, env_fn in enumerate(env_fns)]
-        check_envs(self.envs)
-        first = self.envs[0]
-        super().__init__(len(self.envs), first.observation_space, first.action_space, first.render_mode)
+        self._envs = [made_env(env_fn, first_index + index) for index, env_fn in enumerate(env_fns)]
+        check_envs(self._envs)
+        first = self._envs[0]
+        super().__init__(len(self._envs), first.observation_space, first.action_space, first.render_mode)
         self.metadata = first.metadata
         self._obs = ObsBuffer(self.observation_space, self.num_envs)
         self._rewards = np.zeros(self.num_envs, dtype=np.float32)
@@ -42,11 +53,44 @@ class DummyVecEnv(VecEnv):
         )  # [0]: the environment that is stepping, for a post-mortem
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
 
+    @property
+    def envs(self) -> list[gym.Env]:
+        """The single environments, each in a Monitor where statistics are kept."""
+        if self._statistics is not None:
+            logger.debug("single environments are asked for: a Monitor is put around each")
+            self._envs, self._statistics = self._statistics.monitored(self._envs), None
+        return self._envs
+
+    @envs.setter
+    def envs(self, envs: list[gym.Env]) -> None:
+        self._envs, self._statistics = envs, None
+
+    def keep_statistics(
+        self,
+        filename: str | os.PathLike[str] | None = None,
+        info_keywords: Sequence[str] = (),
+        override_existing: bool = True,
+        start_index: int = 0,
+    ) -> None:
+        """Put `info["episode"]` where an episode ends, as a Monitor around each environment would.
+
+        :param filename: a folder for `<start_index + i>.monitor.csv`; None writes no files
+
+        The other parameters are those of `Monitor`.
+        """
+        env_id = None if filename is None else getattr(self.get_attr("spec", 0)[0], "id", None)
+        self._statistics = EpisodeStatistics(
+            self.num_envs, filename, info_keywords, override_existing, start_index, env_id
+        )
+
     def reset(self) -> Obs:
         self._actions = None
+        if self._statistics is not None:
+            self._statistics.begin()
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
+            given = {} if options is None else {"options": options}  # not every reset() takes them
             try:
-                obs, info = self.envs[index].reset(seed=seed, options=options)
+                obs, info = self._envs[index].reset(seed=seed, **given)
                 self.reset_infos[index] = self._checked_info(index, "reset", info)
                 self._obs.write(index, obs)
             except BaseException as error:
@@ -57,8 +101,6 @@ class DummyVecEnv(VecEnv):
         return self._obs.batch
 
     def step_async(self, actions: np.ndarray) -> None:
-        if self._steps_taken < 0:
-            raise UserError("call reset() before the first step()")
         if len(actions) != self.num_envs:
             raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
         self._actions = actions
@@ -74,7 +116,7 @@ class DummyVecEnv(VecEnv):
         final_obs: list[Any] = []
         index = 0
         try:
-            for index, env in enumerate(self.envs):
+            for index, env in enumerate(self._envs):
                 at[0] = first_index + index
                 obs, rewards[index], terminal, limit, info = env.step(actions[index])
                 infos[index] = info if type(info) is dict else self._checked_info(index, "step", info)
@@ -89,8 +131,10 @@ class DummyVecEnv(VecEnv):
         except BaseException as error:
             if isinstance(error, RunFailed) or not is_failure(error):
                 raise
+            if self._steps_taken == 0:  # some can do without
+                raise UserError(f"call reset() before the first step() ({describe(error)})") from error
             raise self._failed(index, "step", error) from error
-        return StepArrays(
+        step = StepArrays(
             self._obs.batch,
             rewards,
             terminated,
@@ -99,6 +143,9 @@ class DummyVecEnv(VecEnv):
             stack_obs(final_obs) if ended else None,
             infos,
         )
+        if self._statistics is not None:
+            self._statistics.record(step)
+        return step
 
     def _checked(self, index: int, obs: Any) -> Obs:
         """The observation as the space says it looks, in arrays of its own."""
@@ -121,7 +168,9 @@ class DummyVecEnv(VecEnv):
         return EnvironmentFailed(text, env_index=index, step=step)
 
     def close(self) -> None:
-        for index, env in enumerate(self.envs):
+        if self._statistics is not None:
+            self._statistics.close()
+        for index, env in enumerate(self._envs):
             try:
                 env.close()
             except BaseException as error:  # the others are closed too, and what was learned is not lost
@@ -130,7 +179,15 @@ class DummyVecEnv(VecEnv):
                 warnings.warn(f"{self._failed(index, 'close', error)}", stacklevel=2)
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        return [self.envs[index].get_wrapper_attr(attr_name) for index in self._get_indices(indices)]
+        envs = self.envs if self._is_of_monitor(attr_name) else self._envs
+        return [envs[index].get_wrapper_attr(attr_name) for index in self._get_indices(indices)]
+
+    def has_attr(self, attr_name: str) -> bool:
+        return self._is_of_monitor(attr_name) or all(env.has_wrapper_attr(attr_name) for env in self._envs)
+
+    def _is_of_monitor(self, attr_name: str) -> bool:
+        """Whether a Monitor that is not there yet has the attribute."""
+        return self._statistics is not None and attr_name in MONITOR_NAMES
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         for index in self._get_indices(indices):
@@ -152,28 +209,38 @@ class DummyVecEnv(VecEnv):
 
     def env_states(self, indices: Indices = None) -> list[Any]:
         """The episode in progress of each environment; None for those that cannot be restored."""
-        return [episode_state.episode_state(self.envs[index]) for index in self._get_indices(indices)]
+        return [episode_state.episode_state(self._envs[index]) for index in self._get_indices(indices)]
 
     def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
         """Continue the episode that `env_states` returned."""
         for index in self._get_indices(indices):
-            episode_state.load_episode_state(self.envs[index], state)
+            episode_state.load_episode_state(self._envs[index], state)
         return [None]
 
     def episode_state(self) -> dict[str, Any] | None:
         envs = self.env_states()
-        return None if None in envs else {"kind": "envs", "steps_taken": self._steps_taken, "envs": envs}
+        if None in envs:
+            return None
+        state = {"kind": "envs", "steps_taken": self._steps_taken, "envs": envs}
+        return state if self._statistics is None else {**state, "statistics": self._statistics.state()}
 
     def load_episode_state(self, state: dict[str, Any]) -> bool:
         if state["kind"] != "envs" or len(state["envs"]) != self.num_envs:
             return False
+        if ("statistics" in state) != (self._statistics is not None):  # kept by Monitors in one of them
+            return False
         for index, one in enumerate(state["envs"]):
             self.load_env_state(one, index)
         self._steps_taken = int(state["steps_taken"])
+        if self._statistics is not None:
+            self._statistics.load_state(state["statistics"])
         return True
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        return [is_wrapped(self.envs[index], wrapper_class) for index in self._get_indices(indices)]
+        counted = self._statistics is not None and issubclass(Monitor, wrapper_class)
+        return [
+            counted or is_wrapped(self._envs[index], wrapper_class) for index in self._get_indices(indices)
+        ]
 
 
 def made_env(env_fn: Callable[[], gym.Env], index: int) -> gym.Env:

@@ -26,7 +26,7 @@ from rlzoo.envs.vec_monitor import VecMonitor
 from rlzoo.envs.vec_transpose import VecTransposeImage
 
 BACKENDS = ("auto", "dummy", "subproc", "native", "envpool")
-VEC_MONITOR_KWARGS = {"info_keywords", "override_existing"}
+AT_ONCE_KWARGS = {"info_keywords", "override_existing"}  # of a Monitor whose work is done for all at once
 
 EnvId: TypeAlias = "str | Callable[..., gym.Env]"
 
@@ -178,15 +178,19 @@ def make_vec_env(
                 " arguments"
             )
     if venv is None:
-        if wrapper_class is not None or not set(monitor_kwargs) <= VEC_MONITOR_KWARGS:
-            maker = replace(maker, monitor={"filename": monitor_dir, **monitor_kwargs})
         vec_env_cls = vec_env_cls or (SubprocVecEnv if backend == "subproc" else DummyVecEnv)
+        at_once = vec_env_cls is DummyVecEnv and set(monitor_kwargs) <= AT_ONCE_KWARGS
+        if wrapper_class is not None or not at_once:
+            maker = replace(maker, monitor={"filename": monitor_dir, **monitor_kwargs})
         makers = [maker.numbered(index) for index in range(start_index, start_index + n_envs)]
         venv = vec_env_cls(makers, **(vec_env_kwargs or {}))
-    if not all(venv.env_is_wrapped(Monitor)):
+    if isinstance(venv, DummyVecEnv) and not all(venv.env_is_wrapped(Monitor)):
+        venv.keep_statistics(monitor_dir, start_index=start_index, **monitor_kwargs)
+    elif not all(venv.env_is_wrapped(Monitor)):
         venv = VecMonitor(venv, monitor_dir, start_index=start_index, **monitor_kwargs)
     if seed is not None:
         venv.seed(seed + start_index)
+        venv.action_space.seed(seed + start_index)
     return venv
 
 
@@ -210,6 +214,7 @@ def _make_native(
         return None
     from rlzoo.envs.atari_native import make_native_atari
 
+    real = replace(maker, monitor={"filename": monitor_dir, "override_existing": False})
     return make_native_atari(
         maker.env_id,
         n_envs,
@@ -217,6 +222,7 @@ def _make_native(
         wrapper_kwargs=maker.wrapper_kwargs,
         monitor_dir=monitor_dir,
         start_index=start_index,
+        makers=[real.numbered(index) for index in range(start_index, start_index + n_envs)],
         **monitor_kwargs,
     )
 
@@ -238,7 +244,7 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
     elif isinstance(env, gym.Env):
         venv = DummyVecEnv([lambda: env])
         if not all(venv.env_is_wrapped(Monitor)):
-            venv = VecMonitor(venv)
+            venv.keep_statistics()
     else:
         kind = f"{type(env).__module__}.{type(env).__name__}"
         raise UserError(f"an environment id, a gymnasium.Env or a VecEnv was expected, not {kind}")

@@ -158,6 +158,27 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         """The sum of the rewards of the present episode."""
         return self._return
 
+    def continue_from(
+        self,
+        t_start: float,
+        return_so_far: float,
+        length: int,
+        total_steps: int,
+        episodes: Any,
+        results_writer: ResultsWriter | None,
+        needs_reset: bool,
+    ) -> None:
+        """Go on with the statistics that another took of the environment so far.
+
+        :param episodes: return, length and seconds of each finished episode [n_episodes, 3]
+        :param results_writer: the open monitor file; None writes none
+        """
+        self.t_start, self.results_writer, self.needs_reset = t_start, results_writer, needs_reset
+        self._return, self._length, self._total_steps = return_so_far, length, total_steps
+        self._episode_returns = [float(row[0]) for row in episodes]
+        self._episode_lengths = [int(row[1]) for row in episodes]
+        self._episode_times = [float(row[2]) for row in episodes]
+
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 
@@ -231,6 +252,48 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
     def get_episode_times(self) -> list[float]:
         """Seconds from the making of the Monitor to the end of each finished episode."""
         return self._episode_times
+
+    @property
+    def total_steps(self) -> int:
+        """Steps taken in all episodes, the running one included."""
+        return self._total_steps
+
+    @property
+    def episode_returns(self) -> list[float]:
+        """Returns of the finished episodes."""
+        return self._episode_returns
+
+    @property
+    def episode_lengths(self) -> list[int]:
+        """Lengths of the finished episodes, in steps."""
+        return self._episode_lengths
+
+    @property
+    def episode_times(self) -> list[float]:
+        """Seconds from the making of the Monitor to the end of each finished episode."""
+        return self._episode_times
+
+    @property
+    def current_reset_info(self) -> dict[str, Any]:
+        """The values of `reset_keywords` at the last reset."""
+        return self._reset_values
+
+    @property
+    def rewards(self) -> list[float]:
+        """:raises UserError: single rewards are not kept"""
+        raise UserError("Monitor keeps the sum of an episode's rewards, return_so_far, and not each of them")
+
+
+MONITOR_NAMES = frozenset(vars(Monitor)) | {
+    "allow_early_resets",
+    "env",
+    "info_keywords",
+    "needs_reset",
+    "reset_keywords",
+    "results_writer",
+    "t_start",
+}
+"""What a Monitor answers itself, and not the environment in it."""
 
 
 def monitor_path(filename: str | os.PathLike[str]) -> Path:

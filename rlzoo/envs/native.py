@@ -7,6 +7,7 @@ Gymnasium's CartPole.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from array import array
@@ -23,6 +24,7 @@ from gymnasium.wrappers import TimeLimit
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.dummy import DummyVecEnv, is_wrapped, unwrap_wrapper
+from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
@@ -85,8 +87,9 @@ def is_native(env_id: str) -> bool:
 class NativeCartPole(DummyVecEnv):
     """`CartPole-v0` or `CartPole-v1`, `num_envs` at a time; `CartPoleNoVel-v1` shows no velocities.
 
-    There are no single environments until somebody asks for them: then `envs` makes them, with the states,
-    time limits and random generators of the native ones, and from there on they are what steps.
+    There are no single environments until somebody asks for them. Then this becomes a plain `DummyVecEnv`: of
+    real environments with the states, time limits, random generators and episode statistics of the native
+    ones.
 
     :param env_id: one of `NATIVE_ENVS`
     :param num_envs: number of environments
@@ -99,14 +102,13 @@ class NativeCartPole(DummyVecEnv):
         space = spaces.Box(-high, high, dtype=np.float32)
         VecEnv.__init__(self, num_envs, space, spaces.Discrete(2), "rgb_array")
         ensure_registered(env_id)
-        self.spec = gym.spec(env_id)
+        self.spec = copy.deepcopy(gym.spec(env_id))  # which may be changed or replaced later on
         self.max_episode_steps = NATIVE_ENVS[env_id]
         self._hidden = list(VELOCITIES["CartPole"]) if NO_VELOCITY in env_id else None
         self._generators: list[tuple[np.random.Generator, int] | None] = [None] * num_envs  # with their seeds
         self._states: list[State] = []  # empty until the first reset
         self._deadlines = [0] * num_envs  # `_steps_taken` at which each episode is truncated
         self.first_index = 0
-        self._is_native = True
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
         self._actions: list[int] | None = None
         self._rewards = np.ones(num_envs, dtype=np.float32)
@@ -119,15 +121,20 @@ class NativeCartPole(DummyVecEnv):
         """One Gymnasium CartPole: draws, and knows what attributes and wrappers such an environment has."""
         return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
 
-    @cached_property
-    def envs(self) -> list[gym.Env[Any, Any]]:  # type: ignore[override]
+    @property
+    def envs(self) -> list[gym.Env[Any, Any]]:
         """The single environments; whoever asks for them ends the native stepping."""
+        return self._real().envs
+
+    def _real(self) -> DummyVecEnv:
+        """Return this vector, which from now on steps real environments."""
         logger.debug("single environments are asked for: this CartPole is no longer stepped natively")
         kept = dict(self.__dict__)
         DummyVecEnv.__init__(self, [self._single_env(index) for index in range(self.num_envs)])
-        made = self.__dict__["envs"]
-        self.__dict__.update(kept, _is_native=False)
-        return made  # type: ignore[no-any-return]
+        made = self.__dict__["_envs"]
+        self.__dict__.update(kept, _envs=made)
+        self.__class__ = DummyVecEnv  # type: ignore[assignment]
+        return self
 
     def _single_env(self, index: int) -> Callable[[], gym.Env[Any, Any]]:
         """A function that makes the Gymnasium environment that goes on where the native one stands."""
@@ -147,9 +154,9 @@ class NativeCartPole(DummyVecEnv):
         return make
 
     def reset(self) -> Obs:
-        if not self._is_native:
-            return super().reset()
         self._actions = None
+        if self._statistics is not None:
+            self._statistics.begin()
         self._steps_taken = max(self._steps_taken, 0)
         self._states = [(0.0, 0.0, 0.0, 0.0)] * self.num_envs
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
@@ -177,8 +184,6 @@ class NativeCartPole(DummyVecEnv):
         return observations
 
     def step_async(self, actions: np.ndarray) -> None:
-        if not self._is_native:
-            return super().step_async(actions)
         if self._steps_taken < 0:
             raise UserError("call reset() before the first step()")
         actions = np.asarray(actions)
@@ -187,8 +192,6 @@ class NativeCartPole(DummyVecEnv):
         self._actions = actions.tolist()
 
     def wait_arrays(self) -> StepArrays:
-        if not self._is_native:
-            return super().wait_arrays()
         actions, self._actions = self._actions, None
         if actions is None:
             raise UserError("call step_async() before step_wait()")
@@ -215,21 +218,13 @@ class NativeCartPole(DummyVecEnv):
                 ended.append(index)
                 self._terminated[index] = not inside
                 self._truncated[index] = clock >= deadlines[index]
-        if not ended:
-            return StepArrays(
-                self._observations(),
-                self._rewards,
-                self._terminated,
-                self._truncated,
-                NO_ENDS,
-                None,
-                self._infos,
-            )
-        ended_array = np.array(ended)
-        final_obs = self._observations()[ended_array]
-        for index in ended:
-            self._begin_episode(index)
-        return StepArrays(
+        ended_array, final_obs = NO_ENDS, None
+        if ended:
+            ended_array = np.array(ended)
+            final_obs = self._observations()[ended_array]
+            for index in ended:
+                self._begin_episode(index)
+        step = StepArrays(
             self._observations(),
             self._rewards,
             self._terminated,
@@ -238,35 +233,42 @@ class NativeCartPole(DummyVecEnv):
             final_obs,
             self._infos,
         )
+        if self._statistics is not None:
+            self._statistics.record(step)
+        return step
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        if self._is_native:
-            chosen = self._get_indices(indices)
-            if attr_name == "state":
-                return [np.array(self._states[index]) for index in chosen]
-            if attr_name in ("spec", "render_mode"):
-                return [getattr(self, attr_name) for _ in chosen]
+        chosen = self._get_indices(indices)
+        if attr_name == "state" and self._states:
+            return [np.array(self._states[index]) for index in chosen]
+        if attr_name in ("spec", "render_mode"):
+            return [getattr(self, attr_name) for _ in chosen]
+        if not self._is_of_monitor(attr_name):
             self._sample.get_wrapper_attr(attr_name)  # fails where they have no such attribute
-        return super().get_attr(attr_name, indices)
+        return self._real().get_attr(attr_name, indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        if not self._is_native or attr_name != "state":
-            return super().set_attr(attr_name, value, indices)
+        if attr_name != "state" or not self._states:
+            return self._real().set_attr(attr_name, value, indices)
         position, velocity, angle, spin = (float(number) for number in value)
         for index in self._get_indices(indices):
             self._states[index] = (position, velocity, angle, spin)
 
     def has_attr(self, attr_name: str) -> bool:
-        return self._sample.has_wrapper_attr(attr_name) if self._is_native else super().has_attr(attr_name)
+        return self._is_of_monitor(attr_name) or self._sample.has_wrapper_attr(attr_name)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        return self._real().env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        if self._is_native:
-            return [is_wrapped(self._sample, wrapper_class) for _ in self._get_indices(indices)]
-        return super().env_is_wrapped(wrapper_class, indices)
+        counted = self._statistics is not None and issubclass(Monitor, wrapper_class)
+        return [counted or is_wrapped(self._sample, wrapper_class) for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        if not self._is_native:
-            return super().get_images()
+        if not self._states:  # as real environments, they say that they need a reset
+            return self._real().get_images()
         artist: Any = self._sample.unwrapped
         images = []
         for state in self._states:
@@ -275,11 +277,9 @@ class NativeCartPole(DummyVecEnv):
         return images
 
     def episode_state(self) -> dict[str, Any] | None:
-        if not self._is_native:
-            return super().episode_state()
         if any(generator is None for generator in self._generators):
             return None  # never reset
-        return {
+        state = {
             "kind": self.spec.id,
             "states": np.array(self._states),
             "steps_left": [deadline - self._steps_taken for deadline in self._deadlines],
@@ -288,11 +288,12 @@ class NativeCartPole(DummyVecEnv):
             ],
             "steps_taken": self._steps_taken,
         }
+        return state if self._statistics is None else {**state, "statistics": self._statistics.state()}
 
     def load_episode_state(self, state: dict[str, Any]) -> bool:
-        if not self._is_native:
-            return super().load_episode_state(state)
         if state["kind"] != self.spec.id or len(state["states"]) != self.num_envs:
+            return False
+        if ("statistics" in state) != (self._statistics is not None):
             return False
         self._steps_taken = int(state["steps_taken"])
         for index, (seeded, left) in enumerate(zip(state["generators"], state["steps_left"], strict=True)):
@@ -302,10 +303,12 @@ class NativeCartPole(DummyVecEnv):
             position, velocity, angle, spin = state["states"][index].tolist()
             self._states[index] = (position, velocity, angle, spin)
             self._deadlines[index] = self._steps_taken + int(left)
+        if self._statistics is not None:
+            self._statistics.load_state(state["statistics"])
         return True
 
     def close(self) -> None:
+        if self._statistics is not None:
+            self._statistics.close()
         if "_sample" in self.__dict__:
             self._sample.close()
-        if not self._is_native:
-            super().close()

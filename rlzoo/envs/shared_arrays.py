@@ -45,10 +45,10 @@ class SharedArrays:
         obs_space: spaces.Space, action_space: spaces.Space, num_envs: int
     ) -> list[tuple[tuple[int, ...], np.dtype, int, int]]:
         """Shape, dtype, first byte and number of bytes of each array."""
-        if isinstance(action_space, (spaces.Dict, spaces.Tuple)):
-            raise UserError(f"SubprocVecEnv cannot send actions of {action_space}")
+        structured = isinstance(action_space, (spaces.Dict, spaces.Tuple))  # not sent through this memory
+        actions = [(None, (0,), np.uint8)] if structured else leaf_spaces(action_space)
         parts = [
-            *((shape, dtype) for _, shape, dtype in leaf_spaces(action_space)),
+            *((shape, dtype) for _, shape, dtype in actions),
             ((), np.float32),  # rewards
             ((), np.bool_),  # terminated
             ((), np.bool_),  # truncated

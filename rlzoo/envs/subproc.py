@@ -21,6 +21,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
 from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
@@ -130,22 +131,28 @@ class SubprocVecEnv(VecEnv):
         return memory.obs.batch
 
     def step_async(self, actions: np.ndarray) -> None:
-        if self._steps_taken < 0:
-            raise UserError("call reset() before the first step()")
         if self._pending or any(self._owed):
             raise UserError(f"call step_wait() before the next step_async(); {LOST}")
         memory = self._memory
-        actions = np.asarray(actions)
+        parts: list[Any] = [None] * len(self.ranges)  # actions that are not in the shared memory
+        if isinstance(self.action_space, (spaces.Dict, spaces.Tuple)):
+            if len(actions) != self.num_envs:
+                raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
+            parts = [actions[indices.start : indices.stop] for indices in self.ranges]
+        else:
+            self._share_actions(memory, np.asarray(actions))
+        self._pending = True
+        self._steps_taken += 1
+        for worker, part in enumerate(parts):
+            self._send(worker, "step", part)
+
+    def _share_actions(self, memory: SharedArrays, actions: np.ndarray) -> None:
         if actions.shape != memory.actions.shape:
             raise UserError(f"actions of shape {actions.shape} where {memory.actions.shape} was expected")
         try:
             np.copyto(memory.actions, actions, casting="same_kind")
         except TypeError:
             raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
-        self._pending = True
-        self._steps_taken += 1
-        for worker in range(len(self.ranges)):
-            self._send(worker, "step", None)
 
     def wait_arrays(self) -> StepArrays:
         if not self._pending:
@@ -316,6 +323,7 @@ class SubprocVecEnv(VecEnv):
     def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
         return self._on_each("load_env_state", indices, state)
 
+    _statistics = None
     episode_state = DummyVecEnv.episode_state
     load_episode_state = DummyVecEnv.load_episode_state
 
@@ -344,7 +352,10 @@ class Pickled:
         self._bytes: bytes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_value": None, "_bytes": cloudpickle.dumps(self._value)}
+        # What the functions import may be aliases: a reference has their module imported over there before.
+        aliases = sys.modules.get("rlzoo.compat") if "RLZOO_COMPAT" in os.environ else None
+        before = getattr(aliases, "enable_from_environment", None)
+        return {"_before": before, "_value": None, "_bytes": cloudpickle.dumps(self._value)}
 
     def load(self) -> Any:
         return self._value if self._bytes is None else cloudpickle.loads(self._bytes)
@@ -400,9 +411,13 @@ class _Chunk(DummyVecEnv):
                     return EnvironmentFailed(f"{text}: {what}", at, step)
         return None
 
-    def step_shared(self) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
+    def step_shared(
+        self, actions: Any
+    ) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
         """Infos (None: all empty); index, last observation and reset info of each ended episode."""
-        step = self.step_arrays(self._shared_actions.copy())  # an environment may keep its action
+        if actions is None:
+            actions = self._shared_actions.copy()  # an environment may keep its action
+        step = self.step_arrays(actions)
         ends = [
             (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
             for row, index in enumerate(step.ended.tolist())
@@ -450,7 +465,7 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
             return
         try:
             if command == "step":
-                value: Any = chunk.step_shared()
+                value: Any = chunk.step_shared(argument)
             elif command == "reset":
                 value = chunk.reset_with(argument)
             elif command == "attach":

@@ -98,7 +98,7 @@ def _arrays_from_tuple(step_wait: Callable[[Any], StepReturn]) -> Callable[[Any]
             truncated=truncated,
             ended=ended,
             final_obs=stack_obs(finals) if finals else None,
-            infos=infos,
+            infos=infos or [{}] * len(dones),  # some return no infos rather than empty ones
         )
 
     return wait_arrays
@@ -236,6 +236,9 @@ class VecEnv(ABC):
         """
         return False
 
+    def will_draw(self) -> None:
+        """Prepare for images from the next reset on, where single environments draw better ones."""
+
     def get_images(self) -> Sequence[np.ndarray | None]:
         """One RGB image [height, width, 3] per environment."""
         if self.render_mode != "rgb_array":
@@ -256,7 +259,9 @@ class VecEnv(ABC):
             show_image(image)
             return None
         if mode != self.render_mode:
-            raise UserError(f"render mode {mode!r} needs environments made with it, not {self.render_mode!r}")
+            text = f"render mode {mode!r} needs environments made with it, not {self.render_mode!r}"
+            warnings.warn(text, stacklevel=2)
+            return None
         self.env_method("render")
         return None
 

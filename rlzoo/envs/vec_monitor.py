@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rlzoo.core.errors import UserError
+from rlzoo.envs.episode_statistics import EpisodeStatistics
+from rlzoo.envs.monitor import Monitor, ResultsWriter
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 
@@ -35,80 +34,56 @@ class VecMonitor(VecEnvWrapper):
         override_existing: bool = True,
         start_index: int = 0,
     ) -> None:
-        from rlzoo.envs.monitor import Monitor, ResultsWriter
-
         super().__init__(venv)
         if any(venv.env_is_wrapped(Monitor)):
             warnings.warn("the environments have a Monitor: VecMonitor replaces its statistics", stacklevel=2)
-        self.info_keywords = tuple(info_keywords)
-        self.t_start = time.time()
-        self.episode_returns = np.zeros(self.num_envs, dtype=np.float64)
-        self._began = np.zeros(self.num_envs, dtype=np.int64)  # step count at which each episode began
-        self._steps = 0
-        self._writers: list[ResultsWriter] = []
-        if filename is None:
-            return
-        spec = venv.get_attr("spec", 0)[0] if venv.has_attr("spec") else None
-        header = {"t_start": self.t_start, "env_id": spec.id if spec is not None else None}
-        path = Path(filename)
-        files = [path]
-        if path.is_dir():
-            files = [path / str(start_index + index) for index in range(self.num_envs)]
-        self._writers = [ResultsWriter(file, header, self.info_keywords, override_existing) for file in files]
+        env_id = None
+        if filename is not None and venv.has_attr("spec"):
+            env_id = getattr(venv.get_attr("spec", 0)[0], "id", None)
+        self.statistics = EpisodeStatistics(
+            self.num_envs, filename, info_keywords, override_existing, start_index, env_id
+        )
+
+    @property
+    def episode_returns(self) -> np.ndarray:
+        """Returns of the current episodes so far [n_envs]."""
+        return self.statistics.returns
 
     @property
     def episode_lengths(self) -> np.ndarray:
         """Steps taken in the current episodes [n_envs]."""
-        return self._steps - self._began
+        return self.statistics.lengths
+
+    @property
+    def info_keywords(self) -> tuple[str, ...]:
+        """Keys of the last info of an episode that are recorded with it."""
+        return self.statistics.info_keywords
+
+    @property
+    def t_start(self) -> float:
+        """Unix time at which the statistics began."""
+        return self.statistics.t_start
+
+    @property
+    def results_writer(self) -> ResultsWriter | None:
+        """The writer of the (first) monitor file, if one is written."""
+        return next(iter(self.statistics.writers), None)
 
     def reset(self) -> Obs:
-        self.episode_returns[:] = 0.0
-        self._began[:] = self._steps
+        self.statistics.begin()
         return self.venv.reset()
 
     def wait_arrays(self) -> StepArrays:
         step = self.venv.wait_arrays()
-        self._steps += 1
-        self.episode_returns += step.rewards
-        if len(step.ended):
-            self._end_episodes(step)
+        self.statistics.record(step)
         return step
 
-    def _end_episodes(self, step: StepArrays) -> None:
-        seconds = round(time.time() - self.t_start, 6)
-        infos = list(step.infos)
-        for index in step.ended.tolist():
-            info = infos[index]
-            episode = {
-                "r": round(float(self.episode_returns[index]), 6),
-                "l": int(self._steps - self._began[index]),
-                "t": seconds,
-            }
-            for key in self.info_keywords:
-                if key not in info:
-                    raise UserError(f"the last info of an episode has no {key!r}; it has {sorted(info)}")
-                episode[key] = info[key]
-            infos[index] = {**info, "episode": episode}
-            if self._writers:
-                self._writers[index % len(self._writers)].write_row(episode)
-        step.infos = infos
-        self.episode_returns[step.ended] = 0.0
-        self._began[step.ended] = self._steps
-
     def wrapper_state(self) -> dict[str, Any]:
-        return {
-            "returns": self.episode_returns.copy(),
-            "lengths": self.episode_lengths,
-            "rows": [writer.n_rows for writer in self._writers],
-        }
+        return self.statistics.state()
 
     def load_wrapper_state(self, state: dict[str, Any]) -> None:
-        self.episode_returns[:] = state["returns"]
-        self._began[:] = self._steps - state["lengths"]
-        for writer, n_rows in zip(self._writers, state["rows"], strict=False):
-            writer.truncate(n_rows)
+        self.statistics.load_state(state)
 
     def close(self) -> None:
-        for writer in self._writers:
-            writer.close()
+        self.statistics.close()
         self.venv.close()

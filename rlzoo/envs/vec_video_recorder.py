@@ -39,6 +39,7 @@ class VecVideoRecorder(VecEnvWrapper):
         super().__init__(venv)
         if venv.render_mode != "rgb_array":
             raise UserError(f"videos need environments of render_mode='rgb_array', not {venv.render_mode!r}")
+        venv.unwrapped.will_draw()
         self.video_folder = Path(video_folder)
         self.video_folder.mkdir(parents=True, exist_ok=True)
         self.record_video_trigger = record_video_trigger

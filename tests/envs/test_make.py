@@ -296,8 +296,8 @@ def test_algorithms_take_any_kind_of_environment(capsys: pytest.CaptureFixture[s
     assert isinstance(as_vec_env("CartPole-v1").unwrapped, NativeCartPole)
     env = gym.make("CartPole-v1")
     venv = as_vec_env(env, verbose=1)
-    assert isinstance(venv, VecMonitor)
-    assert venv.unwrapped.envs == [env]  # type: ignore[attr-defined]
+    assert isinstance(venv, DummyVecEnv)
+    assert [(type(one), one.env) for one in venv.envs] == [(Monitor, env)]  # type: ignore[attr-defined]
     assert "DummyVecEnv with episode statistics" in capsys.readouterr().out
     assert not is_vecenv_wrapped(as_vec_env(Monitor(gym.make("CartPole-v1"))), VecMonitor)
     given = VecNormalize(NativeCartPole("CartPole-v1"))

@@ -259,5 +259,5 @@ def test_rendering_tiles_images_and_opens_windows() -> None:
     plain = DummyVecEnv([lambda: gym.make("CartPole-v1")])
     with pytest.warns(UserWarning, match="render_mode"):
         assert plain.render() is None
-    with pytest.raises(UserError, match="rgb_array"):
+    with pytest.warns(UserWarning, match="rgb_array"):
         plain.render("rgb_array")
