@@ -80,7 +80,10 @@ _MODULES = {
     "rlzoo.envs.make": "make_vec_env",
     "rlzoo.envs.make_atari": "make_atari make_atari_env",
     "rlzoo.envs.monitor": "LoadMonitorResultsError Monitor ResultsWriter get_monitor_files load_results",
-    "rlzoo.envs.subproc": "SubprocVecEnv",
+    "rlzoo.envs.obs_arrays": "copy_obs_dict dict_to_obs obs_space_info",
+    "rlzoo.envs.stacked_observations": "StackedObservations",
+    "rlzoo.envs.subproc": "CloudpickleWrapper SubprocVecEnv",
+    "rlzoo.envs.tile_images": "tile_images",
     "rlzoo.envs.toy": (
         "BitFlippingEnv Catch FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
         " IdentityEnvMultiDiscrete SimpleMultiObsEnv"
@@ -90,8 +93,8 @@ _MODULES = {
     ),
     "rlzoo.envs.vec_check_nan": "VecCheckNan",
     "rlzoo.envs.vec_env": (
-        "VecEnv VecEnvWrapper is_vecenv_wrapped sync_envs_normalization unwrap_vec_normalize"
-        " unwrap_vec_wrapper"
+        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped"
+        " sync_envs_normalization unwrap_vec_normalize unwrap_vec_wrapper"
     ),
     "rlzoo.envs.vec_extract_dict_obs": "VecExtractDictObs",
     "rlzoo.envs.vec_frame_stack": "VecFrameStack",

@@ -116,7 +116,13 @@ from rlzoo.envs.monitor import Monitor as Monitor
 from rlzoo.envs.monitor import ResultsWriter as ResultsWriter
 from rlzoo.envs.monitor import get_monitor_files as get_monitor_files
 from rlzoo.envs.monitor import load_results as load_results
+from rlzoo.envs.obs_arrays import copy_obs_dict as copy_obs_dict
+from rlzoo.envs.obs_arrays import dict_to_obs as dict_to_obs
+from rlzoo.envs.obs_arrays import obs_space_info as obs_space_info
+from rlzoo.envs.stacked_observations import StackedObservations as StackedObservations
+from rlzoo.envs.subproc import CloudpickleWrapper as CloudpickleWrapper
 from rlzoo.envs.subproc import SubprocVecEnv as SubprocVecEnv
+from rlzoo.envs.tile_images import tile_images as tile_images
 from rlzoo.envs.toy import BitFlippingEnv as BitFlippingEnv
 from rlzoo.envs.toy import Catch as Catch
 from rlzoo.envs.toy import FakeImageEnv as FakeImageEnv
@@ -130,6 +136,9 @@ from rlzoo.envs.toy_invalid_actions import InvalidActionEnvMultiBinary as Invali
 from rlzoo.envs.toy_invalid_actions import InvalidActionEnvMultiDiscrete as InvalidActionEnvMultiDiscrete
 from rlzoo.envs.vec_check_nan import VecCheckNan as VecCheckNan
 from rlzoo.envs.vec_env import VecEnv as VecEnv
+from rlzoo.envs.vec_env import VecEnvIndices as VecEnvIndices
+from rlzoo.envs.vec_env import VecEnvObs as VecEnvObs
+from rlzoo.envs.vec_env import VecEnvStepReturn as VecEnvStepReturn
 from rlzoo.envs.vec_env import VecEnvWrapper as VecEnvWrapper
 from rlzoo.envs.vec_env import is_vecenv_wrapped as is_vecenv_wrapped
 from rlzoo.envs.vec_env import sync_envs_normalization as sync_envs_normalization

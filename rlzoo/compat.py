@@ -86,7 +86,9 @@ _RECURRENT_NAMES = {
 }
 
 # Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
-_SPECIAL: dict[str, dict[str, str]] = {}
+_SPECIAL: dict[str, dict[str, str]] = {
+    "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.old_gym:patch_env"},
+}
 
 
 class AliasModule(ModuleType):

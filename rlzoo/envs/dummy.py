@@ -18,6 +18,7 @@ from rlzoo.envs.episode_statistics import EpisodeStatistics
 from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.monitor import MONITOR_NAMES, Monitor
 from rlzoo.envs.obs_arrays import Obs, ObsBuffer, stack_obs
+from rlzoo.envs.old_gym import patch_env
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
 logger = logging.getLogger(__name__)
@@ -244,12 +245,12 @@ class DummyVecEnv(VecEnv):
 
 
 def made_env(env_fn: Callable[[], gym.Env], index: int) -> gym.Env:
-    """What `env_fn` returns.
+    """What `env_fn` returns, an environment of the gym package adapted.
 
     :raises EnvironmentFailed: it ends by `sys.exit()` or the like
     """
     try:
-        return env_fn()
+        return patch_env(env_fn())  # type: ignore[no-any-return]
     except Exception:
         raise
     except BaseException as error:

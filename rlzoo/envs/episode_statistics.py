@@ -58,6 +58,11 @@ class EpisodeStatistics:
         """Steps taken in the current episodes [n_envs]."""
         return self._steps - self._began
 
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes that ended."""
+        return len(self._episodes) // 4
+
     def begin(self) -> None:
         """Begin an episode of every environment."""
         self.returns[:] = 0.0

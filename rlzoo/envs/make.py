@@ -19,6 +19,7 @@ from rlzoo.envs.envpool import EnvPoolVecEnv
 from rlzoo.envs.gym_vector import GymVectorEnv
 from rlzoo.envs.monitor import Monitor
 from rlzoo.envs.native import NativeCartPole, is_native
+from rlzoo.envs.old_gym import is_of_old_gym
 from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
@@ -241,7 +242,7 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
         venv = env
     elif isinstance(env, gym.vector.VectorEnv):
         venv = VecMonitor(GymVectorEnv(env))
-    elif isinstance(env, gym.Env):
+    elif isinstance(env, gym.Env) or is_of_old_gym(env):
         venv = DummyVecEnv([lambda: env])
         if not all(venv.env_is_wrapped(Monitor)):
             venv.keep_statistics()

@@ -113,3 +113,31 @@ class ObsBuffer:
     def row(self, row: int) -> Any:
         """A copy of the observation in a row."""
         return copy_obs(obs_row(self.batch, row))
+
+
+def obs_space_info(
+    space: spaces.Space,
+) -> tuple[list[Any], dict[Any, tuple[int, ...]], dict[Any, np.dtype]]:
+    """Return the keys, shapes and dtypes by key of the arrays that an observation is made of.
+
+    The key of an observation that is one array is None, those of a Tuple are positions.
+
+    :raises UserError: see `leaf_spaces`
+    """
+    leaves = leaf_spaces(space)
+    shapes = {key: shape for key, shape, _ in leaves}
+    return list(shapes), shapes, {key: np.dtype(dtype) for key, _, dtype in leaves}
+
+
+def dict_to_obs(obs_space: spaces.Space, obs_dict: dict[Any, np.ndarray]) -> Obs:
+    """Return an observation of the space, of its arrays by the keys of `obs_space_info`."""
+    if isinstance(obs_space, spaces.Dict):
+        return obs_dict
+    if isinstance(obs_space, spaces.Tuple):
+        return tuple(obs_dict[position] for position in range(len(obs_space.spaces)))
+    return obs_dict[None]
+
+
+def copy_obs_dict(obs: dict[Any, np.ndarray]) -> dict[Any, np.ndarray]:
+    """Return a copy of the arrays by key."""
+    return {key: np.array(value) for key, value in obs.items()}

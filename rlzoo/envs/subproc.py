@@ -65,7 +65,9 @@ class SubprocVecEnv(VecEnv):
         if start_method is None:
             start_method = "forkserver" if "forkserver" in methods else "spawn"
         if start_method not in methods:
-            raise UserError(f"start_method {start_method!r} is none of {', '.join(methods)}")
+            raise UserError(
+                f"cannot find context for {start_method!r}: start_method is one of {', '.join(methods)}"
+            )
         n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
@@ -357,8 +359,16 @@ class Pickled:
         before = getattr(aliases, "enable_from_environment", None)
         return {"_before": before, "_value": None, "_bytes": cloudpickle.dumps(self._value)}
 
+    @property
+    def var(self) -> Any:
+        """What was sent."""
+        return self.load()
+
     def load(self) -> Any:
         return self._value if self._bytes is None else cloudpickle.loads(self._bytes)
+
+
+CloudpickleWrapper = Pickled
 
 
 class _RemoteTraceback(Exception):

@@ -22,8 +22,9 @@ from rlzoo.core.errors import UserError
 from rlzoo.envs.obs_arrays import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.tile_images import show_image, tile_images
 
-Indices: TypeAlias = "int | Iterable[int] | None"
+Indices: TypeAlias = int | Iterable[int] | None
 StepReturn: TypeAlias = tuple[Obs, np.ndarray, np.ndarray, list[dict[str, Any]]]
+VecEnvIndices, VecEnvObs, VecEnvStepReturn = Indices, Obs, StepReturn
 W = TypeVar("W", bound="VecEnvWrapper")
 
 

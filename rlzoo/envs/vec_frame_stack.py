@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -14,6 +14,21 @@ from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.envs.vec_transpose import VecTransposeImage
+
+if TYPE_CHECKING:
+    from rlzoo.envs.stacked_observations import StackedObservations
+
+
+def stacks_first(space: spaces.Box, channels_order: str | None) -> bool:
+    """Whether the first axis is the one to stack along, and not the last.
+
+    :raises UserError: an unknown order
+    """
+    if channels_order not in (None, "first", "last"):
+        raise UserError(f"channels_order must be 'first', 'last' or None, not {channels_order!r}")
+    return channels_order == "first" or (
+        channels_order is None and is_image_space(space) and is_channels_first(space)
+    )
 
 
 class FrameStack:
@@ -38,12 +53,8 @@ class FrameStack:
     ) -> None:
         if not isinstance(space, spaces.Box) or not space.shape:
             raise UserError(f"VecFrameStack needs observations of Box spaces, not {space}")
-        if channels_order not in (None, "first", "last"):
-            raise UserError(f"channels_order must be 'first', 'last' or None, not {channels_order!r}")
-        first = channels_order == "first" or (
-            channels_order is None and is_image_space(space) and is_channels_first(space)
-        )
-        axis = 0 if first else len(space.shape) - 1
+        self.first = stacks_first(space, channels_order)
+        axis = 0 if self.first else len(space.shape) - 1
         self.space = spaces.Box(
             np.concatenate([space.low] * n_stack, axis),
             np.concatenate([space.high] * n_stack, axis),
@@ -143,6 +154,18 @@ class VecFrameStack(VecEnvWrapper):
         scaled = self._below is not None and key in self._below.keys
         dtype = np.result_type(part.dtype, np.float32) if scaled and part.dtype is not None else None
         return FrameStack(part, venv.num_envs, self.n_stack, order, dtype)
+
+    @property
+    def stacked_obs(self) -> StackedObservations:
+        """The stacks as stable-baselines3 shows them."""
+        from rlzoo.envs.stacked_observations import StackedObservations
+
+        return StackedObservations.of(self)
+
+    @property
+    def stackedobs(self) -> Obs:
+        """The present stacks [n_envs, ...]."""
+        return self.stacked_obs.stacked_obs
 
     @property
     def raw_obs(self) -> Obs:

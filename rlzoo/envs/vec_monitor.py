@@ -55,6 +55,11 @@ class VecMonitor(VecEnvWrapper):
         return self.statistics.lengths
 
     @property
+    def episode_count(self) -> int:
+        """Number of episodes that ended."""
+        return self.statistics.n_episodes
+
+    @property
     def info_keywords(self) -> tuple[str, ...]:
         """Keys of the last info of an episode that are recorded with it."""
         return self.statistics.info_keywords

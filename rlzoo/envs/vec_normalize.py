@@ -133,16 +133,18 @@ class VecNormalize(VecEnvWrapper):
                     )
                 if not isinstance(space[key], spaces.Box):
                     raise UserError(
-                        f"VecNormalize cannot normalise {key!r}, which is no Box but {space[key]};"
-                        " name the keys to normalise in norm_obs_keys"
+                        f"VecNormalize only supports Box spaces, and {key!r} is no Box but {space[key]};"
+                        " explicitly pass the observation keys to normalise as norm_obs_keys"
                     )
             self._keys = keys
             parts = {key: self._scaled(part) if key in keys else part for key, part in space.spaces.items()}
             return spaces.Dict(parts)
         if self.norm_obs_keys is not None:
-            raise UserError(f"VecNormalize: norm_obs_keys is for Dict observations, not for {space}")
+            raise UserError(f"VecNormalize: norm_obs_keys is applicable only to Dict spaces, not to {space}")
         if not isinstance(space, spaces.Box):
-            raise UserError(f"VecNormalize cannot normalise observations of {space}; set norm_obs=False")
+            raise UserError(
+                f"VecNormalize only supports observations of Box spaces, not of {space}; set norm_obs=False"
+            )
         return self._scaled(space)
 
     def _scaled(self, space: spaces.Space) -> spaces.Space:

@@ -52,6 +52,11 @@ class VecVideoRecorder(VecEnvWrapper):
         self.video_path: Path | None = None
         self._file: Generator[Any, Any, None] | None = None
 
+    @property
+    def video_name(self) -> str:
+        """The file name of the last video."""
+        return "" if self.video_path is None else self.video_path.name
+
     def reset(self) -> Obs:
         obs = self.venv.reset()
         if self.record_video_trigger(self.step_id):

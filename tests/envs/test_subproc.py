@@ -174,7 +174,7 @@ def test_an_environment_that_cannot_be_made_is_named(make_venv: Any) -> None:
 
 
 def test_wrong_calls_are_refused(make_venv: Any) -> None:
-    with pytest.raises(UserError, match="'thread' is none of"):
+    with pytest.raises(UserError, match="cannot find context for 'thread'"):
         SubprocVecEnv([make_env()], start_method="thread")
     with pytest.raises(UserError, match="at least one"):
         SubprocVecEnv([])

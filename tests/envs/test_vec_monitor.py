@@ -100,3 +100,12 @@ def test_chosen_infos_are_recorded(tmp_path: Path) -> None:
 def test_two_statistics_of_one_thing_are_warned_about() -> None:
     with pytest.warns(UserWarning, match="have a Monitor"):
         VecMonitor(DummyVecEnv([lambda: Monitor(gym.make("CartPole-v1"))]))
+
+
+def test_vec_monitor_counts_episodes(tmp_path: Path) -> None:
+    venv = VecMonitor(NativeCartPole("CartPole-v1", 2), str(tmp_path / "all"))
+    venv.reset()
+    ends = sum(int(venv.step(np.zeros(2, dtype=int))[2].sum()) for _ in range(50))
+    assert venv.episode_count == ends > 0
+    assert venv.results_writer is not None
+    venv.close()

@@ -159,7 +159,7 @@ def test_what_cannot_be_normalised_is_refused() -> None:
     with pytest.raises(UserError, match="norm_obs=False"):
         VecNormalize(discrete)
     assert VecNormalize(discrete, norm_obs=False).reset().shape == (1,)
-    with pytest.raises(UserError, match="norm_obs_keys is for Dict"):
+    with pytest.raises(UserError, match="norm_obs_keys is applicable only to Dict"):
         VecNormalize(NativeCartPole("CartPole-v1"), norm_obs_keys=["x"])
     with pytest.raises(UserError, match="no effect"):
         VecNormalize(NativeCartPole("CartPole-v1"), norm_obs=False, norm_obs_keys=["x"])
