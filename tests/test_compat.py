@@ -140,3 +140,36 @@ def test_star_import_has_the_public_names(tmp_path):
     (tmp_path / "script.py").write_text(text)
     ended = python("-m", "rlzoo.compat", "script.py", cwd=tmp_path)
     assert ended.stdout.strip() == "rlzoo.training.callbacks", ended.stderr
+
+
+def test_worker_imports_aliases_that_its_functions_need(tmp_path):
+    (tmp_path / "makers.py").write_text(
+        "import gymnasium as gym\n"
+        "from stable_baselines3.common.monitor import Monitor\n"
+        "def make():\n"
+        "    return Monitor(gym.make('CartPole-v1'))\n"
+    )
+    code = (
+        "import rlzoo.compat, makers\n"
+        "from stable_baselines3.common.vec_env import SubprocVecEnv\n"
+        "env = SubprocVecEnv([makers.make] * 2, start_method='spawn')\n"
+        "print(env.env_is_wrapped(makers.Monitor))\n"
+        "env.close()\n"
+    )
+    ended = python("-c", code, cwd=tmp_path)
+    assert ended.stdout.split() == ["[True,", "True]"], ended.stderr
+
+
+def test_names_of_vec_env_submodules_are_importable(tmp_path):
+    code = (
+        "import rlzoo.compat\n"
+        "from stable_baselines3.common.vec_env import CloudpickleWrapper, StackedObservations\n"
+        "from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn\n"
+        "from stable_baselines3.common.vec_env.base_vec_env import tile_images\n"
+        "from stable_baselines3.common.vec_env.util import copy_obs_dict, dict_to_obs, obs_space_info\n"
+        "from stable_baselines3.common.vec_env.patch_gym import _patch_env\n"
+        "import pickle\n"
+        "print(pickle.loads(pickle.dumps(CloudpickleWrapper(lambda: 3))).var(), _patch_env(None))\n"
+    )
+    ended = python("-c", code, cwd=tmp_path)
+    assert ended.stdout.split() == ["3", "None"], ended.stderr

@@ -176,7 +176,9 @@ class GymVectorEnv(VecEnv):
     def _sub_environments(self) -> Any:
         inner = self.env.unwrapped
         if not isinstance(inner, (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)):
-            raise UserError(f"{inner} gives no access to its single environments")
+            raise UserError(
+                f"{inner} gives no access to its single environments; make_vec_env(..., backend='dummy') does"
+            )
         return inner
 
     def get_images(self) -> Sequence[np.ndarray | None]:

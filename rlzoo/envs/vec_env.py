@@ -73,9 +73,9 @@ def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[An
     return step_wait
 
 
-def _arrays_from_tuple(step_wait: Callable[[Any], StepReturn]) -> Callable[[Any], StepArrays]:
-    def wait_arrays(self: Any) -> StepArrays:
-        obs, rewards, dones, infos = step_wait(self)
+def _arrays_from_tuple(step_wait: Callable[..., StepReturn]) -> Callable[..., StepArrays]:
+    def wait_arrays(self: Any, *actions: Any) -> StepArrays:
+        obs, rewards, dones, infos = step_wait(self, *actions)
         dones = np.asarray(dones, dtype=bool)
         ended = np.flatnonzero(dones)
         truncated = np.zeros(len(dones), dtype=bool)
@@ -144,6 +144,8 @@ class VecEnv(ABC):
             cls.wait_arrays = _arrays_from_tuple(cls.step_wait)  # type: ignore[method-assign, assignment]
         elif array_owner < tuple_owner:
             cls.step_wait = _tuple_from_arrays(cls.wait_arrays)  # type: ignore[method-assign, assignment]
+        if _depth_of(cls, "step") < _depth_of(cls, "step_arrays"):
+            cls.step_arrays = _arrays_from_tuple(cls.step)  # type: ignore[method-assign, assignment]
 
     @abstractmethod
     def reset(self) -> Obs:

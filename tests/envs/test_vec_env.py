@@ -261,3 +261,39 @@ def test_rendering_tiles_images_and_opens_windows() -> None:
         assert plain.render() is None
     with pytest.warns(UserWarning, match="rgb_array"):
         plain.render("rgb_array")
+
+
+def test_wrapper_that_overrides_step_is_trained_on() -> None:
+    class Halving(VecEnvWrapper):
+        def step(self, actions: Any) -> Any:
+            obs, rewards, dones, infos = self.venv.step(actions)
+            return obs, rewards / 2, dones, infos
+
+    class Outer(Halving):
+        def reset(self) -> Any:
+            return super().reset()
+
+    for wrapper in (Halving, Outer):
+        venv = wrapper(NativeCartPole("CartPole-v1", 2))
+        venv.reset()
+        assert venv.step_arrays(np.array([0, 1])).rewards.tolist() == [0.5, 0.5]
+        assert venv.step(np.array([0, 1]))[1].tolist() == [0.5, 0.5]
+
+
+def test_vec_env_that_returns_no_infos_is_stepped() -> None:
+    class Bare(VecEnv):
+        def __init__(self) -> None:
+            space = spaces.Box(-1, 1, (2,), np.float32)
+            super().__init__(2, space, spaces.Discrete(2))
+
+        def reset(self) -> Any:
+            return np.zeros((2, 2), np.float32)
+
+        def step_async(self, actions: Any) -> None:
+            pass
+
+        def step_wait(self) -> Any:
+            return self.reset(), np.ones(2), np.zeros(2, bool), []
+
+    step = VecEnvWrapper(Bare()).step(np.zeros(2, int))
+    assert step[3] == [{"TimeLimit.truncated": False}] * 2
