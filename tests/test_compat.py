@@ -164,8 +164,8 @@ def test_names_of_vec_env_submodules_are_importable(tmp_path):
     code = (
         "import rlzoo.compat\n"
         "from stable_baselines3.common.vec_env import CloudpickleWrapper, StackedObservations\n"
-        "from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn\n"
-        "from stable_baselines3.common.vec_env.base_vec_env import tile_images\n"
+        "from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn, tile_images\n"
+        "from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices\n"
         "from stable_baselines3.common.vec_env.util import copy_obs_dict, dict_to_obs, obs_space_info\n"
         "from stable_baselines3.common.vec_env.patch_gym import _patch_env\n"
         "import pickle\n"

@@ -150,7 +150,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self.noop_max = noop_max
         self.terminal_on_life_loss = terminal_on_life_loss
         self.clip_reward = clip_reward
-        self._obs = np.zeros((num_envs, *screen), dtype=np.uint8)
+        self._screens = np.zeros((num_envs, *screen), dtype=np.uint8)
         self._rewards = np.zeros(num_envs, dtype=np.float32)
         self._terminated = np.zeros(num_envs, dtype=bool)
         self._truncated = np.zeros(num_envs, dtype=bool)
@@ -186,7 +186,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._press_start(range(self.num_envs))
         self._episodes.clear()
         self._steps_taken = max(self._steps_taken, 0)
-        return self._obs
+        return self._screens
 
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:
@@ -215,15 +215,15 @@ class NativeAtariVecEnv(DummyVecEnv):
         rewards = np.sign(self._rewards) if self.clip_reward else self._rewards
         if not ended:
             return StepArrays(
-                self._obs, rewards, self._terminated, self._truncated, NO_ENDS, None, self._no_infos
+                self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._no_infos
             )
         step = StepArrays(
-            self._obs,
+            self._screens,
             rewards.copy(),
             self._terminated.copy(),
             self._truncated.copy(),
             np.array(ended),
-            self._obs[ended],
+            self._screens[ended],
             [{"lives": self._lives[index]} if index in ended else NO_INFO for index in range(self.num_envs)],
         )
         for index, episode in self._episodes.items():
@@ -260,7 +260,7 @@ class NativeAtariVecEnv(DummyVecEnv):
     def _write_obs(self, index: int, obs: np.ndarray) -> None:
         """Keep an emulator's picture, [1, 1, size, size] or in colour [1, 1, size, size, 3]."""
         grey = cv2.cvtColor(obs[0, 0], cv2.COLOR_RGB2GRAY) if obs.ndim == 5 else obs[0, 0]
-        self._obs[index, :, :, 0] = grey
+        self._screens[index, :, :, 0] = grey
 
     def _record(self, index: int, n_frames: int) -> None:
         """Keep the statistics of a game that is over."""
@@ -290,9 +290,7 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._engines[index].send([action], FULL_STRENGTH)
         return [index for index in indices if self._receive(index)]
 
-    @property
-    def envs(self) -> list[gym.Env[Any, Any]]:
-        """The single environments; whoever asks for them ends the native stepping."""
+    def _single_envs(self) -> list[gym.Env[Any, Any]]:
         return self._real("the list of environments").envs
 
     @cached_property
@@ -359,7 +357,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._steps_taken < 0:  # as real environments, they say that they need a reset
             return self._real("an image").get_images()
         self.will_draw()
-        sizes = [cv2.resize(obs, SCREEN, interpolation=cv2.INTER_NEAREST) for obs in self._obs]
+        sizes = [cv2.resize(obs, SCREEN, interpolation=cv2.INTER_NEAREST) for obs in self._screens]
         return [np.repeat(image[:, :, None], 3, axis=2) for image in sizes]
 
     def will_draw(self) -> None:

@@ -57,14 +57,17 @@ class DummyVecEnv(VecEnv):
     @property
     def envs(self) -> list[gym.Env]:
         """The single environments, each in a Monitor where statistics are kept."""
-        if self._statistics is not None:
-            logger.debug("single environments are asked for: a Monitor is put around each")
-            self._envs, self._statistics = self._statistics.monitored(self._envs), None
-        return self._envs
+        return self._single_envs()
 
     @envs.setter
     def envs(self, envs: list[gym.Env]) -> None:
         self._envs, self._statistics = envs, None
+
+    def _single_envs(self) -> list[gym.Env]:
+        if self._statistics is not None:
+            logger.debug("single environments are asked for: a Monitor is put around each")
+            self._envs, self._statistics = self._statistics.monitored(self._envs), None
+        return self._envs
 
     def keep_statistics(
         self,

@@ -121,9 +121,7 @@ class NativeCartPole(DummyVecEnv):
         """One Gymnasium CartPole: draws, and knows what attributes and wrappers such an environment has."""
         return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
 
-    @property
-    def envs(self) -> list[gym.Env[Any, Any]]:
-        """The single environments; whoever asks for them ends the native stepping."""
+    def _single_envs(self) -> list[gym.Env[Any, Any]]:
         return self._real().envs
 
     def _real(self) -> DummyVecEnv:

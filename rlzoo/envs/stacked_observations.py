@@ -123,8 +123,8 @@ class StackedObservations:
             ends = [{key: part[1][row] for key, part in parts.items()} for row in range(len(ended))]
             return {key: part[0] for key, part in parts.items()}, ends
         rows = [observations[index] if f is None else f for index, f in zip(ended, finals, strict=True)]
-        stacked, ends = self._stack.push(observations, ended, np.stack(rows) if rows else None)
-        return stacked, [] if ends is None else list(ends)
+        stacked, last = self._stack.push(observations, ended, np.stack(rows) if rows else None)
+        return stacked, [] if last is None else list(last)
 
 
 def _axes(first: bool) -> tuple[int, int]:
