@@ -43,7 +43,8 @@ _MODULES = {
     "rlzoo.buffers.rollout": "RolloutBuffer",
     "rlzoo.core.device": "get_device",
     "rlzoo.core.errors": (
-        "CheckpointError EnvironmentFailed RunFailed TrainingDiverged UnknownArgument UserError"
+        "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
+        " UnsupportedSpace UserError"
     ),
     "rlzoo.core.logger": (
         "CSVOutputFormat Figure HParam HumanOutputFormat Image JSONOutputFormat KVWriter Logger"
@@ -61,7 +62,7 @@ _MODULES = {
         " lr_schedule make_schedule"
     ),
     "rlzoo.core.seeding": "set_random_seed",
-    "rlzoo.core.spaces": "is_image_space",
+    "rlzoo.core.spaces": "check_for_nested_spaces is_image_space is_image_space_channels_first",
     "rlzoo.distributions": (
         "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
         " MaskableBernoulliDistribution MaskableCategoricalDistribution MaskableMultiCategoricalDistribution"
@@ -124,6 +125,10 @@ _MODULES = {
         "CnnLnLstmPolicy LstmPolicy MlpLnLstmPolicy RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy"
         " RecurrentMultiInputActorCriticPolicy"
     ),
+    "rlzoo.networks.preprocessing": (
+        "get_action_dim get_flattened_obs_dim get_obs_shape is_vectorized_observation maybe_transpose"
+        " preprocess_obs"
+    ),
     "rlzoo.networks.registry": "LnCnnPolicy LnMlpPolicy register_policy",
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
     "rlzoo.optim.polyak": "polyak_update",
@@ -171,6 +176,11 @@ _ALIASES = {
     "HistoryWrapperObsDict": "HistoryWrapper",
     "YAMLCompatResizeObservation": "ResizeObservation",
     "BaseAlgorithm": "Algorithm",
+    "is_vectorized_box_observation": "is_vectorized_observation",
+    "is_vectorized_dict_observation": "is_vectorized_observation",
+    "is_vectorized_discrete_observation": "is_vectorized_observation",
+    "is_vectorized_multibinary_observation": "is_vectorized_observation",
+    "is_vectorized_multidiscrete_observation": "is_vectorized_observation",
     "set_global_seeds": "set_random_seed",
 }
 

@@ -38,9 +38,11 @@ from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
 from rlzoo.core.device import get_device as get_device
 from rlzoo.core.errors import CheckpointError as CheckpointError
 from rlzoo.core.errors import EnvironmentFailed as EnvironmentFailed
+from rlzoo.core.errors import InvalidEnvironment as InvalidEnvironment
 from rlzoo.core.errors import RunFailed as RunFailed
 from rlzoo.core.errors import TrainingDiverged as TrainingDiverged
 from rlzoo.core.errors import UnknownArgument as UnknownArgument
+from rlzoo.core.errors import UnsupportedSpace as UnsupportedSpace
 from rlzoo.core.errors import UserError as UserError
 from rlzoo.core.logger import CSVOutputFormat as CSVOutputFormat
 from rlzoo.core.logger import Figure as Figure
@@ -74,7 +76,9 @@ from rlzoo.core.schedules import PiecewiseSchedule as PiecewiseSchedule
 from rlzoo.core.schedules import lr_schedule as lr_schedule
 from rlzoo.core.schedules import make_schedule as make_schedule
 from rlzoo.core.seeding import set_random_seed as set_random_seed
+from rlzoo.core.spaces import check_for_nested_spaces as check_for_nested_spaces
 from rlzoo.core.spaces import is_image_space as is_image_space
+from rlzoo.core.spaces import is_image_space_channels_first as is_image_space_channels_first
 from rlzoo.core.system_info import get_system_info as get_system_info
 from rlzoo.distributions import BernoulliDistribution as BernoulliDistribution
 from rlzoo.distributions import CategoricalDistribution as CategoricalDistribution
@@ -180,6 +184,12 @@ from rlzoo.networks.policies import ActorCriticCnnPolicy as ActorCriticCnnPolicy
 from rlzoo.networks.policies import ActorCriticPolicy as ActorCriticPolicy
 from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
 from rlzoo.networks.policies import MultiInputActorCriticPolicy as MultiInputActorCriticPolicy
+from rlzoo.networks.preprocessing import get_action_dim as get_action_dim
+from rlzoo.networks.preprocessing import get_flattened_obs_dim as get_flattened_obs_dim
+from rlzoo.networks.preprocessing import get_obs_shape as get_obs_shape
+from rlzoo.networks.preprocessing import is_vectorized_observation as is_vectorized_observation
+from rlzoo.networks.preprocessing import maybe_transpose as maybe_transpose
+from rlzoo.networks.preprocessing import preprocess_obs as preprocess_obs
 from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
 from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
 from rlzoo.networks.recurrent import (
@@ -252,6 +262,11 @@ MultiInputPolicy = MultiInputActorCriticPolicy
 SquashedDiagGaussian = SquashedDiagGaussianDistribution
 StateDependentNoise = StateDependentNoiseDistribution
 YAMLCompatResizeObservation = ResizeObservation
+is_vectorized_box_observation = is_vectorized_observation
+is_vectorized_dict_observation = is_vectorized_observation
+is_vectorized_discrete_observation = is_vectorized_observation
+is_vectorized_multibinary_observation = is_vectorized_observation
+is_vectorized_multidiscrete_observation = is_vectorized_observation
 plots = _plots
 results_plotter = _results_plotter
 set_global_seeds = set_random_seed

@@ -35,7 +35,7 @@ from rlzoo.algorithms.hyperparameters import (
 from rlzoo.algorithms.position import begin_episodes
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.device import get_device
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
 from rlzoo.core.memory import available_memory, keep_freed_memory
@@ -193,7 +193,7 @@ class Algorithm(Threaded):
     def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         if not isinstance(action_space, self.action_spaces):
             supported = ", ".join(space.__name__ for space in self.action_spaces)
-            raise UserError(
+            raise UnsupportedSpace(
                 f"{type(self).__name__} does not support {space_name(action_space)} actions; "
                 f"it supports {supported}"
             )
@@ -203,7 +203,7 @@ class Algorithm(Threaded):
         for part in parts:
             if not isinstance(part, OBSERVATION_SPACES):
                 supported = ", ".join(space.__name__ for space in OBSERVATION_SPACES)
-                raise UserError(
+                raise UnsupportedSpace(
                     f"{type(self).__name__} does not support {space_name(part)} observations"
                     f"{' inside a Dict' if is_dict else ''}; it supports {supported} and a Dict of those"
                 )

@@ -21,6 +21,17 @@ class UnknownArgument(UserError, TypeError):
     """A keyword that the callee does not have."""
 
 
+class UnsupportedSpace(UserError, AssertionError, NotImplementedError):
+    """A space that an algorithm, a policy or a wrapper does not take.
+
+    stable-baselines3 raises an AssertionError or a NotImplementedError, so that scripts may catch these.
+    """
+
+
+class InvalidEnvironment(UserError, AssertionError):
+    """An environment that breaks Gymnasium's rules; stable-baselines3 raises an AssertionError."""
+
+
 class NotInstalled(UserError):
     """A package is missing; the text says how to install it."""
 

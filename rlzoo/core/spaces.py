@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace, UserError
 
 MISSING = float(np.finfo(np.float32).min)
 """Stands in raw stacks for the frames before an episode: a number, since files with NaN are refused."""
 
 
 def is_image_space(
-    space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False
+    observation_space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False
 ) -> bool:
     """Whether observations are images: a Box of three axes, uint8 with bounds [0, 255].
 
     :param check_channels: also ask for 1, 3 or 4 channels on the first or the last axis
     :param normalized_image: the images are floats already scaled, so neither dtype nor bounds are looked at
     """
+    space = observation_space
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return False
     if not normalized_image and (
@@ -33,12 +35,43 @@ def is_image_space(
 
 
 def is_channels_first(space: spaces.Box) -> bool:
-    """Whether the smallest axis of an image space is its first; a tie of all axes counts as last.
+    """Whether the smallest axis of an image space is its first; a tie counts as first.
 
     >>> is_channels_first(spaces.Box(0, 255, (4, 84, 84), np.uint8))
     True
     """
-    return int(np.argmin(space.shape)) == 0 and space.shape[0] < space.shape[-1]
+    return int(np.argmin(space.shape)) == 0
+
+
+def is_image_space_channels_first(observation_space: spaces.Box) -> bool:
+    """Whether an image space is [channels, height, width]; warn where the middle axis is the smallest.
+
+    >>> is_image_space_channels_first(spaces.Box(0, 255, (4, 84, 84), np.uint8))
+    True
+    """
+    if int(np.argmin(observation_space.shape)) == 1:
+        warnings.warn(
+            f"an image of shape {observation_space.shape} has its smallest axis in the middle: the last one"
+            " is taken for its channels",
+            stacklevel=2,
+        )
+    return is_channels_first(observation_space)
+
+
+def check_for_nested_spaces(obs_space: spaces.Space[Any]) -> None:
+    """Refuse a Dict or Tuple inside a Dict or Tuple.
+
+    :raises UnsupportedSpace: names the entry
+    """
+    if not isinstance(obs_space, spaces.Dict | spaces.Tuple):
+        return
+    named = obs_space.items() if isinstance(obs_space, spaces.Dict) else enumerate(obs_space)
+    for key, part in named:
+        if isinstance(part, spaces.Dict | spaces.Tuple):
+            raise UnsupportedSpace(
+                f"Nested observation spaces are not supported: {key!r} is a {space_name(part)} inside a"
+                f" {space_name(obs_space)}; use one flat Dict, or gymnasium.wrappers.FlattenObservation"
+            )
 
 
 def action_size(space: spaces.Space[Any]) -> int:
@@ -51,7 +84,9 @@ def action_size(space: spaces.Space[Any]) -> int:
         return int(space.nvec.size)
     if isinstance(space, spaces.MultiBinary):
         return int(np.prod(space.shape))
-    raise NotImplementedError(f"{type(space).__name__} is not an action space of any algorithm")
+    raise UnsupportedSpace(
+        f"{space_name(space)} actions are not supported; use Box, Discrete, MultiDiscrete or MultiBinary"
+    )
 
 
 def choice_counts(space: spaces.Space[Any]) -> list[int]:

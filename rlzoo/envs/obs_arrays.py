@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace
+from rlzoo.core.spaces import check_for_nested_spaces
 
 Obs: TypeAlias = Any
 
@@ -45,8 +46,9 @@ def obs_row(obs: Obs, index: int) -> Obs:
 def leaf_spaces(space: spaces.Space) -> list[tuple[Any, tuple[int, ...], Any]]:
     """Key (None, a name or a position), shape and dtype of the arrays that an observation is made of.
 
-    :raises UserError: a Dict or Tuple inside a Dict or Tuple, or a space that is no array
+    :raises UnsupportedSpace: a Dict or Tuple inside a Dict or Tuple, or a space that is no array
     """
+    check_for_nested_spaces(space)
     if isinstance(space, spaces.Dict):
         leaves: list[tuple[Any, spaces.Space]] = list(space.spaces.items())
     elif isinstance(space, spaces.Tuple):
@@ -57,7 +59,9 @@ def leaf_spaces(space: spaces.Space) -> list[tuple[Any, tuple[int, ...], Any]]:
     for key, leaf in leaves:
         if leaf.shape is None or leaf.dtype is None:
             where = "" if key is None else f" (at {key!r})"
-            raise UserError(f"observations of {type(leaf).__name__}{where} cannot be put into one array")
+            raise UnsupportedSpace(
+                f"observations of {type(leaf).__name__}{where} are not supported: they are no array"
+            )
         arrays.append((key, leaf.shape, leaf.dtype))
     return arrays
 
@@ -91,12 +95,15 @@ class ObsBuffer:
     def write(self, row: int, obs: Any) -> None:
         """Put the observation of one environment into its row.
 
-        :raises ValueError: its shape is not that of the space (it is never broadcast), or a key is missing
+        :raises ValueError: its shape is not that of the space, but for leading axes of length 1 (it is never
+            broadcast), or a key is missing
         """
         if self._single is not None:
             array, shape = self._single
             if np.shape(obs) != shape:
-                raise ValueError(f"an observation of shape {np.shape(obs)} where the space has {shape}")
+                if not _is_row_of_one(obs, shape):
+                    raise ValueError(f"an observation of shape {np.shape(obs)} where the space has {shape}")
+                obs = np.reshape(obs, shape)
             array[row] = obs
             return
         for key, array, shape in self._arrays:
@@ -105,9 +112,11 @@ class ObsBuffer:
             except (KeyError, IndexError, TypeError):
                 raise ValueError(f"an observation without {key!r}, which the space has") from None
             if np.shape(part) != shape:
-                raise ValueError(
-                    f"{key!r} of shape {np.shape(part)} in an observation where the space has {shape}"
-                )
+                if not _is_row_of_one(part, shape):
+                    raise ValueError(
+                        f"{key!r} of shape {np.shape(part)} in an observation where the space has {shape}"
+                    )
+                part = np.reshape(part, shape)
             array[row] = part
 
     def row(self, row: int) -> Any:
@@ -141,3 +150,9 @@ def dict_to_obs(obs_space: spaces.Space, obs_dict: dict[Any, np.ndarray]) -> Obs
 def copy_obs_dict(obs: dict[Any, np.ndarray]) -> dict[Any, np.ndarray]:
     """Return a copy of the arrays by key."""
     return {key: np.array(value) for key, value in obs.items()}
+
+
+def _is_row_of_one(obs: Any, shape: tuple[int, ...]) -> bool:
+    """Whether this is an observation of that shape behind leading axes of length 1."""
+    given = np.shape(obs)
+    return given == (1,) * (len(given) - len(shape)) + shape

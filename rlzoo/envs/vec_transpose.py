@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.spaces import is_channels_first, is_image_space
 from rlzoo.envs.obs_arrays import Obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
@@ -20,6 +20,7 @@ class VecTransposeImage(VecEnvWrapper):
 
     :param venv: the vector environment
     :param skip: do nothing
+    :raises UnsupportedSpace: no images, or images that have their channels first
     """
 
     def __init__(self, venv: VecEnv, skip: bool = False) -> None:
@@ -33,22 +34,32 @@ class VecTransposeImage(VecEnvWrapper):
                 if isinstance(part, spaces.Box) and is_image_space(part) and not is_channels_first(part)
             ]
         elif not skip and not is_image_space(space):
-            raise UserError(f"VecTransposeImage needs images (or a Dict with images), not {space}")
+            raise UnsupportedSpace(f"VecTransposeImage needs images (or a Dict with images), not {space}")
         super().__init__(venv, observation_space=space if skip else self._transposed_space(space))
 
     def _transposed_space(self, space: spaces.Space) -> spaces.Space:
         if isinstance(space, spaces.Dict):
             parts = {
-                key: self.transpose_space(part) if key in self.image_space_keys else part
+                key: self.transpose_space(part, key) if key in self.image_space_keys else part
                 for key, part in space.spaces.items()
             }
             return spaces.Dict(parts)
         return self.transpose_space(space)
 
     @staticmethod
-    def transpose_space(space: spaces.Space) -> spaces.Box:
-        """The space of the transposed images."""
-        assert isinstance(space, spaces.Box)
+    def transpose_space(observation_space: spaces.Space, key: str = "") -> spaces.Box:
+        """The space of the transposed images.
+
+        :param key: what an error calls the space
+        :raises UnsupportedSpace: no images, or images that have their channels first
+        """
+        space = observation_space
+        if not isinstance(space, spaces.Box) or not is_image_space(space) or is_channels_first(space):
+            named = f"{key!r}: {space}" if key else str(space)
+            raise UnsupportedSpace(
+                f"only images [height, width, channels] can be transposed, not {named};"
+                " skip=True leaves images with channels first as they are"
+            )
         return spaces.Box(
             space.low.transpose(2, 0, 1), space.high.transpose(2, 0, 1), dtype=np.dtype(space.dtype).type
         )

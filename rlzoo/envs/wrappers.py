@@ -214,13 +214,13 @@ class ActionNoiseWrapper(gym.Wrapper[Any, Any, Any, Any]):
         self._noise_std = noise_std
         self._generator = np.random.default_rng()
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset; a seed also fixes the noise to come."""
         if seed is not None:
             self._generator = np.random.default_rng(
                 [seed, 1]
             )  # the environment has the stream of `seed` alone
-        return self.env.reset(seed=seed, options=options)
+        return self.env.reset(seed=seed, **options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step with the action that the noise made of it."""

@@ -13,8 +13,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.goal_env import GOAL_KEYS, split_goals
-from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
+from rlzoo.networks.extractors import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    FlattenExtractor,
+    NatureCNN,
+)
 from rlzoo.networks.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
 
 
@@ -22,7 +28,8 @@ class BasePolicy(nn.Module):
     """A network that acts. A subclass defines `_predict(obs, deterministic) -> actions`.
 
     :param features_extractor_class: called with the observation space and `features_extractor_kwargs`
-    :param normalize_images: divide images by 255 before they reach the extractor
+    :param normalize_images: divide images by 255 before they reach the extractor; False: any Box of three
+        axes is an image
     :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
     """
 
@@ -69,7 +76,14 @@ class BasePolicy(nn.Module):
         extractor = self.features_extractor_class
         if not (isinstance(extractor, type) and issubclass(extractor, nn.Module)):
             raise UserError(f"features_extractor_class must be a torch.nn.Module class, not {extractor!r}")
-        made = extractor(self.observation_space, **self.features_extractor_kwargs)
+        keywords = self.features_extractor_kwargs
+        if (
+            not self.normalize_images
+            and issubclass(extractor, NatureCNN | CombinedExtractor)
+            and "normalized_image" in constructor_parameters(extractor)
+        ):
+            keywords = {**keywords, "normalized_image": True}
+        made = extractor(self.observation_space, **keywords)
         if any(isinstance(parameter, UninitializedParameter) for parameter in made.parameters()):
             self._see_once(made)
         return made

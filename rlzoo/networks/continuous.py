@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import UnsupportedSpace, UserError, unknown
 from rlzoo.distributions.base import Distribution
 from rlzoo.networks.actors import Actor, SquashedGaussianActor
 from rlzoo.networks.base_policy import BasePolicy
@@ -113,7 +113,9 @@ class ContinuousPolicy(BasePolicy):
         )
         low, high = self._action_bounds()
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise UserError(f"actions are scaled to their bounds, so these must be finite: {action_space}")
+            raise UnsupportedSpace(
+                f"actions are scaled to their bounds, so these must be finite: {action_space}"
+            )
         if type(n_critics) is not int or n_critics < 1:
             raise UserError(f"n_critics must be a whole number of at least 1, not {n_critics!r}")
         if layer_norm not in (True, False, "critic"):

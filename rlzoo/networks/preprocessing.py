@@ -10,17 +10,18 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn import functional as F
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.spaces import action_size, is_channels_first, is_image_space
 
 TensorObs = Tensor | dict[str, Tensor]
 
 
-def get_obs_shape(space: spaces.Space) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
+def get_obs_shape(observation_space: spaces.Space) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
     """Shape of one raw observation; a dict of shapes for a Dict space.
 
-    :raises UserError: for a space that no policy takes
+    :raises UnsupportedSpace: for a space that no policy takes
     """
+    space = observation_space
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return tuple(space.shape)
     if isinstance(space, spaces.Discrete):
@@ -32,8 +33,9 @@ def get_obs_shape(space: spaces.Space) -> tuple[int, ...] | dict[str, tuple[int,
     raise unsupported_observations(space)
 
 
-def get_flattened_obs_dim(space: spaces.Space) -> int:
+def get_flattened_obs_dim(observation_space: spaces.Space) -> int:
     """Numbers that a network sees of one observation, discrete values one-hot coded."""
+    space = observation_space
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     if isinstance(space, spaces.MultiDiscrete):
@@ -41,17 +43,22 @@ def get_flattened_obs_dim(space: spaces.Space) -> int:
     return int(spaces.flatdim(space))
 
 
-def get_action_dim(space: spaces.Space) -> int:
-    """Numbers in one stored action."""
-    return action_size(space)
+def get_action_dim(action_space: spaces.Space) -> int:
+    """Numbers in one stored action: the flattened size of a Box, one per choice of the discrete spaces.
+
+    :raises UnsupportedSpace: for a space that no policy takes
+    """
+    return action_size(action_space)
 
 
-def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True) -> Any:
+def preprocess_obs(obs: Any, observation_space: spaces.Space, normalize_images: bool = True) -> Any:
     """What the feature extractor is given: float tensors, images scaled to [0, 1], discrete values one-hot.
 
     :param obs: a batch of raw observations, [B, *shape], or a dict of those
     :param normalize_images: divide images (uint8 Box with bounds 0 and 255) by 255
+    :raises UnsupportedSpace: for a space that no policy takes
     """
+    space = observation_space
     if isinstance(space, spaces.Box):
         if normalize_images and is_image_space(space):
             return obs.float().div_(255.0) if obs.dtype is torch.uint8 else obs / 255.0
@@ -71,8 +78,9 @@ def preprocess_obs(obs: Any, space: spaces.Space, normalize_images: bool = True)
     raise unsupported_observations(space)
 
 
-def maybe_transpose(observation: np.ndarray, space: spaces.Space) -> np.ndarray:
+def maybe_transpose(observation: np.ndarray, observation_space: spaces.Space) -> np.ndarray:
     """The image(s) with channels first where the space has them so and the data last; all else as it came."""
+    space = observation_space
     if not (isinstance(space, spaces.Box) and is_image_space(space) and is_channels_first(space)):
         return observation
     height_width_channels = (*space.shape[1:], space.shape[0])
@@ -81,14 +89,20 @@ def maybe_transpose(observation: np.ndarray, space: spaces.Space) -> np.ndarray:
     return observation
 
 
-def is_vectorized_observation(observation: Any, space: spaces.Space) -> bool:
+def is_vectorized_observation(observation: Any, observation_space: spaces.Space) -> bool:
     """Whether this is a batch of observations (one more axis than the space) rather than a single one.
 
-    :raises UserError: when it is neither; the text gives both shapes
+    :raises UserError: when it is neither, or a Dict of both; the text gives the shapes
     """
+    space = observation_space
     if isinstance(space, spaces.Dict):
-        first = next(iter(space.spaces))
-        return is_vectorized_observation(observation[first], space.spaces[first])
+        batches = {key: is_vectorized_observation(observation[key], part) for key, part in space.items()}
+        if len(set(batches.values())) > 1:
+            shapes = ", ".join(f"{key!r} {np.shape(observation[key])}" for key in batches)
+            raise UserError(f"a mix of single observations and batches of them: {shapes}")
+        return any(batches.values())
+    if isinstance(space, spaces.Tuple) or space.shape is None:
+        raise unsupported_observations(space)
     shape = np.shape(observation)
     single = () if isinstance(space, spaces.Discrete) else tuple(space.shape or ())
     if shape == single:
@@ -103,9 +117,9 @@ def is_vectorized_observation(observation: Any, space: spaces.Space) -> bool:
     )
 
 
-def unsupported_observations(space: spaces.Space) -> UserError:
+def unsupported_observations(space: spaces.Space) -> UnsupportedSpace:
     """The error for an observation space that no policy takes."""
-    return UserError(
+    return UnsupportedSpace(
         f"observations of a {type(space).__name__} space are not supported; "
         "use Box, Discrete, MultiDiscrete, MultiBinary or a flat Dict of those"
     )

@@ -150,7 +150,7 @@ def test_an_environment_that_raises_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.zeros(3, np.float32), np.zeros((1, 2), np.float32), np.float32(1.0), None]
+    "wrong", [np.zeros(3, np.float32), np.zeros((2, 1), np.float32), np.float32(1.0), None]
 )
 def test_an_observation_of_the_wrong_shape_is_never_broadcast(wrong: Any) -> None:
     class Misshapen(Counter):
@@ -162,6 +162,34 @@ def test_an_observation_of_the_wrong_shape_is_never_broadcast(wrong: Any) -> Non
     with pytest.raises(EnvironmentFailed, match="environment 1") as failure:
         venv.step(actions(0, 0))
     assert failure.value.step == 1
+
+
+def test_an_observation_in_a_batch_of_one_is_taken() -> None:
+    class Batched(Counter):
+        def observe(self) -> Any:
+            return super().observe()[None]
+
+    alone, batched = DummyVecEnv([Counter]), DummyVecEnv([Batched])
+    np.testing.assert_array_equal(alone.reset(), batched.reset())
+    np.testing.assert_array_equal(alone.step(actions(0))[0], batched.step(actions(0))[0])
+
+
+def test_options_are_passed_only_when_given() -> None:
+    class Strict(Counter):
+        def reset(self, **given: Any) -> Any:
+            self.given = given
+            return super().reset(**given)
+
+    class SeedOnly(Counter):
+        def reset(self, seed: int | None = None) -> Any:  # type: ignore[override]
+            return super().reset(seed=seed)
+
+    venv = DummyVecEnv([Strict, SeedOnly])
+    venv.reset()
+    assert venv.get_attr("given", 0) == [{"seed": None}]
+    venv.set_options([{"start": 3}, {}])
+    venv.reset()
+    assert venv.get_attr("given", 0) == [{"seed": None, "options": {"start": 3}}]
 
 
 def test_actions_that_the_environment_refuses_name_it() -> None:

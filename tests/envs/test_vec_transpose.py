@@ -48,6 +48,14 @@ def test_of_a_dict_only_the_images_turn() -> None:
     assert venv.observation_space["vec"] == venv.venv.observation_space["vec"]  # type: ignore[index]
 
 
+def test_images_with_channels_first_are_refused() -> None:
+    made = DummyVecEnv([lambda: FakeImageEnv(screen_height=40, screen_width=50, channel_first=True)])
+    for error in (UserError, AssertionError):
+        with pytest.raises(error, match="skip=True"):
+            VecTransposeImage(made)
+    assert VecTransposeImage(made, skip=True).reset().shape == (1, 1, 40, 50)
+
+
 def test_skipping_changes_nothing() -> None:
     venv = VecTransposeImage(DummyVecEnv([image_env]), skip=True)
     assert venv.observation_space.shape == (40, 50, 3)

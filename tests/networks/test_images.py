@@ -1,0 +1,115 @@
+"""Which observations are images, and how policies read those that are floats or have their channels last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+import rlzoo
+from rlzoo.core.errors import UnsupportedSpace, UserError
+from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.toy import FakeImageEnv
+from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.policies import ActorCriticCnnPolicy
+
+FIRST = spaces.Box(0.0, 1.0, (3, 40, 44), np.float32)
+LAST = spaces.Box(0.0, 1.0, (40, 44, 3), np.float32)
+BYTES = spaces.Box(0, 255, (3, 40, 44), np.uint8)
+VECTOR = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+
+def test_float_images_with_both_axis_orders_read_the_same() -> None:
+    torch.manual_seed(0)
+    first, last = NatureCNN(FIRST, 8, normalized_image=True), NatureCNN(LAST, 8, normalized_image=True)
+    last.load_state_dict(first.state_dict())
+    images = torch.rand(2, *FIRST.shape)
+    torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)))
+
+
+@pytest.mark.parametrize("space", [FIRST, LAST, spaces.Box(-10.0, 10.0, (7, 36, 36), np.float32)])
+def test_float_images_need_normalize_images_false(space: spaces.Box) -> None:
+    def policy(normalize_images: bool) -> ActorCriticCnnPolicy:
+        return ActorCriticCnnPolicy(
+            space, spaces.Discrete(2), lambda _: 1e-3, normalize_images=normalize_images
+        )
+
+    for error in (UserError, AssertionError):
+        with pytest.raises(error, match="normalize_images=False"):
+            policy(True)
+    observation = space.sample()
+    values = policy(False).predict_values(torch.as_tensor(observation)[None])
+    assert values.shape == (1, 1)
+
+
+def test_an_own_extractor_is_not_told_of_normalised_images() -> None:
+    class Own(NatureCNN):
+        def __init__(self, observation_space: gym.Space[Any], features_dim: int = 8) -> None:
+            super().__init__(observation_space, features_dim, normalized_image=True)
+
+    policy = ActorCriticCnnPolicy(
+        FIRST, spaces.Discrete(2), lambda _: 1e-3, normalize_images=False, features_extractor_class=Own
+    )
+    assert policy.features_extractor.features_dim == 8
+
+
+def test_a_dict_extracts_float_images_when_they_are_normalised() -> None:
+    small = spaces.Box(0.0, 1.0, (3, 4, 5), np.float32)
+    space = spaces.Dict({"bytes": BYTES, "float": FIRST, "small": small, "vector": VECTOR})
+    kinds = {
+        normalized: [
+            type(part).__name__ for part in CombinedExtractor(space, 8, normalized).extractors.values()
+        ]
+        for normalized in (False, True)
+    }
+    assert kinds[False] == ["NatureCNN", "Flatten", "Flatten", "Flatten"]
+    assert kinds[True] == ["NatureCNN", "NatureCNN", "Flatten", "Flatten"]
+
+
+def test_a_cnn_policy_learns_behind_vec_normalize() -> None:
+    venv = VecNormalize(
+        DummyVecEnv([lambda: FakeImageEnv(screen_height=36, screen_width=36, channel_first=True)])
+    )
+    kwargs = {"normalize_images": False, "features_extractor_kwargs": {"features_dim": 8}}
+    model = rlzoo.A2C("CnnPolicy", venv, policy_kwargs=kwargs).learn(10)
+    assert model.predict(venv.reset())[0].shape == (1,)
+
+
+def test_the_smallest_axis_of_an_image_is_its_channels() -> None:
+    def first(shape: tuple[int, ...]) -> bool:
+        return rlzoo.is_image_space_channels_first(spaces.Box(0, 255, shape, np.uint8))
+
+    assert first((3, 40, 40)) and first((40, 40, 40)) and not first((40, 40, 3))
+    with pytest.warns(UserWarning, match="in the middle"):
+        assert not first((40, 3, 40))
+
+
+def test_a_mix_of_single_and_batched_entries_is_refused() -> None:
+    space = spaces.Dict({"a": VECTOR, "b": VECTOR})
+    one, two = np.zeros(2), np.zeros((2, 2))
+    assert not rlzoo.is_vectorized_observation({"a": one, "b": one}, space)
+    assert rlzoo.is_vectorized_observation({"a": two, "b": two}, space)
+    with pytest.raises(ValueError, match=r"a mix .* 'a' \(2,\), 'b' \(2, 2\)"):
+        rlzoo.is_vectorized_observation({"a": one, "b": two}, space)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: rlzoo.get_action_dim(spaces.Text(3)),
+        lambda: rlzoo.get_obs_shape(spaces.Tuple([VECTOR])),
+        lambda: rlzoo.check_for_nested_spaces(spaces.Dict({"a": spaces.Tuple([VECTOR])})),
+        lambda: rlzoo.is_vectorized_observation(0, spaces.Tuple([VECTOR])),
+        lambda: FlattenExtractor(spaces.Dict({"a": VECTOR})),
+        lambda: rlzoo.SAC("MlpPolicy", "CartPole-v1"),
+    ],
+)
+def test_unsupported_spaces_are_assertion_errors_too(refused: Any) -> None:
+    for error in (UnsupportedSpace, AssertionError, NotImplementedError, ValueError):
+        with pytest.raises(error, match="support|cannot read"):
+            refused()
