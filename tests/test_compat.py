@@ -59,6 +59,18 @@ def test_import_in_a_script_reaches_worker_processes(tmp_path):
     assert ended.stdout.split()[:2] == ["rlzoo.algorithms.ppo", "16"], ended.stderr
 
 
+def test_module_that_no_script_runs_reaches_worker_processes(tmp_path):
+    (tmp_path / "makers.py").write_text(SCRIPT.partition("if __name__")[0])
+    script = """
+        import rlzoo.compat, makers
+        if __name__ == "__main__":
+            makers.SubprocVecEnv([makers.make], start_method="spawn").close()
+            print("closed")
+    """
+    result = python("-c", textwrap.dedent(script), cwd=tmp_path)  # nothing to run again in the worker
+    assert (result.returncode, result.stdout) == (0, "closed\n"), result.stderr
+
+
 def test_nothing_is_aliased_without_compat(tmp_path):
     ended = python("-c", "import rlzoo.algorithms.ppo, stable_baselines3.fake", cwd=tmp_path)
     assert "No module named 'stable_baselines3" in ended.stderr

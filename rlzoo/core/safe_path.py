@@ -6,6 +6,7 @@ with `-m` or `-c`, which is how workers start, searches it first: a `json.py` th
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 VARIABLE = "PYTHONSAFEPATH"  # read by Python 3.11 and newer
 OWN = "rlzoo"
 """Its value where it is set here: any text turns it on."""
+COMPAT = "RLZOO_COMPAT"
+"""Names the packages that are aliased; see `rlzoo.compat`, which sets it."""
 
 
 def child_environment() -> dict[str, str]:
@@ -36,6 +39,11 @@ def safe_path_in_children() -> Iterator[None]:
 
 
 def restore_path_setting() -> None:
-    """In a process that was started so: scripts that an environment starts import as they always do."""
+    """In a process that was started so: scripts that an environment starts import as they always do.
+
+    Packages that `rlzoo.compat` aliases in the process that started this one are aliased here too.
+    """
     if os.environ.get(VARIABLE) == OWN:
         del os.environ[VARIABLE]
+    if os.environ.get(COMPAT):
+        importlib.import_module("rlzoo.compat")

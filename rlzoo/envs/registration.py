@@ -90,6 +90,14 @@ ATARI_ID = re.compile(
 DETERMINISTIC_SKIP = 4
 
 
+class RetiredEnvironment(UserError, gym.error.DeprecatedEnv):
+    """An old version that Gymnasium does not make any longer; its error is a base of this one."""
+
+
+class UnknownEnvironment(UserError, gym.error.NameNotFound):
+    """An id that nothing has registered; Gymnasium's error is a base of this one."""
+
+
 def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     """Make `gymnasium.make(env_id)` know the environment.
 
@@ -115,7 +123,7 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     if _is_retired(env_id):
         newest = today_id(env_id)
         hint = f"today's version is {newest!r}" if newest else "nothing took its place"
-        raise UserError(f"environment {env_id!r} is retired; {hint}")
+        raise RetiredEnvironment(f"environment {env_id!r} is retired; {hint}")
 
 
 def environment_packages() -> set[str]:
@@ -249,8 +257,11 @@ def _register_atari(env_id: str) -> bool:
 def _unknown_env(env_id: str) -> UserError:
     current = today_id(env_id)
     if current is not None:
-        return UserError(f"unknown environment {env_id!r}; today's version is {current!r}")
+        is_older = (_split(env_id)[1] or 0) < (_split(current)[1] or 0)
+        error = RetiredEnvironment if is_older else UnknownEnvironment
+        return error(f"unknown environment {env_id!r}; today's version is {current!r}")
     known = known_env_ids()
     name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known})
     # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
-    return unknown("environment", env_id, known if name is None else [str(today_id(f"{name}-v0"))])
+    nearest_ids = known if name is None else [str(today_id(f"{name}-v0"))]
+    return unknown("environment", env_id, nearest_ids, UnknownEnvironment)

@@ -30,6 +30,7 @@ class IdentityEnv(gym.Env[Any, Any]):
         self.action_space = self.observation_space = space if space is not None else spaces.Discrete(dim or 1)
         self.ep_length = ep_length
         self.current_step = 0
+        self.num_resets = 0
         self.state: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -38,6 +39,7 @@ class IdentityEnv(gym.Env[Any, Any]):
         if seed is not None:
             self.observation_space.seed(seed)
         self.current_step = 0
+        self.num_resets += 1
         self.state = self.observation_space.sample()
         return self.state, {}
 
@@ -97,8 +99,8 @@ class FakeImageEnv(gym.Env[Any, Any]):
         channel_first: bool = False,
     ) -> None:
         size = (screen_height, screen_width)
-        shape = (n_channels, *size) if channel_first else (*size, n_channels)
-        self.observation_space = spaces.Box(0, 255, shape, np.uint8)
+        self.observation_shape = (n_channels, *size) if channel_first else (*size, n_channels)
+        self.observation_space = spaces.Box(0, 255, self.observation_shape, np.uint8)
         self.action_space: spaces.Space[Any] = (
             spaces.Discrete(action_dim) if discrete else spaces.Box(-1.0, 1.0, (action_dim,), np.float32)
         )
@@ -123,7 +125,8 @@ class FakeImageEnv(gym.Env[Any, Any]):
 class SimpleMultiObsEnv(gym.Env[Any, Any]):
     """A walk to the last cell of a grid, seen as a vector ("vec") and as a picture ("img") at once.
 
-    Every step costs 0.1, the last pays 1. An episode is truncated after 100 steps.
+    Every step costs 0.1, the last pays 1; then `info["got_to_end"]` is True. An episode is truncated after
+    100 steps. `state` is the number of the cell.
 
     :param random_start: start in any cell but the last; otherwise in the first
     :param discrete_actions: left, down, right, up; otherwise a Box of two numbers (right, down), whose larger
@@ -142,11 +145,12 @@ class SimpleMultiObsEnv(gym.Env[Any, Any]):
         discrete_actions: bool = True,
         channel_last: bool = True,
     ) -> None:
-        self.n_rows, self.n_cols = num_row, num_col
+        self.num_row, self.num_col = num_row, num_col
         self.random_start = random_start
         self.discrete_actions = discrete_actions
         self.channel_last = channel_last
         shape = (self.SIZE, self.SIZE, 1) if channel_last else (1, self.SIZE, self.SIZE)
+        self.vector_size, self.img_size = num_row + num_col, list(shape)
         self.observation_space = spaces.Dict(
             {
                 "vec": spaces.Box(0.0, 1.0, (num_row + num_col,), np.float32),
@@ -156,37 +160,39 @@ class SimpleMultiObsEnv(gym.Env[Any, Any]):
         self.action_space: spaces.Space[Any] = (
             spaces.Discrete(4) if discrete_actions else spaces.Box(-1.0, 1.0, (2,), np.float32)
         )
-        self.max_steps = 100
-        self.current_step = 0
-        self.cell = 0
+        self.max_count = 100
+        self.count = 0
+        self.state = 0  # number of the cell, row by row
+        self.max_state = num_row * num_col - 1
+        self.action2str = ["left", "down", "right", "up"]
 
     def _observation(self) -> dict[str, np.ndarray]:
-        row, col = divmod(self.cell, self.n_cols)
-        vector = np.zeros(self.n_rows + self.n_cols, dtype=np.float32)
-        vector[[row, self.n_rows + col]] = 1.0
+        row, col = divmod(self.state, self.num_col)
+        vector = np.zeros(self.num_row + self.num_col, dtype=np.float32)
+        vector[[row, self.num_row + col]] = 1.0
         image = np.zeros((self.SIZE, self.SIZE), dtype=np.uint8)
-        height, width = self.SIZE // self.n_rows, self.SIZE // self.n_cols
+        height, width = self.SIZE // self.num_row, self.SIZE // self.num_col
         image[row * height : (row + 1) * height, col * width : (col + 1) * width] = 255
         return {"vec": vector, "img": image[:, :, None] if self.channel_last else image[None]}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
         """Begin an episode."""
         super().reset(seed=seed)
-        self.current_step = 0
-        self.cell = int(self.np_random.integers(self.n_rows * self.n_cols - 1)) if self.random_start else 0
+        self.count = 0
+        self.state = int(self.np_random.integers(self.max_state)) if self.random_start else 0
         return self._observation(), {}
 
     def step(self, action: Any) -> Step:
         """Walk one cell; walls stop the walk."""
-        self.current_step += 1
+        self.count += 1
         down, right = self._direction(action)
-        row, col = divmod(self.cell, self.n_cols)
-        row = min(max(row + down, 0), self.n_rows - 1)
-        col = min(max(col + right, 0), self.n_cols - 1)
-        self.cell = row * self.n_cols + col
-        arrived = self.cell == self.n_rows * self.n_cols - 1
-        truncated = not arrived and self.current_step >= self.max_steps
-        return self._observation(), 1.0 if arrived else -0.1, arrived, truncated, {}
+        row, col = divmod(self.state, self.num_col)
+        row = min(max(row + down, 0), self.num_row - 1)
+        col = min(max(col + right, 0), self.num_col - 1)
+        self.state = row * self.num_col + col
+        arrived = self.state == self.max_state
+        truncated = not arrived and self.count >= self.max_count
+        return self._observation(), 1.0 if arrived else -0.1, arrived, truncated, {"got_to_end": arrived}
 
     def _direction(self, action: Any) -> tuple[int, int]:
         if self.discrete_actions:
@@ -208,7 +214,10 @@ class BitFlippingEnv(gym.Env[Any, Any]):
     :param discrete_obs_space: bits are told as one number of a Discrete space
     :param image_obs_space: bits are told as the first pixels of an image, 0 or 255
     :param channel_first: whether that image is [1, 36, 36]
+    :param render_mode: "human", "rgb_array" or None; `render` returns the bits as an image in the second
     """
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 10}
 
     IMAGE_SIZE = 36
 
@@ -220,12 +229,14 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         discrete_obs_space: bool = False,
         image_obs_space: bool = False,
         channel_first: bool = True,
+        render_mode: str | None = "human",
     ) -> None:
         if discrete_obs_space and image_obs_space:
             raise UserError("BitFlippingEnv: give discrete_obs_space or image_obs_space, not both")
         if image_obs_space and n_bits > self.IMAGE_SIZE**2:
             raise UserError(f"BitFlippingEnv: an image holds at most {self.IMAGE_SIZE**2} bits, not {n_bits}")
         self.n_bits = n_bits
+        self.render_mode = render_mode
         self.continuous = continuous
         self.discrete_obs_space = discrete_obs_space
         self.image_obs_space = image_obs_space
@@ -278,6 +289,14 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         reached = bool((self.state == self.desired_goal).all())
         truncated = not reached and self.current_step >= self.max_steps
         return self._observation(), 0.0 if reached else -1.0, reached, truncated, {"is_success": reached}
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """The bits as black and white squares [8, 8 * n_bits, 3], or printed."""
+        if self.render_mode == "rgb_array":
+            squares = np.where(self.state, 255, 0).astype(np.uint8).repeat(8)
+            return np.broadcast_to(squares[None, :, None], (8, len(squares), 3)).copy()
+        print(self.state)
+        return None
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """The reward of one pair of goals, or of a batch of them [n, ...] -> float32 [n]."""

@@ -72,6 +72,13 @@ def test_wrong_ids_are_told_the_right_one(env_id: str, told: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_wrong_ids_are_errors_of_gymnasium_too() -> None:
+    with pytest.raises(gym.error.DeprecatedEnv, match="'Pendulum-v1'"):
+        ensure_registered("Pendulum-v0")
+    with pytest.raises(gym.error.NameNotFound, match="unknown environment"):
+        ensure_registered("NoSuchEnvironment-v0")
+
+
 def test_missing_package_names_the_extra_and_todays_id(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("panda_gym") is not None:
         pytest.skip("panda_gym is installed")

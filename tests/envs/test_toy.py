@@ -78,6 +78,28 @@ def test_identity_takes_one_of_dim_and_space() -> None:
         IdentityEnv(dim=2, space=gym.spaces.Discrete(2))
 
 
+def test_attributes_say_where_an_episode_stands() -> None:
+    identity = IdentityEnv(3)
+    for _ in range(2):
+        identity.reset()
+    assert identity.num_resets == 2
+    assert FakeImageEnv(n_channels=2, channel_first=True).observation_shape == (2, 84, 84)
+    grid = SimpleMultiObsEnv(num_col=3, num_row=2, random_start=False)
+    grid.reset()
+    *_, info = grid.step(2)
+    state = (grid.state, grid.count, grid.max_state, grid.action2str[2], info)
+    assert state == (1, 1, 5, "right", {"got_to_end": False})
+    assert (grid.num_col, grid.num_row, grid.max_count, grid.img_size) == (3, 2, 100, [64, 64, 1])
+
+
+def test_bits_are_drawn() -> None:
+    env = BitFlippingEnv(n_bits=4, render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture is not None and picture.shape == (8, 32, 3)
+    np.testing.assert_array_equal(picture[0, ::8, 0] // 255, env.state)
+
+
 @pytest.mark.parametrize("discrete", [True, False])
 def test_multi_obs_grid_is_walked(discrete: bool) -> None:
     env = SimpleMultiObsEnv(random_start=False, discrete_actions=discrete)
