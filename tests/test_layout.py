@@ -58,6 +58,7 @@ FORBIDDEN_CALLS = (
 )
 UNPICKLERS = ("pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib")
 PICKLING_MAY = ("envs/subproc.py",)  # between our own processes
+COMPAT_MAY = ("core/safe_path.py",)  # the start of a worker process: aliases are as in its parent
 
 
 # -- reading a file -----------------------------------------------------------------------------
@@ -126,6 +127,8 @@ def wrong_imports(path: str, source: str) -> Iterator[str]:
     for line, name in imported(path, tree):
         parts = name.split(".")
         if parts[0] != "rlzoo" or parts[1:] == ["__version__"]:
+            continue
+        if name == "rlzoo.compat" and path in COMPAT_MAY:
             continue
         if parts == ["rlzoo"]:
             # Facts such as __version__ are no dependency. From experiment on, a user's file may name anything
