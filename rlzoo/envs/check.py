@@ -21,6 +21,7 @@ from rlzoo.envs.check_values import (
     step_problems,
 )
 from rlzoo.envs.goal_env import GOAL_KEYS
+from rlzoo.envs.old_gym import is_of_old_gym
 
 TRIAL_STEPS = 100
 
@@ -71,15 +72,15 @@ def _refuse(problems: list[str], cause: Exception | None = None) -> None:
 def _check_kind(env: Any) -> None:
     """:raises InvalidEnvironment: no Gymnasium environment with Gymnasium spaces"""
     if not isinstance(env, gym.Env):
-        old = any(base.__module__.split(".")[0] == "gym" for base in type(env).__mro__)
-        hint = "; it is one of the old package `gym`: derive it from gymnasium.Env" if old else ""
+        old = "; it is one of the old package `gym`: derive it from gymnasium.Env, or convert it with shimmy"
+        hint = old if is_of_old_gym(env) else ""
         kind = f"the class {env.__name__}" if isinstance(env, type) else type(env).__name__
         raise InvalidEnvironment(f"{kind} is not a gymnasium.Env{hint}")
     for name in ("observation_space", "action_space"):
         space = getattr(env, name, None)
         if not isinstance(space, spaces.Space):
-            old = type(space).__module__.split(".")[0] == "gym"
-            given = "a space of the old package `gym`" if old else repr(space)
+            is_old = type(space).__module__.split(".")[0] == "gym"
+            given = "a space of the old package `gym`" if is_old else repr(space)
             raise InvalidEnvironment(
                 f"{name} must be a space of gymnasium.spaces, set in __init__(); it is {given}"
             )

@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 from rlzoo.core.errors import NotInstalled
+from rlzoo.envs.check import check_env
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.old_gym import patch_env
@@ -49,3 +50,8 @@ def test_env_of_gym_is_adapted_by_its_version(monkeypatch: pytest.MonkeyPatch) -
     venv = as_vec_env(Walk())
     assert type(venv.envs[0].unwrapped) is old  # type: ignore[attr-defined]
     assert type(patch_env(Seeded())) is new
+
+
+def test_env_of_gym_is_named_by_check_env() -> None:
+    with pytest.raises(AssertionError, match=r"Walk is not a gymnasium.Env; it is one of the old package"):
+        check_env(Walk())  # type: ignore[arg-type]
