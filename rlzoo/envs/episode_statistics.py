@@ -84,12 +84,14 @@ class EpisodeStatistics:
         infos = list(step.infos)
         for index in step.ended.tolist():
             info = infos[index]
+            limit = bool(step.truncated[index] and not step.terminated[index])
+            known = {"TimeLimit.truncated": limit, **info}
             length = int(self._steps - self._began[index])
             episode = {"r": round(float(self.returns[index]), 6), "l": length, "t": seconds}
             for key in self.info_keywords:
-                if key not in info:
+                if key not in known:
                     raise UserError(f"the last info of an episode has no {key!r}; it has {sorted(info)}")
-                episode[key] = info[key]
+                episode[key] = known[key]
             infos[index] = {**info, "episode": episode}
             self._episodes.extend((index, self.returns[index], length, seconds))
             if self.writers:

@@ -208,7 +208,8 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self._total_steps += 1
         if terminated or truncated:
             self.needs_reset = True
-            info["episode"] = self._end_episode(info)
+            limit = truncated and not terminated  # vector environments add it to `info` later
+            info["episode"] = self._end_episode({"TimeLimit.truncated": limit, **info})
         return observation, reward, terminated, truncated, info
 
     def _end_episode(self, info: Mapping[str, Any]) -> dict[str, Any]:

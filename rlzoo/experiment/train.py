@@ -23,7 +23,13 @@ from rlzoo.envs.registration import ensure_registered
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.experiment import replay, run_folder, tracking
 from rlzoo.experiment.blueprint import Blueprint, import_packages, import_packages_of
-from rlzoo.experiment.build import build_callbacks, build_model, load_model, make_blueprint
+from rlzoo.experiment.build import (
+    build_callbacks,
+    build_model,
+    load_model,
+    make_blueprint,
+    warn_if_untrained,
+)
 from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
     build_evaluation_env,
@@ -194,11 +200,14 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
             interrupted = True
         except BaseException as error:
             failure = error
-        kept = save(session, failure, interrupted)
+        untrained = not session.resumed and model.n_updates == 0
+        discarded = untrained and (isinstance(failure, UserError) or _failed_at_once(model, failure))
+        kept = "no agent is kept" if discarded else save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
-    if isinstance(failure, UserError) and model.n_updates == 0 and not session.resumed:
-        run_folder.discard(session.folder)  # a mistake in the call that only the first episodes could show
-        raise failure
+    if discarded:
+        run_folder.discard(session.folder)
+    if isinstance(failure, UserError) and untrained:
+        raise failure  # a mistake in the call that only the first episodes could show
     if isinstance(failure, RunFailed):
         raise RunFailed(f"{failure}; {kept}") from failure
     if failure is not None and not isinstance(failure, Exception) and is_failure(failure):
@@ -214,6 +223,11 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
     return session.result(stop.received is not None)
+
+
+def _failed_at_once(model: Any, failure: BaseException | None) -> bool:
+    """Whether a training failed before its first step: its agent is worth nothing."""
+    return failure is not None and model.num_timesteps == 0
 
 
 def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
@@ -281,6 +295,7 @@ def _build(
             f"{blueprint.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
             " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
         )
+    warn_if_untrained(blueprint)
     if n_workers:
         model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
         resources.callback(model.async_eval.close)

@@ -22,7 +22,7 @@ from rlzoo.core.errors import RunFailed
 from rlzoo.core.logger import Logger
 from rlzoo.experiment import replay
 from rlzoo.experiment.blueprint import Blueprint, import_packages_of
-from rlzoo.experiment.build import build_callbacks, build_model, make_blueprint
+from rlzoo.experiment.build import build_callbacks, build_model, make_blueprint, warn_if_untrained
 from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
     build_evaluation_env,
@@ -57,6 +57,7 @@ def run_trial(
     import_packages_of("the study", settings.gym_packages, settings.env_id)
     run = configure(trial, settings, folder)
     blueprint = make_blueprint(run, own=False)
+    warn_if_untrained(blueprint)
     seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
     trial.set_user_attr("seeds", seeds)
     trial.set_user_attr("hyperparams", dump_yaml(plain(blueprint.values)))

@@ -187,3 +187,8 @@ def test_damaged_monitor_file_is_one_line(content, tmp_path):
     ) as caught:
         load_results(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_time_limit_is_a_known_keyword() -> None:
+    info = play(Monitor(Counter(), info_keywords=("TimeLimit.truncated",)), 1)
+    assert info["episode"]["TimeLimit.truncated"] is False

@@ -109,3 +109,11 @@ def test_vec_monitor_counts_episodes(tmp_path: Path) -> None:
     assert venv.episode_count == ends > 0
     assert venv.results_writer is not None
     venv.close()
+
+
+def test_time_limits_are_recorded_like_infos(tmp_path: Path) -> None:
+    make = [lambda: gym.make("CartPole-v1", max_episode_steps=5)]
+    venv = VecMonitor(DummyVecEnv(make), tmp_path, info_keywords=("TimeLimit.truncated",))
+    venv.reset()
+    assert play(venv, 12)[0][1]["TimeLimit.truncated"] is True
+    venv.close()

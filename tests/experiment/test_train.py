@@ -46,10 +46,18 @@ class Stop(BaseCallback):
         return self.num_timesteps < self.after
 
 
+class RefusesToBegin(BaseCallback):
+    def _on_training_start(self):
+        raise ValueError("no robot there")
+
+    def _on_step(self):
+        return True
+
+
 @pytest.fixture(autouse=True)
 def this_module_is_importable(monkeypatch):
     module = types.ModuleType("callbacks_of_a_user")
-    module.Stop = Stop
+    module.Stop, module.RefusesToBegin = Stop, RefusesToBegin
     monkeypatch.setitem(sys.modules, "callbacks_of_a_user", module)
 
 
@@ -276,6 +284,28 @@ def test_a_start_that_fails_leaves_no_folder(run, logs):
         train(run(env_id="CartPol-v1"))
     with pytest.raises(UserError, match="after"):
         train(run(hyperparams={"callback": {"callbacks_of_a_user.Stop": {"aftr": 3}}}))
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize("n_timesteps", [50, 100])
+def test_a_run_shorter_than_learning_starts_warns(run, n_timesteps):
+    with pytest.warns(UserWarning, match=r"learning_starts \(100\) is not below n_timesteps") as caught:
+        result = train(
+            run(
+                algo="sac",
+                env_id="Pendulum-v1",
+                conf_file=None,
+                n_timesteps=n_timesteps,
+                hyperparams={"learning_starts": 100},
+            )
+        )
+    assert [str(warning.message) for warning in caught if "learning_starts" in str(warning.message)][1:] == []
+    assert result.model_path.is_file()
+
+
+def test_a_run_that_fails_at_once_leaves_no_agent(run, logs):
+    with pytest.raises(ValueError, match="no robot there"):
+        train(run(hyperparams={"callback": "callbacks_of_a_user.RefusesToBegin"}))
     assert not logs.exists()
 
 

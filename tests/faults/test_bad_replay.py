@@ -39,8 +39,6 @@ def refused(arguments, logs, capsys):
         ("sac", [*PENDULUM, "-params", HER], "goal environment"),
         ("her", [*CARTPOLE, "-params", "model_class:dqn"], "goal environment"),
         ("her", [*CARTPOLE, "-params", "model_class:ppo"], "PPO"),
-        ("sac", [*PENDULUM, "-params", "learning_starts:100"], "learning_starts (100) is not below"),
-        ("sac", [*PENDULUM, "-n", "20"], "n_timesteps (20)"),
         ("dqn", [*CARTPOLE, "-params", "noise_type:normal", "noise_std:0.1"], "DQN has no action noise"),
         ("ppo", [*CARTPOLE, "-params", "noise_type:normal", "noise_std:0.1"], "PPO has no action noise"),
         ("sac", [*PENDULUM, "-params", "noise_type:norml", "noise_std:0.1"], "did you mean 'normal'"),

@@ -410,8 +410,14 @@ def test_a_return_that_is_no_number_is_a_failure(tmp_path: Path, monkeypatch: py
 
 
 def test_hyperparameters_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    settings = settings_for("dqn", values={"learning_starts": -1})
+    with pytest.raises(UserError, match="learning_starts must be at least 0"):
+        run_trial(new_trial(settings), settings, tmp_path)
+
+
+def test_a_trial_shorter_than_learning_starts_warns(tmp_path: Path) -> None:
     settings = settings_for("dqn", values={"learning_starts": 300})
-    with pytest.raises(UserError, match="nothing would be learned"):
+    with pytest.warns(UserWarning, match="nothing is learned: learning_starts"):
         run_trial(new_trial(settings), settings, tmp_path)
 
 
