@@ -41,6 +41,8 @@ _MODULES = {
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
     "rlzoo.buffers.rollout": "RolloutBuffer",
+    "rlzoo.cli.parser": "StoreDict",
+    "rlzoo.cli.python": "enjoy optimize train",
     "rlzoo.core.device": "get_device",
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
@@ -59,7 +61,7 @@ _MODULES = {
     "rlzoo.core.running_statistics": "RunningMeanStd",
     "rlzoo.core.schedules": (
         "ConstantSchedule CosineSchedule ExponentialSchedule FloatSchedule LinearSchedule PiecewiseSchedule"
-        " lr_schedule make_schedule"
+        " SimpleLinearSchedule linear_schedule lr_schedule make_schedule"
     ),
     "rlzoo.core.seeding": "set_random_seed",
     "rlzoo.core.spaces": "check_for_nested_spaces is_image_space is_image_space_channels_first",
@@ -109,6 +111,7 @@ _MODULES = {
         " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
     ),
     "rlzoo.hub.load": "load_from_hub",
+    "rlzoo.hub.pull": "download_from_hub get_hf_trained_models",
     "rlzoo.hub.push": "push_to_hub",
     "rlzoo.networks.linear": "ARSLinearPolicy ARSPolicy",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
@@ -146,6 +149,11 @@ _MODULES = {
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
+    "rlzoo.experiment.algos": "ALGOS",
+    "rlzoo.experiment.from_hyperparams": (
+        "create_test_env flatten_dict_observations get_callback_list get_class_by_name get_wrapper_class"
+    ),
+    "rlzoo.experiment.saved_agents": ("get_model_path get_saved_hyperparams get_trained_models"),
     "rlzoo.experiment.record_video": "record_video",
     "rlzoo.experiment.show": "InlineVideo show",
     "rlzoo.export.export": "export_model",
@@ -153,12 +161,21 @@ _MODULES = {
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",
     "rlzoo.training.trial_eval_callback": "TrialEvalCallback",
+    "rlzoo.tuning.experiment_manager": "ExperimentManager",
+    "rlzoo.tuning.own_samplers": (
+        "HYPERPARAMS_CONVERTER HYPERPARAMS_SAMPLER convert_params sample_a2c_params sample_ars_params"
+        " sample_ddpg_params sample_dqn_params sample_ppo_lstm_params sample_ppo_params sample_qrdqn_params"
+        " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
+    ),
     "rlzoo.core.system_info": "get_system_info",
     "rlzoo.training.evaluate": "evaluate_policy",
 }
 
 # Second names that scripts written for the Stable Baselines family use.
 _ALIASES = {
+    "convert_ars_params": "convert_params",
+    "convert_offpolicy_params": "convert_params",
+    "convert_onpolicy_params": "convert_params",
     "Bernoulli": "BernoulliDistribution",
     "Categorical": "CategoricalDistribution",
     "CnnLstmPolicy": "RecurrentActorCriticCnnPolicy",

@@ -35,6 +35,10 @@ from rlzoo.buffers.replay import DictReplayBuffer as DictReplayBuffer
 from rlzoo.buffers.replay import NStepReplayBuffer as NStepReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer as ReplayBuffer
 from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
+from rlzoo.cli.parser import StoreDict as StoreDict
+from rlzoo.cli.python import enjoy as enjoy
+from rlzoo.cli.python import optimize as optimize
+from rlzoo.cli.python import train as train
 from rlzoo.core.device import get_device as get_device
 from rlzoo.core.errors import CheckpointError as CheckpointError
 from rlzoo.core.errors import EnvironmentFailed as EnvironmentFailed
@@ -73,6 +77,8 @@ from rlzoo.core.schedules import ExponentialSchedule as ExponentialSchedule
 from rlzoo.core.schedules import FloatSchedule as FloatSchedule
 from rlzoo.core.schedules import LinearSchedule as LinearSchedule
 from rlzoo.core.schedules import PiecewiseSchedule as PiecewiseSchedule
+from rlzoo.core.schedules import SimpleLinearSchedule as SimpleLinearSchedule
+from rlzoo.core.schedules import linear_schedule as linear_schedule
 from rlzoo.core.schedules import lr_schedule as lr_schedule
 from rlzoo.core.schedules import make_schedule as make_schedule
 from rlzoo.core.seeding import set_random_seed as set_random_seed
@@ -163,11 +169,22 @@ from rlzoo.envs.wrappers import HistoryWrapper as HistoryWrapper
 from rlzoo.envs.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
 from rlzoo.envs.wrappers import TruncatedOnSuccessWrapper as TruncatedOnSuccessWrapper
+from rlzoo.experiment.algos import ALGOS as ALGOS
+from rlzoo.experiment.from_hyperparams import create_test_env as create_test_env
+from rlzoo.experiment.from_hyperparams import flatten_dict_observations as flatten_dict_observations
+from rlzoo.experiment.from_hyperparams import get_callback_list as get_callback_list
+from rlzoo.experiment.from_hyperparams import get_class_by_name as get_class_by_name
+from rlzoo.experiment.from_hyperparams import get_wrapper_class as get_wrapper_class
 from rlzoo.experiment.record_video import record_video as record_video
+from rlzoo.experiment.saved_agents import get_model_path as get_model_path
+from rlzoo.experiment.saved_agents import get_saved_hyperparams as get_saved_hyperparams
+from rlzoo.experiment.saved_agents import get_trained_models as get_trained_models
 from rlzoo.experiment.show import InlineVideo as InlineVideo
 from rlzoo.experiment.show import show as show
 from rlzoo.export.export import export_model as export_model
 from rlzoo.hub.load import load_from_hub as load_from_hub
+from rlzoo.hub.pull import download_from_hub as download_from_hub
+from rlzoo.hub.pull import get_hf_trained_models as get_hf_trained_models
 from rlzoo.hub.push import push_to_hub as push_to_hub
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
@@ -242,6 +259,21 @@ from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
 from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
 from rlzoo.training.trial_eval_callback import TrialEvalCallback as TrialEvalCallback
+from rlzoo.tuning.experiment_manager import ExperimentManager as ExperimentManager
+from rlzoo.tuning.own_samplers import HYPERPARAMS_CONVERTER as HYPERPARAMS_CONVERTER
+from rlzoo.tuning.own_samplers import HYPERPARAMS_SAMPLER as HYPERPARAMS_SAMPLER
+from rlzoo.tuning.own_samplers import convert_params as convert_params
+from rlzoo.tuning.own_samplers import sample_a2c_params as sample_a2c_params
+from rlzoo.tuning.own_samplers import sample_ars_params as sample_ars_params
+from rlzoo.tuning.own_samplers import sample_ddpg_params as sample_ddpg_params
+from rlzoo.tuning.own_samplers import sample_dqn_params as sample_dqn_params
+from rlzoo.tuning.own_samplers import sample_ppo_lstm_params as sample_ppo_lstm_params
+from rlzoo.tuning.own_samplers import sample_ppo_params as sample_ppo_params
+from rlzoo.tuning.own_samplers import sample_qrdqn_params as sample_qrdqn_params
+from rlzoo.tuning.own_samplers import sample_sac_params as sample_sac_params
+from rlzoo.tuning.own_samplers import sample_td3_params as sample_td3_params
+from rlzoo.tuning.own_samplers import sample_tqc_params as sample_tqc_params
+from rlzoo.tuning.own_samplers import sample_trpo_params as sample_trpo_params
 
 __version__: str
 __all__: list[str]
@@ -262,6 +294,9 @@ MultiInputPolicy = MultiInputActorCriticPolicy
 SquashedDiagGaussian = SquashedDiagGaussianDistribution
 StateDependentNoise = StateDependentNoiseDistribution
 YAMLCompatResizeObservation = ResizeObservation
+convert_ars_params = convert_params
+convert_offpolicy_params = convert_params
+convert_onpolicy_params = convert_params
 is_vectorized_box_observation = is_vectorized_observation
 is_vectorized_dict_observation = is_vectorized_observation
 is_vectorized_discrete_observation = is_vectorized_observation

@@ -16,6 +16,7 @@ has every public name of rlzoo, so that it does not matter which submodule a scr
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -85,9 +86,29 @@ _RECURRENT_NAMES = {
     "MultiInputPolicy": "MultiInputLstmPolicy",
 }
 
+# Modules of RL Baselines3 Zoo that are commands.
+_COMMANDS = {
+    "train": ["train"],
+    "enjoy": ["enjoy"],
+    "record_video": ["record-video"],
+    "record_training": ["record-training"],
+    "load_from_hub": ["pull"],
+    "push_to_hub": ["push"],
+    "plot_train": ["plot", "train"],
+    "all_plots": ["plot", "compare"],
+    "plot_from_file": ["plot", "report"],
+    "benchmark": ["benchmark", "score"],
+}
+
+_CLI = ("rl_zoo3.cli", "main")
+
 # Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
 _SPECIAL: dict[str, dict[str, str]] = {
     "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.old_gym:patch_env"},
+}
+_SPECIAL |= {
+    module: {"get_latest_run_id": "rlzoo.experiment.saved_agents:get_latest_run_id"}
+    for module in ("rl_zoo3", *(f"rl_zoo3.{name}" for name in _SUBMODULES["rl_zoo3"].split()))
 }
 
 
@@ -151,6 +172,10 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         import rlzoo
 
         vars(module)["__all__"] = [name for name in rlzoo.__all__ if not name.startswith("__")]
+        if module.__name__ in ("rl_zoo3.import_envs", "rl_zoo3.exp_manager", "rl_zoo3.train"):
+            from rlzoo.envs.velocity_mask import register_without_velocity
+
+            register_without_velocity()
         if "." not in module.__name__:
             vars(module)["__version__"] = VERSION
 
@@ -204,28 +229,35 @@ def enable_from_environment() -> None:
 def run_command(module: str) -> None:
     """Run the command of rlzoo that a module of RL Baselines3 Zoo stands for, with `sys.argv`.
 
-    :raises SystemExit: with the command's exit code
+    :raises SystemExit: with the command's exit code, unless that is 0
     """
     from rlzoo.__main__ import run
 
+    before, arguments = [*sys.argv], sys.argv[1:]
     name = module.rpartition(".")[2]
-    commands = {
-        "train": ["train"],
-        "enjoy": ["enjoy"],
-        "record_video": ["record-video"],
-        "record_training": ["record-training"],
-        "load_from_hub": ["pull"],
-        "push_to_hub": ["push"],
-        "plot_train": ["plot", "train"],
-        "all_plots": ["plot", "compare"],
-        "plot_from_file": ["plot", "report"],
-        "benchmark": ["benchmark", "score"],
-        "cli": [],
-    }
-    if name not in commands:
+    if name == "cli":  # `rl_zoo3 train ...`
+        name, arguments = (arguments or ["--help"])[0], arguments[1:]
+    if name == "benchmark":  # there -n counts steps
+        arguments = ["--n-timesteps" if word == "-n" else word for word in arguments]
+    if module in _MODULES and not module.endswith(".cli") and name not in _COMMANDS:
         raise SystemExit(f"{module} is not a command")
-    sys.argv[1:1] = commands[name]
-    raise SystemExit(run())
+    _register_algorithms(module)
+    sys.argv[1:] = [*_COMMANDS.get(name, [name]), *arguments]
+    try:
+        if code := run():
+            raise SystemExit(code)
+    finally:
+        sys.argv[:] = before
+
+
+def _register_algorithms(module: str) -> None:
+    """Register what a script has put in place of `ALGOS` of a module of RL Baselines3 Zoo."""
+    import rlzoo
+
+    for name in (module, "rl_zoo3", "rl_zoo3.exp_manager"):
+        for algo, algorithm in vars(sys.modules.get(name, os)).get("ALGOS", {}).items():
+            if rlzoo.ALGOS.get(algo) is not algorithm:
+                rlzoo.ALGOS[algo] = algorithm
 
 
 def _modules() -> frozenset[str]:
@@ -253,6 +285,8 @@ def _resolve(module: str, name: str) -> Any:
         from rlzoo.networks.registry import get_policy_class
 
         return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
+    if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == _CLI):
+        return functools.partial(run_command, module)  # the function of a command's module
     target = _SPECIAL.get(module, {}).get(name)
     if target is not None:
         source, _, attribute = target.partition(":")

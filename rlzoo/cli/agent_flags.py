@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rlzoo.cli.parser import OneOf, Whole
+from rlzoo.cli.parser import NotNeeded, OneOf, Whole
 from rlzoo.config import catalog
-from rlzoo.config.literals import parse_overrides
+from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import PlayConfig
 from rlzoo.config.shipped import shipped_path
 from rlzoo.core.errors import UserError
@@ -39,6 +39,9 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
         help=f"{verb} the checkpoint of this many steps",
     )
     kind.add_argument("--load-last-checkpoint", action="store_true", help=f"{verb} the newest checkpoint")
+    which.add_argument(
+        "--custom-objects", action=NotNeeded, reason="models are loaded without it", help="no effect"
+    )
 
 
 def add_run_flags(
@@ -122,7 +125,7 @@ def play_config(values: dict[str, Any]) -> PlayConfig:
 
     :param values: flag -> value, as the parser leaves them
     """
-    values = {**values, "env_id": values["env"], "env_kwargs": parse_overrides(values["env_kwargs"])}
+    values = {**values, "env_id": values["env"], "env_kwargs": overrides_of(values["env_kwargs"])}
     if values["trained_agent"]:
         given = [flag for flag in FINDING if values[flag] not in (None, False, 0)]
         if given:

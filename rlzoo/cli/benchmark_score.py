@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs
-from rlzoo.cli.parser import Whole
+from rlzoo.cli.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs, make_folder
+from rlzoo.cli.parser import NotNeeded, Whole
 from rlzoo.core.errors import RunFailed, UserError
 
 if TYPE_CHECKING:
@@ -61,6 +61,28 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     add_packages_flag(parser)
     add_jobs_flag(parser, "agents")
+    add_zoo_flags(parser)
+
+
+def add_zoo_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of RL Baselines3 Zoo's benchmark, or what to say of them."""
+    zoo = parser.add_argument_group("as in RL Baselines3 Zoo")
+    zoo.add_argument("--log-dir", type=Path, default=None, metavar="DIR", help="the same as DIR")
+    zoo.add_argument(
+        "--benchmark-dir", type=Path, default=None, metavar="DIR", help="the same as -o DIR/scores.json"
+    )
+    zoo.add_argument("--test-mode", action="store_true", help="score one agent only")
+    for flag, reason in {
+        "--n-timesteps": "whole episodes are played (-n EPISODES)",
+        "--n-envs": "every agent plays in the environments that its score needs",
+        "--seed": "the episodes of a score are always the same ones",
+        "--num-threads": "each agent has a thread (--n-jobs)",
+        "--verbose": "one line is printed for each agent",
+    }.items():
+        zoo.add_argument(flag, nargs=1, action=NotNeeded, reason=reason, metavar="N", help="no effect")
+    for flag in ("--with-mujoco", "--no-hub"):
+        reason = "the agents of the folder are played, and none is downloaded"
+        zoo.add_argument(flag, action=NotNeeded, reason=reason, help="no effect")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,11 +93,15 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.report.scoring import find_agents, score_all
 
     rows = read_list(benchmark_file(args.list)) if args.list else None
-    places = [shipped_path(place) for place in args.places] or [shipped_folder("trained_agents")]
+    given = [*args.places, *filter(None, [args.log_dir])]
+    places = [shipped_path(place) for place in given] or [shipped_folder("trained_agents")]
+    if args.benchmark_dir is not None and args.output is None:
+        make_folder(args.benchmark_dir)
+        args.output = args.benchmark_dir / "scores.json"
     if args.output is not None:
         check_writable(args.output)
     found = {folder.resolve(): folder for place in places for folder in find_agents(place, rows)}
-    folders = list(found.values())
+    folders = list(found.values())[: 1 if args.test_mode else None]
     kept = [] if args.output is None else others(args.output, check_distinct(folders), rows)
     scores, n_cached, n_failed = [], 0, 0
     for ended in score_all(folders, rows or (), args.n_episodes, choose_jobs(args.n_jobs)):

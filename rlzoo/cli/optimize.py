@@ -122,11 +122,13 @@ def search(config: TuneConfig) -> OpenStudy:
     return opened
 
 
-def report(config: TuneConfig) -> None:
+def report(config: TuneConfig) -> OpenStudy:
     """Write the report of a study that is there."""
     from rlzoo.tuning.study import write_report_again
 
-    conclude(write_report_again(config))
+    opened = write_report_again(config)
+    conclude(opened)
+    return opened
 
 
 def conclude(opened: OpenStudy) -> None:

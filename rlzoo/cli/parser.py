@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
+from rlzoo.config.literals import parse_overrides
 from rlzoo.core.errors import UserError, nearest, unknown
 
 
@@ -42,6 +43,41 @@ class Parser(argparse.ArgumentParser):
                 raise unknown("flag", first, flags_of(self))
             self.error(f"unexpected argument {extras[0]!r}")
         return parsed
+
+
+class NotNeeded(argparse.Action):
+    """A flag of RL Baselines3 Zoo that does nothing here, which is said on one line.
+
+    :param reason: why it is not needed
+    """
+
+    def __init__(self, *args: Any, reason: str, **kwargs: Any) -> None:
+        super().__init__(*args, **{"nargs": 0, "default": argparse.SUPPRESS, **kwargs})
+        self.reason = reason
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        print(f"rlzoo: {option_string} is not needed: {self.reason}", file=sys.stderr)
+
+
+class StoreDict(argparse.Action):
+    """Argparse action that makes a dictionary of `key:value` arguments.
+
+    Values are plain ones, such as `[64, 64]`, `dict(a=1)` or `nn.ReLU`; no code is run.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> _ = parser.add_argument("--env-kwargs", nargs="+", action=StoreDict)
+    >>> parser.parse_args(["--env-kwargs", "g:9.8", "mode:fast"]).env_kwargs
+    {'g': 9.8, 'mode': 'fast'}
+    """
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        from rlzoo.experiment.named_classes import resolve
+
+        try:
+            parsed = resolve(parse_overrides([values] if isinstance(values, str) else values), own=True)
+        except UserError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
+        setattr(namespace, self.dest, parsed)
 
 
 class OneOf:

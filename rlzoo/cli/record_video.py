@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags, play_config
-from rlzoo.cli.parser import Whole
+from rlzoo.cli.parser import NotNeeded, Whole
 from rlzoo.config.run import VideoConfig
 
 LONG = 1000  # steps
@@ -55,17 +55,25 @@ def add_video_flags(parser: argparse.ArgumentParser) -> None:
     video.add_argument(
         "-o",
         "--output",
+        "--output-folder",
+        dest="output",
         default="",
         metavar="PLACE",
         help="a file (.mp4 or .gif) or a folder (default: the folder `videos` of the run)",
     )
-    video.add_argument("--gif", action="store_true", help="an animated GIF instead of an mp4 file")
+    video.add_argument("-g", "--gif", action="store_true", help="an animated GIF instead of an mp4 file")
     video.add_argument(
         "--fps",
         type=Whole(1, 1000),
         default=None,
         metavar="N",
         help="frames per second (default: the environment's own)",
+    )
+    video.add_argument(
+        "--no-render",
+        action=NotNeeded,
+        reason="no window is opened while a video is recorded",
+        help="no effect",
     )
     video.add_argument("--no-label", action="store_true", help="show no algorithm, environment and return")
     video.add_argument(

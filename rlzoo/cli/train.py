@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from typing import Any
 
 from rlzoo.cli.parser import Parser, Whole, given, say_ignored
 from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
+from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 
 HELP = "train an agent"
@@ -131,15 +133,7 @@ def run(args: argparse.Namespace) -> int:
         return _resume(args)
     if args.optimize_hyperparameters:
         return _optimize(args)
-    env_ids = args.env or ["CartPole-v1"]
-    say_ignored(_parser(), args, search_keys(), "without -optimize")
-    if args.trial_id is None:
-        say_ignored(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
-    runs = [run_config(args, env_id) for env_id in env_ids]
-    if args.trial_id is not None:
-        from rlzoo.tuning.study import run_of_trial
-
-        runs = [run_of_trial(tune_config(args, env_id), args.trial_id) for env_id in env_ids]
+    runs = runs_of(args)
 
     from rlzoo.experiment.train import check, train
 
@@ -150,6 +144,19 @@ def run(args: argparse.Namespace) -> int:
         if train(config, command).interrupted:
             break
     return 0
+
+
+def runs_of(args: argparse.Namespace) -> list[RunConfig]:
+    """Return the runs that the flags describe, one for each environment, and say which flags do nothing."""
+    env_ids = args.env or ["CartPole-v1"]
+    say_ignored(_parser(), args, search_keys(), "without -optimize")
+    if args.trial_id is None:
+        say_ignored(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
+    if args.trial_id is None:
+        return [run_config(args, env_id) for env_id in env_ids]
+    from rlzoo.tuning.study import run_of_trial
+
+    return [run_of_trial(tune_config(args, env_id), args.trial_id) for env_id in env_ids]
 
 
 def _parser() -> Parser:
@@ -174,21 +181,27 @@ def _optimize(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    """The run's own arguments hold; only what does not change its course can be said anew."""
+    from rlzoo.experiment.train import resume
+
+    resume(args.resume, **changes_by_resume(args))
+    return 0
+
+
+def changes_by_resume(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what changes about a run that is continued.
+
+    :raises UserError: it would change its course
+    """
     changes = {}
     for key, flag in given(_parser(), args).items():
         if key not in (*CHANGED_BY_RESUME, "resume"):
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
         changes[key] = getattr(args, key)
-    folder = changes.pop("resume")
+    del changes["resume"]
     for key in ("gym_packages", "wandb_tags"):
         if key in changes:
             changes[key] = tuple(changes[key])
-
-    from rlzoo.experiment.train import resume
-
-    resume(folder, **changes)
-    return 0
+    return changes
 
 
 def _boolean(text: str) -> bool:

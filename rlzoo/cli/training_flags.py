@@ -6,7 +6,7 @@ import argparse
 
 from rlzoo.cli.parser import SEED, OneOf, Whole
 from rlzoo.config import catalog
-from rlzoo.config.literals import parse_overrides
+from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_path
 
@@ -134,7 +134,7 @@ def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
     """The run that the flags of `rlzoo train` describe, or those of them that a command has."""
     values = {name: value for name, value in vars(args).items() if name in RunConfig.__dataclass_fields__}
     for key in ("hyperparams", "env_kwargs", "eval_env_kwargs"):
-        values[key] = parse_overrides(values[key])
+        values[key] = overrides_of(values[key])
     for key in ("trained_agent", "expert"):
         if values.get(key):
             values[key] = str(shipped_path(values[key]))

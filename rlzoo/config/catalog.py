@@ -32,6 +32,7 @@ _TARGETS: dict[str, str] = {
     "trpo": "rlzoo.algorithms.trpo:TRPO",
 }
 _ALIASES: dict[str, str] = {}
+_CLASSES: dict[str, type] = {}  # algorithms of this process only, which go before those of `_TARGETS`
 
 
 def register(name: str, target: str, *, aliases: tuple[str, ...] = ()) -> None:
@@ -51,6 +52,24 @@ def register(name: str, target: str, *, aliases: tuple[str, ...] = ()) -> None:
             raise UserError(f"algorithm name {candidate!r} is already taken by {taken}")
     _TARGETS[name] = target
     _ALIASES.update(dict.fromkeys(aliases, name))
+
+
+def put(name: str, algorithm: type) -> None:
+    """Add an algorithm of this process, or put it in the place of another one."""
+    _TARGETS[canonical(name) if is_name(name) else name] = f"{algorithm.__module__}:{algorithm.__qualname__}"
+    _CLASSES[canonical(name)] = algorithm
+
+
+def is_of_this_process(name: str) -> bool:
+    """Whether an algorithm was added by `put`: other processes do not know it."""
+    return canonical(name) in _CLASSES
+
+
+def remove(name: str) -> None:
+    """Remove an algorithm; see `canonical` for errors."""
+    name = canonical(name)
+    del _TARGETS[name]
+    _CLASSES.pop(name, None)
 
 
 def names() -> list[str]:
@@ -81,6 +100,8 @@ def resolve(name: str) -> str:
 
 def load(name: str) -> type:
     """The class of an algorithm; imports its module. See `canonical` for errors."""
+    if (found := _CLASSES.get(canonical(name))) is not None:
+        return found
     module, _, cls = resolve(name).partition(":")
     loaded: type = getattr(importlib.import_module(module), cls)
     return loaded

@@ -86,6 +86,22 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     return interpret(overrides)
 
 
+def overrides_of(given: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Overrides as nested dictionaries: of `key:value` arguments, or of a dictionary with dots in its keys.
+
+    >>> overrides_of({"n_steps": 256, "policy_kwargs.net_arch": [64, 64]})
+    {'n_steps': 256, 'policy_kwargs': {'net_arch': [64, 64]}}
+    """
+    if not isinstance(given, Mapping):
+        return parse_overrides(given)
+    overrides: dict[str, Any] = {}
+    for path, value in given.items():
+        for key in reversed(str(path).split(".")):
+            value = {key: value}
+        overrides = merge(overrides, value)
+    return interpret(overrides)
+
+
 def override_text(key: str, value: Any) -> str:
     """A `key:value` argument that `parse_overrides` reads as this value.
 
@@ -125,7 +141,7 @@ def plain(value: Any) -> Any:
     A class becomes its dotted path, a schedule its text, a tuple a list, any other function its name.
     """
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):

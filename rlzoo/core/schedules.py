@@ -54,6 +54,30 @@ class LinearSchedule:
         return self.end + (self.start - self.end) * left
 
 
+class SimpleLinearSchedule(LinearSchedule):
+    """From `initial_value` to 0 in a straight line.
+
+    >>> SimpleLinearSchedule(0.1)(0.5)
+    0.05
+    """
+
+    def __init__(self, initial_value: float | str) -> None:
+        super().__init__(float(initial_value), 0.0)
+
+    @property
+    def initial_value(self) -> float:
+        return self.start
+
+
+def linear_schedule(initial_value: float | str) -> SimpleLinearSchedule:
+    """Return a schedule from `initial_value` to 0 in a straight line.
+
+    >>> linear_schedule(0.1)(0.5)
+    0.05
+    """
+    return SimpleLinearSchedule(initial_value)
+
+
 @dataclass(frozen=True)
 class CosineSchedule:
     """From `start` to `end` along half a cosine wave: flat at both ends, steepest in the middle."""
@@ -187,7 +211,7 @@ def schedule_text(schedule: Schedule) -> str | float | None:
         outside = [] if schedule.outside_value is None else [f"outside:{float(schedule.outside_value)!r}"]
         return "_".join(["piecewise", *points, *outside])
     for name, kind in _KINDS.items():
-        if type(schedule) is kind:
+        if type(schedule) is kind or (kind is LinearSchedule and isinstance(schedule, SimpleLinearSchedule)):
             numbers = list(vars(schedule).values())
             if kind is LinearSchedule and numbers[-1] == 1:
                 numbers.pop()

@@ -17,13 +17,19 @@ from rlzoo.algorithms.hyperparameters import build_config, check_value, field_na
 from rlzoo.config import catalog
 from rlzoo.config.her import BUFFER_KEYS, HER, learner_entry
 from rlzoo.config.hyperparams import ZOO_KEYS
-from rlzoo.config.literals import Name, parse_value
+from rlzoo.config.literals import Name, parse_value, plain
 from rlzoo.config.old_names import todays_algorithm, todays_entry
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.trust import trust
 from rlzoo.envs.registration import package_of, require_packages
-from rlzoo.experiment.named_classes import check_places, load_class, resolve, search_working_directory
+from rlzoo.experiment.named_classes import (
+    check_places,
+    load_class,
+    require_kind,
+    resolve,
+    search_working_directory,
+)
 from rlzoo.experiment.noise import NoisePlan, plan_noise
 from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.registry import get_policy_class
@@ -93,13 +99,13 @@ def check_hyperparams(algo: str, values: Mapping[str, Any], own: bool = True) ->
         n_timesteps=_count(values, "n_timesteps", 0),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
-        normalize=_normalize(values),
+        normalize=normalisation(values),
         env_kwargs=resolve(_mapping(values, "env_kwargs"), own),
         eval_env_kwargs=resolve(_mapping(values, "eval_env_kwargs"), own),
         monitor_kwargs=_monitor_kwargs(values, own),
-        env_wrappers=_classes("env_wrapper", values.get("env_wrapper"), own),
-        vec_env_wrappers=_classes("vec_env_wrapper", values.get("vec_env_wrapper"), own),
-        callbacks=_classes("callback", values.get("callback"), own),
+        env_wrappers=classes("env_wrapper", values.get("env_wrapper"), own),
+        vec_env_wrappers=classes("vec_env_wrapper", values.get("vec_env_wrapper"), own),
+        callbacks=classes("callback", values.get("callback"), own),
     )
     _check_policy(blueprint)
     if problem := algorithm.setup_problem(checked, blueprint.n_envs):
@@ -167,25 +173,30 @@ def _policy(value: Any, own: bool) -> Any:
     """A registered name stays a name; a dotted one is a class of the user."""
     if isinstance(value, Name):
         return load_class(value.path, "policy", own)
+    if isinstance(value, type):
+        return require_kind(value, "policy")
     if not isinstance(value, str):
         raise UserError(f"policy must be a text such as MlpPolicy, not {value!r}")
     return load_class(value, "policy", own) if "." in value else value
 
 
-def _classes(key: str, value: Any, own: bool) -> tuple[Class, ...]:
-    """`path`, `{path: {kwargs}}`, or a list of those."""
+def classes(key: str, value: Any, own: bool = True) -> tuple[Class, ...]:
+    """A class by its dotted name or itself, `{class: {kwargs}}`, or a list of those."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return tuple(item for entry in value for item in _classes(key, entry, own))
+        return tuple(item for entry in value for item in classes(key, entry, own))
     if isinstance(value, Name):
         return ((load_class(value.path, key, own), {}),)
     if isinstance(value, str):
         return ((load_class(value, key, own), {}),)
+    if isinstance(value, type):
+        return ((require_kind(value, key), {}),)
     if isinstance(value, Mapping) and len(value) == 1:
         ((path, kwargs),) = value.items()
-        if isinstance(path, str) and (kwargs is None or isinstance(kwargs, Mapping)):
-            found = load_class(path, key, own)
+        if isinstance(path, str | type) and (kwargs is None or isinstance(kwargs, Mapping)):
+            found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, own)
+            path = str(plain(path))
             kwargs = resolve(dict(kwargs or {}), own)
             check_arguments(f"{key} {path}", found, kwargs)
             check_places(f"{key} {path}", kwargs, own, path)
@@ -230,7 +241,7 @@ def construct(where: str, build: Callable[..., Any], *args: Any, **kwargs: Any) 
         raise UserError(f"{where} {name}: {type(error).__name__}: {error}") from error
 
 
-def _normalize(values: Mapping[str, Any]) -> dict[str, Any] | None:
+def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
     from rlzoo.envs.vec_normalize import VecNormalize
 

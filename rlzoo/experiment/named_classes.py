@@ -63,11 +63,11 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
 
         if full not in rlzoo.__all__:
             raise unknown(key, path, rlzoo.__all__)
-        return _of_kind(getattr(rlzoo, full), key, path)
+        return require_kind(getattr(rlzoo, full), key, path)
     known = may_be_named(full)
     if not known:
         _require_trust(full, key, path, own)
-    found = _of_kind(_import(full, key, path), key, path)
+    found = require_kind(_import(full, key, path), key, path)
     if not known:
         trust([full])  # the user named it: workers read it from a file
     return found
@@ -135,7 +135,13 @@ def _import(full: str, key: str, path: str) -> Any:
         raise unknown(f"{key} in {module}", name, dir(sys.modules[module])) from None
 
 
-def _of_kind(found: Any, key: str, path: str) -> Any:
+def require_kind(found: Any, key: str, path: str = "") -> Any:
+    """Return a class if it is of the kind that a key wants.
+
+    :param path: what names it, for the error
+    :raises UserError: it is of another kind
+    """
+    path = path or getattr(found, "__qualname__", repr(found))
     kinds = KINDS.get(key, OTHER)
     if isinstance(found, type) and issubclass(found, kinds):
         return found

@@ -6,6 +6,7 @@ import secrets
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +50,16 @@ class TrainResult:
     model_path: Path
     num_timesteps: int
     interrupted: bool = False
+    model: Any = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How the parts of a run are built; others may be put in their place."""
+
+    training_env: Callable[..., VecEnv] = build_training_env
+    evaluation_env: Callable[..., VecEnv] = build_evaluation_env
+    callbacks: Callable[..., list[BaseCallback]] = build_callbacks
 
 
 @dataclass
@@ -67,7 +78,7 @@ class Session:
 
     def result(self, interrupted: bool = False) -> TrainResult:
         path = run_folder.model_path(self.folder, self.run.env_id)
-        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted)
+        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted, self.model)
 
 
 def train(run: RunConfig, command: str = "") -> TrainResult:
@@ -124,7 +135,7 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
         return learn(session, stop)
 
 
-def start(run: RunConfig, command: str = "", own: bool = True) -> Session:
+def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Parts()) -> Session:
     """Check everything, claim a folder, and build what learns in it."""
     blueprint = check(run, own=own)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
@@ -133,7 +144,7 @@ def start(run: RunConfig, command: str = "", own: bool = True) -> Session:
         with ExitStack() as resources:
             resources.enter_context(run_folder.locked(folder))
             run_folder.describe(folder, run, blueprint.values, command)
-            return _build(run, blueprint, folder, resources, run.trained_agent)
+            return _build(run, blueprint, folder, resources, run.trained_agent, parts=parts)
     except BaseException:
         run_folder.discard(folder)
         raise
@@ -275,12 +286,13 @@ def _build(
     resources: ExitStack,
     agent: Path | str,
     resumed: bool = False,
+    parts: Parts = Parts(),
 ) -> Session:
     """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
     the session that takes them over."""
     blueprint, n_workers = split_workers(blueprint)
     monitor_dir = None if n_workers else folder
-    venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
+    venv = parts.training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
     resources.callback(venv.close)
     torch.set_num_threads(1)
     if agent:
@@ -315,9 +327,9 @@ def _build(
     eval_env = None
     if run.eval_freq > 0:
         seed = evaluation_seed(run.seed)
-        eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        eval_env = parts.evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
         resources.callback(eval_env.close)
-    callbacks = build_callbacks(blueprint, run, folder, eval_env)
+    callbacks = parts.callbacks(blueprint, run, folder, eval_env)
     return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
 
 

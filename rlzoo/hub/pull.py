@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.config.run import RunConfig, run_name
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.core.system_info import utc_now
 from rlzoo.experiment.run_folder import claim, locked, model_path
-from rlzoo.hub.client import check_repo_id, connect, quiet
+from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet
 from rlzoo.hub.files import (
     AGENT,
     Snapshot,
@@ -149,3 +150,50 @@ def _put_in_place(fresh: Path, config: PullConfig, run: RunConfig) -> Path:
 
 def _folder_flag(folder: str) -> str:
     return "" if folder == PullConfig(repo_id="").folder else f" -f {folder}"
+
+
+def download_from_hub(
+    algo: str,
+    env_name: str,
+    exp_id: int,
+    folder: str,
+    organization: str,
+    repo_name: str | None = None,
+    force: bool = False,
+) -> None:
+    """Download an agent as `rlzoo pull` does: it becomes a run in a log folder.
+
+    >>> download_from_hub("ppo", "CartPole-v1", 0, "logs", "sb3")  # doctest: +SKIP
+
+    :param exp_id: number of the run that it becomes; 0: the next one
+    :param folder: where runs are kept
+    :param repo_name: name of the repository (default: ALGO-ENV)
+    :param force: replace the run of this number
+    :raises UserError: there is no such repository or agent, or it is refused
+    :raises RunFailed: the hub cannot be reached, or sends something else than it has listed
+    """
+    repo_id = f"{organization}/{repo_name or agent_name(algo, str(env_name))}"
+    pull(
+        PullConfig(
+            repo_id=repo_id, algo=algo, env_id=str(env_name), folder=str(folder), exp_id=exp_id, force=force
+        )
+    )
+
+
+def get_hf_trained_models(
+    organization: str = "sb3", check_filename: bool = False
+) -> dict[str, tuple[str, str]]:
+    """Return the agents of an organization on the hub as {"ppo-CartPole-v1": ("ppo", "CartPole-v1")}.
+
+    :param check_filename: only repositories that hold a file called after the agent
+    :raises RunFailed: the hub cannot be reached
+    """
+    api = connect()
+    found = {}
+    with quiet(), hub_errors(api, organization):
+        for model in api.list_models(author=organization):
+            name = model.id.partition("/")[2]
+            algo = max((algo for algo in catalog.names() if name.startswith(f"{algo}-")), key=len, default="")
+            if algo and (not check_filename or f"{name}.zip" in api.list_repo_files(model.id)):
+                found[name] = (algo, name.removeprefix(f"{algo}-"))
+    return found

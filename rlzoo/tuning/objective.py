@@ -30,6 +30,7 @@ from rlzoo.experiment.environments import (
     evaluation_seed,
 )
 from rlzoo.training.trial_eval_callback import TrialEvalCallback
+from rlzoo.tuning.own_samplers import draw, own_sampler
 from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space import Space
 from rlzoo.tuning.spaces import overrides
@@ -92,8 +93,11 @@ def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfi
         hyperparams = interpret(load_yaml(trial.user_attrs["config"], f"trial {trial.number}"))
     else:
         values = lookup(settings.algo, settings.env_id, conf_file).values
-        sampled = Space.from_json(settings.space).sample(trial)
-        hyperparams = overrides(settings.algo, values, sampled)
+        space = Space.from_json(settings.space)
+        if (sampler := own_sampler(settings.algo)) is not None:
+            hyperparams = draw(sampler, settings.algo, trial, space.given)
+        else:
+            hyperparams = overrides(settings.algo, values, space.sample(trial))
     return RunConfig(
         algo=settings.algo,
         env_id=settings.env_id,

@@ -24,6 +24,10 @@ class Stop:
         self.requested = False
         self._raising = False
 
+    def request(self) -> None:
+        """Stop where the next part of the work begins."""
+        self.requested = True
+
     def listen(self) -> None:
         """Take SIGTERM, and the end of standard input, for the wish to stop; leave Ctrl-C to the parent."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)

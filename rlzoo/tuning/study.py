@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import secrets
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ import optuna
 from optuna.trial import TrialState
 
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
@@ -27,12 +30,14 @@ from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.atomic import atomic_write
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.threads import available_cores
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages_of
 from rlzoo.experiment.environments import build_training_env
 from rlzoo.experiment.run_folder import refuse_links
 from rlzoo.experiment.signals import StopSignals
 from rlzoo.experiment.train import TrainResult, check, train
-from rlzoo.tuning import queue
+from rlzoo.tuning import queue, worker
+from rlzoo.tuning.own_samplers import asked_for, own_sampler
 from rlzoo.tuning.report import write_report
 from rlzoo.tuning.results import trial_by_number
 from rlzoo.tuning.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
@@ -40,6 +45,7 @@ from rlzoo.tuning.settings import Settings
 from rlzoo.tuning.space import Space
 from rlzoo.tuning.space_file import space_from_file
 from rlzoo.tuning.spaces import search_space
+from rlzoo.tuning.stopping import Stop, Stopped
 from rlzoo.tuning.storage import check_study, open_storage, open_study
 from rlzoo.tuning.supervisor import Supervisor
 
@@ -109,6 +115,8 @@ def begin(config: TuneConfig) -> OpenStudy:
 
 def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
     """Run the trials that wait; the first Ctrl-C or SIGTERM ends that."""
+    if own_sampler(config.run.algo) is not None or catalog.is_of_this_process(config.run.algo):
+        return work_off_here(opened, config, stop)
     supervisor = Supervisor(
         opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
     )
@@ -117,6 +125,24 @@ def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
             supervisor.run(config.timeout)
     except KeyboardInterrupt:
         pass  # `stop` has said so; the trials are where they belong
+
+
+def work_off_here(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+    """Run the trials that wait one after the other in this process, which alone has the user's functions."""
+    if config.n_jobs > 1:
+        print("rlzoo: n_jobs is 1: algorithms and samplers of a script stay in its process", file=sys.stderr)
+    threads = config.run.num_threads if config.run.num_threads > 0 else available_cores()
+    own = Stop()
+    timer = threading.Timer(config.timeout or threading.TIMEOUT_MAX, own.request)
+    timer.daemon = True
+    timer.start()
+    try:
+        with stop.interruptible():
+            worker.work_off(opened.study, opened.folder, threads, own)
+    except (KeyboardInterrupt, Stopped):
+        pass  # `stop` has said so; the trials are where they belong
+    finally:
+        timer.cancel()
 
 
 def define(config: TuneConfig) -> tuple[Settings, Space]:
@@ -129,6 +155,10 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     check_log_path(config.log_path)
     space = choose_space(config, blueprint)
     sampler = config.sampler
+    if own_sampler(config.run.algo) is not None:
+        if sampler in EXHAUSTIVE:
+            raise UserError(f"{sampler} cannot search what a function of HYPERPARAMS_SAMPLER draws; use tpe")
+        sampler = "tpe" if sampler == "auto" else sampler
     if sampler == "auto":
         sampler = choose_sampler(sampler, space.size, len(space.rows), config.n_trials)
     pruner = config.pruner or ("none" if sampler == "nsga2" else "median")
@@ -190,6 +220,12 @@ def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
     venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
     action_space = venv.action_space
     venv.close()
+    if own_sampler(run.algo) is not None:
+        if config.space is not None or config.fixed:
+            raise UserError(
+                f"HYPERPARAMS_SAMPLER[{run.algo!r}] is the search space: leave out space and fixed"
+            )
+        return Space({}, asked_for(blueprint.values, action_space))
     if config.space is not None:
         space = space_from_file(config.space, run.algo)
     else:

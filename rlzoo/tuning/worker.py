@@ -64,12 +64,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def work(arguments: argparse.Namespace, stop: Stop) -> None:
-    """Run trials until none is waiting.
+    """Run trials of the study that the arguments name; see `work_off`."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = open_study(open_storage(arguments.storage or None, arguments.folder), arguments.study)
+    work_off(study, arguments.folder, arguments.threads, stop)
+
+
+def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> None:
+    """Run trials of an open study until none is waiting.
 
     :raises Stopped: the worker was asked to end; its trial is waiting again
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = open_study(open_storage(arguments.storage or None, arguments.folder), arguments.study)
     settings = Settings.from_json(study.user_attrs["rlzoo"])
     n_reports = settings.n_evaluations * settings.n_seeds
     study.pruner = make_pruner(settings.pruner, settings.n_startup_trials, n_reports)
@@ -84,14 +89,15 @@ def work(arguments: argparse.Namespace, stop: Stop) -> None:
         trial = queue.take(study, study.user_attrs["n_trials"], worker, sampler)
         if trial is None:
             return
-        run(study, trial, settings, arguments, stop)
+        run(study, trial, settings, folder, threads, stop)
 
 
 def run(
     study: optuna.Study,
     trial: optuna.Trial,
     settings: Settings,
-    arguments: argparse.Namespace,
+    folder: Path,
+    threads: int,
     stop: Stop,
 ) -> None:
     """Run one trial, and tell the study how it ended.
@@ -101,9 +107,9 @@ def run(
     values, error = None, None
     try:
         with queue.Heartbeat(trial.storage, trial._trial_id):
-            values = run_trial(trial, settings, arguments.folder, arguments.threads, stop)
+            values = run_trial(trial, settings, folder, threads, stop)
         state = TrialState.COMPLETE
-    except Stopped:
+    except (Stopped, KeyboardInterrupt):
         queue.give_back(study, trial)
         raise
     except optuna.TrialPruned:

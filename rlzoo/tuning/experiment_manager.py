@@ -1,0 +1,276 @@
+"""`ExperimentManager`: a run or a search step by step, with parts that a subclass may replace."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import optuna
+
+from rlzoo.config.env_ids import is_atari
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import overrides_of
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import TuneConfig
+from rlzoo.core.errors import RunFailed, UserError, printable
+from rlzoo.envs.vec_env import VecEnv
+from rlzoo.experiment.blueprint import Blueprint
+from rlzoo.experiment.build import build_callbacks
+from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
+from rlzoo.experiment.signals import StopSignals
+from rlzoo.experiment.train import Parts, Session, check, learn, save, start
+from rlzoo.training.base_callback import BaseCallback
+from rlzoo.tuning.results import top_table
+from rlzoo.tuning.study import optimize, run_of_trial
+
+if TYPE_CHECKING:
+    from rlzoo.algorithms.base import Algorithm
+
+
+@dataclass(eq=False)
+class ExperimentManager:
+    """A training run, or a search for hyperparameters, from its arguments to its saved agent.
+
+    What it builds, a subclass may build otherwise: `create_envs` and `create_callbacks`.
+
+    >>> manager = ExperimentManager(
+    ...     argparse.Namespace(), "ppo", "CartPole-v1", "logs", n_timesteps=1000
+    ... )  # doctest: +SKIP
+    >>> model, hyperparams = manager.setup_experiment()  # doctest: +SKIP
+    >>> manager.learn(model)  # doctest: +SKIP
+    >>> manager.save_trained_model(model)  # doctest: +SKIP
+
+    :param args: arguments of the script; `gym_packages` and `num_threads` of them are used
+    :param algo: name of the algorithm
+    :param env_id: environment id
+    :param log_folder: where runs are kept
+    :param n_timesteps: environment steps; 0 or less: from the hyperparameters
+    :param eval_freq: environment steps between evaluations; 0 or less: never
+    :param save_freq: environment steps between checkpoints; 0 or less: never
+    :param hyperparams: overrides of the hyperparameters
+    :param trained_agent: start from this agent
+    :param optimize_hyperparameters: `setup_experiment` builds nothing and returns None
+    :param uuid_str: not empty: append a random id to the name of the folder
+    :param seed: -1: a random one
+    :param log_interval: 0 or -1: the algorithm's; -2: never
+    :param vec_env_type: dummy, subproc, native or auto
+    :param config: hyperparameters from this file instead of the shipped ones
+    :param trial_id: take the hyperparameters of this trial of the study
+    """
+
+    args: argparse.Namespace
+    algo: str
+    env_id: str
+    log_folder: str
+    tensorboard_log: str = ""
+    n_timesteps: int = 0
+    eval_freq: int = 10_000
+    n_eval_episodes: int = 5
+    save_freq: int = -1
+    hyperparams: dict[str, Any] | None = None
+    env_kwargs: dict[str, Any] | None = None
+    eval_env_kwargs: dict[str, Any] | None = None
+    trained_agent: str = ""
+    optimize_hyperparameters: bool = False
+    storage: str | None = None
+    study_name: str | None = None
+    n_trials: int = 1
+    max_total_trials: int | None = None
+    n_jobs: int = 1
+    sampler: str = "tpe"
+    pruner: str = "median"
+    optimization_log_path: str | None = None
+    n_startup_trials: int = 0
+    n_evaluations: int | None = 1
+    truncate_last_trajectory: bool = False
+    uuid_str: str = ""
+    seed: int = 0
+    log_interval: int = 0
+    save_replay_buffer: bool = False
+    verbose: int = 1
+    vec_env_type: str = "dummy"
+    n_eval_envs: int = 1
+    no_optim_plots: bool = False
+    device: Any = "auto"
+    config: str | None = None
+    show_progress: bool = False
+    trial_id: int | None = None
+
+    def __post_init__(self) -> None:
+        self.env_name = str(self.env_id)
+        self.callbacks: list[BaseCallback] = []
+        self._hyperparams: dict[str, Any] = overrides_of(self.hyperparams or {})
+        self._session: Session | None = None
+        self._blueprint: Blueprint | None = None
+        self._folder: Path | None = None
+        self._eval_env: VecEnv | None = None
+        self._saved_steps = -1
+
+    @property
+    def run(self) -> RunConfig:
+        """The run as it is configured now; `_hyperparams` are overrides until it is set up."""
+        if self._session is not None:
+            return self._session.run
+        run = RunConfig(
+            algo=self.algo,
+            env_id=self.env_name,
+            n_timesteps=self.n_timesteps if self.n_timesteps > 0 else -1,
+            seed=self.seed,
+            trained_agent=str(self.trained_agent or ""),
+            conf_file=self.config,
+            hyperparams=dict(self._hyperparams),
+            env_kwargs=dict(self.env_kwargs or {}),
+            eval_env_kwargs=dict(self.eval_env_kwargs or {}),
+            gym_packages=tuple(getattr(self.args, "gym_packages", None) or ()),
+            vec_env=self.vec_env_type,
+            device=str(self.device),
+            num_threads=getattr(self.args, "num_threads", None) or -1,
+            verbose=self.verbose,
+            progress=self.show_progress,
+            log_folder=str(self.log_folder),
+            uuid=bool(self.uuid_str),
+            log_interval=self.log_interval or -1,
+            eval_freq=self.eval_freq,
+            eval_episodes=self.n_eval_episodes,
+            n_eval_envs=self.n_eval_envs,
+            save_freq=self.save_freq,
+            save_replay_buffer=self.save_replay_buffer,
+            truncate_last_trajectory=self.truncate_last_trajectory,
+            tensorboard_log=str(self.tensorboard_log or ""),
+        )
+        return run if self.trial_id is None else run_of_trial(self._search(run), self.trial_id)
+
+    def _search(self, run: RunConfig) -> TuneConfig:
+        return TuneConfig(
+            run=run,
+            n_trials=self.max_total_trials or self.n_trials,
+            n_jobs=self.n_jobs,
+            sampler=self.sampler,
+            pruner=self.pruner,
+            n_startup_trials=self.n_startup_trials,
+            n_evaluations=self.n_evaluations,
+            storage=self.storage,
+            study_name=self.study_name,
+            log_path=str(self.optimization_log_path or ""),
+            figures=not self.no_optim_plots,
+        )
+
+    # ------------------------------------------------------------------ a run
+
+    def setup_experiment(self) -> tuple[Algorithm, dict[str, Any]] | None:
+        """Check everything, make the folder of the run, and build the environments, the agent and callbacks.
+
+        :return: the agent and its hyperparameters as they are saved; None for a search
+        :raises UserError: the configuration is wrong
+        """
+        if self.optimize_hyperparameters:
+            return None
+        parts = Parts(self._make_training_env, self._make_evaluation_env, self._make_callbacks)
+        with StopSignals() as stop, stop.interruptible():
+            self._session = start(self.run, shlex.join(sys.argv), parts=parts)
+        self._hyperparams = dict(self._session.blueprint.hyperparams)
+        return self._session.model, dict(self._session.blueprint.values)
+
+    def learn(self, model: Algorithm) -> None:
+        """Train the agent and save it; whatever ends the training, what had been learned is kept.
+
+        :param model: the agent of `setup_experiment`
+        """
+        session = self._of(model)
+        with StopSignals() as stop:
+            learn(session, stop)
+        self._saved_steps = model.num_timesteps
+
+    def save_trained_model(self, model: Algorithm) -> None:
+        """Save the agent, unless `learn` has saved it as it is.
+
+        :param model: the agent of `setup_experiment`
+        """
+        session = self._of(model)
+        if self._saved_steps != model.num_timesteps:
+            kept = save(session, None)
+            self._saved_steps = model.num_timesteps
+            if self.verbose > 0:
+                print(kept)
+
+    def create_envs(self, n_envs: int, eval_env: bool = False, no_log: bool = False) -> VecEnv:
+        """Make the environments to learn in, or to evaluate in.
+
+        :param eval_env: with statistics of normalisation that do not learn, and rewards as they are
+        :param no_log: write no monitor files
+        """
+        run, blueprint = self.run, replace(self._checked(), n_envs=n_envs)
+        if eval_env:
+            return build_evaluation_env(
+                blueprint, run.env_id, n_envs, evaluation_seed(self._seed), run.vec_env
+            )
+        monitor_dir = None if no_log else self._folder
+        return build_training_env(blueprint, run.env_id, self._seed, run.vec_env, monitor_dir)
+
+    def create_callbacks(self) -> None:
+        """Put the callbacks of the run into `callbacks`: those of the hyperparameters, for evaluation and for
+        checkpoints."""
+        if self._folder is None:
+            raise UserError("create_callbacks is called by setup_experiment, which makes the run's folder")
+        self.callbacks = build_callbacks(self._checked(), self.run, self._folder, self._eval_env)
+
+    def read_hyperparameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the hyperparameters of the file with the overrides on top, and a copy of them."""
+        run = self.run
+        values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
+        return values, dict(values)
+
+    # ------------------------------------------------------------------ a search
+
+    def hyperparameters_optimization(self) -> optuna.Study:
+        """Search for hyperparameters as `rlzoo optimize` does, and return the study.
+
+        :raises RunFailed: no trial is complete
+        """
+        opened = optimize(self._search(self.run))
+        if self.verbose > 0:
+            print(printable(top_table(opened.study)))
+            print(f"Everything is in {opened.folder}")
+        if error := opened.why_nothing():
+            raise RunFailed(error)
+        return opened.study
+
+    @staticmethod
+    def is_atari(env_id: str) -> bool:
+        """Whether an environment is an Atari game."""
+        return is_atari(env_id)
+
+    # ------------------------------------------------------------------ what `start` asks for
+
+    def _make_training_env(
+        self, blueprint: Blueprint, env_id: str, seed: int, backend: str, monitor_dir: Path | None, **_: Any
+    ) -> VecEnv:
+        self._blueprint, self._folder, self._seed = blueprint, monitor_dir, seed
+        self.n_envs = blueprint.n_envs
+        return self.create_envs(blueprint.n_envs)
+
+    def _make_evaluation_env(self, blueprint: Blueprint, *_: Any) -> VecEnv:
+        return self.create_envs(self.n_eval_envs, eval_env=True)
+
+    def _make_callbacks(
+        self, blueprint: Blueprint, run: RunConfig, folder: Path, eval_env: VecEnv | None
+    ) -> list[BaseCallback]:
+        self._folder, self._eval_env = folder, eval_env
+        self.log_path = self.save_path = str(folder)
+        self.create_callbacks()
+        return self.callbacks
+
+    def _checked(self) -> Blueprint:
+        if self._blueprint is None:
+            self._seed = max(self.seed, 0)
+            self._blueprint = check(self.run)
+        return self._blueprint
+
+    def _of(self, model: Algorithm) -> Session:
+        if self._session is None or model is not self._session.model:
+            raise UserError("the agent must be the one that setup_experiment of this manager returned")
+        return self._session
