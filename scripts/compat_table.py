@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts" / "compat"
-TIMEOUT = 180  # seconds for one script
+TIMEOUT = 150  # seconds for one script
 
 # Scripts that rlzoo refuses on purpose, and a part of what it answers.
 INTENDED: dict[str, str] = {}
