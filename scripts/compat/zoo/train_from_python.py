@@ -31,7 +31,7 @@ assert get_latest_run_id("logs/a2c", "Own-v0") == 1
 folder = os.path.join("logs", "a2c", "Own-v0_1")
 hyperparams, stats = get_saved_hyperparams(os.path.join(folder, "Own-v0"), test_mode=True)
 assert hyperparams["gamma"] == 0.95 and hyperparams["n_envs"] == 2
-assert hyperparams["normalize"] and os.path.isfile(os.path.join(stats, "vecnormalize.pkl"))
+assert hyperparams["normalize"] and os.path.isdir(stats)
 venv = create_test_env(
     "Own-v0", n_envs=1, stats_path=stats, seed=0, should_render=False, hyperparams=hyperparams
 )
