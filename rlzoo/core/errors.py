@@ -13,23 +13,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-class UserError(ValueError):
-    """The call was wrong; the text names the mistake and the nearest right thing."""
+class UserError(ValueError, AssertionError):
+    """The call was wrong; the text names the mistake and the nearest right thing.
+
+    Also an AssertionError, because stable-baselines3 asserts its arguments and scripts catch that.
+    """
 
 
 class UnknownArgument(UserError, TypeError):
     """A keyword that the callee does not have."""
 
 
-class UnsupportedSpace(UserError, AssertionError, NotImplementedError):
-    """A space that an algorithm, a policy or a wrapper does not take.
-
-    stable-baselines3 raises an AssertionError or a NotImplementedError, so that scripts may catch these.
-    """
+class UnsupportedSpace(UserError, NotImplementedError):
+    """A space that an algorithm, a policy or a wrapper does not take; stable-baselines3 raises either."""
 
 
-class InvalidEnvironment(UserError, AssertionError):
-    """An environment that breaks Gymnasium's rules; stable-baselines3 raises an AssertionError."""
+class InvalidEnvironment(UserError):
+    """An environment that breaks Gymnasium's rules."""
 
 
 class NotInstalled(UserError):
