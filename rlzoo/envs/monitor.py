@@ -281,11 +281,11 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
 
     @property
     def rewards(self) -> list[float]:
-        """:raises UserError: single rewards are not kept"""
-        raise UserError("Monitor keeps the sum of an episode's rewards, return_so_far, and not each of them")
+        """:raises AttributeError: single rewards are not kept"""
+        raise AttributeError("Monitor keeps an episode's sum of rewards, return_so_far, and not each of them")
 
 
-MONITOR_NAMES = frozenset(vars(Monitor)) | {
+MONITOR_NAMES = frozenset(vars(Monitor)) - {"rewards"} | {
     "allow_early_resets",
     "env",
     "info_keywords",

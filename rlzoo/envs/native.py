@@ -128,6 +128,8 @@ class NativeCartPole(DummyVecEnv):
         """Return this vector, which from now on steps real environments."""
         logger.debug("single environments are asked for: this CartPole is no longer stepped natively")
         kept = dict(self.__dict__)
+        if "_sample" in kept:
+            kept.pop("_sample").close()
         DummyVecEnv.__init__(self, [self._single_env(index) for index in range(self.num_envs)])
         made = self.__dict__["_envs"]
         self.__dict__.update(kept, _envs=made)

@@ -92,6 +92,8 @@ def test_algorithms_put_a_monitor_around_their_env() -> None:
     assert isinstance(monitor, Monitor)
     assert monitor.env is env
     assert monitor.total_steps == 8
+    assert monitor.return_so_far == -8
+    assert not hasattr(monitor, "rewards")
 
 
 def test_render_before_reset_says_what_is_missing() -> None:
