@@ -123,6 +123,8 @@ def _order(extractor: nn.Module, module: PolicyModule) -> list[str]:
     if type(extractor) is FlattenExtractor:
         return list(module.parts)
     if type(extractor) is CombinedExtractor:
+        if not all(type(part) is nn.Flatten for part in extractor.extractors.values()):
+            raise _refusal("this one sees images")
         return list(extractor.extractors)
     raise _refusal(f"its features come from a {type(extractor).__name__}")
 

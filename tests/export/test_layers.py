@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
 import rlzoo
 from rlzoo.core.errors import UserError
+from rlzoo.envs.toy import IdentityEnv
 from rlzoo.export.description import describe
 from rlzoo.export.html_page import LIMITS, page
 from rlzoo.export.layers import as_text, layers_document
@@ -25,6 +27,13 @@ output = input.map(({policy, observations, masks}) =>
   observations.map((observation, i) => act(policy, observation, masks && masks[i])));
 """
 REFUSED = ("dqn dueling",)
+FLOAT_IMAGES = spaces.Dict({"image": spaces.Box(0.0, 1.0, (3, 36, 36), np.float32)})
+
+
+def float_images() -> IdentityEnv:
+    env = IdentityEnv(space=FLOAT_IMAGES)
+    env.action_space = spaces.Discrete(2)
+    return env
 
 
 def document_of(model: Any) -> Any:
@@ -97,6 +106,14 @@ def test_javascript_knows_the_activations(run_in_node):
             "has a Mish",
         ),
         (lambda: rlzoo.PPO("MlpLstmPolicy", "CartPole-v1"), "this one is recurrent"),
+        (
+            lambda: rlzoo.PPO(
+                "MultiInputPolicy",
+                float_images(),
+                policy_kwargs={"normalize_images": False},
+            ),
+            "this one sees images",
+        ),
     ],
 )
 def test_other_policies_are_refused_with_what_can_be_used(make, message):
