@@ -32,6 +32,10 @@ class InvalidEnvironment(UserError):
     """An environment that breaks Gymnasium's rules."""
 
 
+class WrongParameters(UserError, RuntimeError):
+    """Parameters that do not fit a network; scripts for PyTorch expect a RuntimeError."""
+
+
 class NotInstalled(UserError):
     """A package is missing; the text says how to install it."""
 

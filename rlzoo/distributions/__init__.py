@@ -3,12 +3,13 @@
 from rlzoo.distributions.base import Distribution, kl_divergence, sum_independent_dims
 from rlzoo.distributions.bernoulli import Bernoulli
 from rlzoo.distributions.categorical import Categorical, MultiCategorical
-from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian
+from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian, TanhBijector
 from rlzoo.distributions.make import make_proba_distribution
 from rlzoo.distributions.masked import (
-    MaskableBernoulli,
+    MaskableBernoulliDistribution,
     MaskableCategorical,
-    MaskableMultiCategorical,
+    MaskableCategoricalDistribution,
+    MaskableMultiCategoricalDistribution,
     make_masked_proba_distribution,
 )
 from rlzoo.distributions.state_dependent_noise import StateDependentNoise
@@ -20,9 +21,6 @@ CategoricalDistribution = Categorical
 MultiCategoricalDistribution = MultiCategorical
 BernoulliDistribution = Bernoulli
 StateDependentNoiseDistribution = StateDependentNoise
-MaskableCategoricalDistribution = MaskableCategorical
-MaskableMultiCategoricalDistribution = MaskableMultiCategorical
-MaskableBernoulliDistribution = MaskableBernoulli
 
 __all__ = [
     "Bernoulli",
@@ -32,11 +30,9 @@ __all__ = [
     "DiagGaussian",
     "DiagGaussianDistribution",
     "Distribution",
-    "MaskableBernoulli",
     "MaskableBernoulliDistribution",
     "MaskableCategorical",
     "MaskableCategoricalDistribution",
-    "MaskableMultiCategorical",
     "MaskableMultiCategoricalDistribution",
     "MultiCategorical",
     "MultiCategoricalDistribution",
@@ -44,6 +40,7 @@ __all__ = [
     "SquashedDiagGaussianDistribution",
     "StateDependentNoise",
     "StateDependentNoiseDistribution",
+    "TanhBijector",
     "kl_divergence",
     "make_masked_proba_distribution",
     "make_proba_distribution",

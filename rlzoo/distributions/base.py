@@ -33,8 +33,12 @@ class Distribution:
 
     @property
     def distribution(self) -> Any:
-        """What Stable-Baselines3 keeps under this name: the object with `probs`, or `mean` and `stddev`."""
-        return self
+        """The same distribution as one of `torch.distributions`, made when it is asked for.
+
+        It has independent dimensions, so that its `log_prob` and `entropy` are per dimension, and is the one
+        before a tanh. A list of them where there are several choices.
+        """
+        raise NotImplementedError
 
     @property
     def params(self) -> tuple[Tensor, ...]:

@@ -35,6 +35,10 @@ class Bernoulli(Distribution):
     def params(self) -> tuple[Tensor, ...]:
         return (self.logits,)
 
+    @property
+    def distribution(self) -> torch.distributions.Bernoulli:
+        return torch.distributions.Bernoulli(logits=self.logits)
+
     def sample(self) -> Tensor:
         return (torch.rand_like(self.logits) < self.probs).to(self.logits.dtype)
 

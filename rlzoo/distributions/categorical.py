@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rlzoo.core.errors import FailedCheck
 from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
 
 
@@ -50,6 +51,10 @@ class Categorical(Distribution):
     def params(self) -> tuple[Tensor, ...]:
         return (self.logits,)
 
+    @property
+    def distribution(self) -> torch.distributions.Categorical:
+        return torch.distributions.Categorical(logits=self.logits)
+
     def sample(self) -> Tensor:
         return gumbel_argmax(self.logits)
 
@@ -57,7 +62,12 @@ class Categorical(Distribution):
         return self.logits.argmax(dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        return -F.nll_loss(self.log_probs, actions.long(), reduction="none")  # picks them in one operation
+        log_probs = self.log_probs
+        if actions.shape != log_probs.shape[:-1]:  # one distribution for many actions, or the reverse
+            shape = torch.broadcast_shapes(actions.shape, log_probs.shape[:-1])
+            index = actions.long().expand(shape).unsqueeze(-1)
+            return log_probs.expand(*shape, self.action_dim).gather(-1, index).squeeze(-1)
+        return -F.nll_loss(log_probs, actions.long(), reduction="none")  # picks them in one operation
 
     def entropy(self) -> Tensor:
         # 0 log 0 is 0: an impossible choice has log-probability -inf, and 0 * inf would be nan
@@ -70,6 +80,13 @@ class Categorical(Distribution):
         return torch.where(probs > 0, probs * (self.log_probs - other.log_probs), 0.0).sum(dim=-1)
 
 
+class Unfilled(list[Any]):
+    """The parts of a distribution that `proba_distribution` has not given any yet."""
+
+    def __iter__(self) -> Any:
+        raise FailedCheck("this distribution has no parameters yet: call proba_distribution() first")
+
+
 class MultiCategorical(Distribution):
     """Independent choices, the i-th out of `action_dims[i]`; actions are indices, [B, len(action_dims)]."""
 
@@ -78,13 +95,16 @@ class MultiCategorical(Distribution):
 
     def __init__(self, action_dims: Sequence[int]) -> None:
         self.action_dims = [int(n) for n in action_dims]
-        self.parts: list[Any] = []  # of `part_class`
+        self.parts: list[Any] = Unfilled()  # of `part_class`
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
         return linear_head(latent_dim, sum(self.action_dims))
 
     def proba_distribution(self, action_logits: Tensor) -> MultiCategorical:
-        """:param action_logits: the logits of all choices side by side, [B, sum(action_dims)]"""
+        """Take over the parameters of a batch.
+
+        :param action_logits: the logits of all choices side by side, [B, sum(action_dims)]
+        """
         split = torch.split(action_logits, self.action_dims, dim=-1)
         self.parts = [
             self.part_class(n).proba_distribution(part)
@@ -93,9 +113,10 @@ class MultiCategorical(Distribution):
         return self
 
     @property
-    def distribution(self) -> list[Categorical]:
-        """One distribution per choice."""
-        return self.parts
+    def distribution(self) -> list[torch.distributions.Categorical]:
+        return [part.distribution for part in self.parts]
+
+    distributions = distribution
 
     @property
     def params(self) -> tuple[Tensor, ...]:

@@ -37,6 +37,36 @@ def inverse_tanh(actions: Tensor, epsilon: float = SMALLEST_GAP) -> Tensor:
     return torch.atanh(actions.clamp(-1.0 + epsilon, 1.0 - epsilon))
 
 
+class TanhBijector(nn.Module):
+    """The change of variables by a tanh: squashes numbers into (-1, 1).
+
+    :param epsilon: keeps logarithms and the inverse finite
+    """
+
+    def __init__(self, epsilon: float = 1e-6) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        """Return tanh(x), elementwise."""
+        return torch.tanh(x)
+
+    @staticmethod
+    def atanh(x: Tensor) -> Tensor:
+        """Return the inverse of tanh, infinite at -1 and 1."""
+        return torch.atanh(x)
+
+    @staticmethod
+    def inverse(y: Tensor) -> Tensor:
+        """Return the inverse of tanh, finite: y is kept away from -1 and 1 by the precision of its dtype."""
+        return inverse_tanh(y, torch.finfo(y.dtype).eps)
+
+    def log_prob_correction(self, x: Tensor) -> Tensor:
+        """Return log(1 - tanh(x)^2 + epsilon), elementwise, which a log-density of tanh(x) loses."""
+        return torch.log(1.0 - torch.tanh(x).square() + self.epsilon)
+
+
 class Squashed:
     """Actions of a squashed distribution, with the values before the tanh (`gaussian_actions`).
 
@@ -130,6 +160,10 @@ class DiagGaussian(Distribution):
     @property
     def params(self) -> tuple[Tensor, ...]:
         return self.mean, self.log_std
+
+    @property
+    def distribution(self) -> torch.distributions.Normal:
+        return torch.distributions.Normal(self.mean, self.stddev)
 
     def sample(self) -> Tensor:
         """Reparameterised: gradients flow into mean and log_std."""

@@ -124,6 +124,10 @@ class StateDependentNoise(Squashed, Distribution):
     def params(self) -> tuple[Tensor, ...]:
         return self.mean, self.log_scale
 
+    @property
+    def distribution(self) -> torch.distributions.Normal:
+        return torch.distributions.Normal(self.mean, self.stddev)
+
     def get_noise(self, latent_sde: Tensor) -> Tensor:
         """The noise of these states under the current W, [B, A].
 

@@ -13,9 +13,9 @@ from gymnasium import spaces
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import Categorical, kl_divergence
 from rlzoo.distributions.masked import (
-    MaskableBernoulli,
-    MaskableCategorical,
-    MaskableMultiCategorical,
+    MaskableBernoulliDistribution,
+    MaskableCategoricalDistribution,
+    MaskableMultiCategoricalDistribution,
     make_masked_proba_distribution,
 )
 
@@ -29,7 +29,7 @@ def logits(n: int = 6) -> torch.Tensor:
 
 
 def masked(params: torch.Tensor) -> Any:
-    return MaskableCategorical(6).proba_distribution(params).apply_masking(MASK.expand(BATCH, 6))
+    return MaskableCategoricalDistribution(6).proba_distribution(params).apply_masking(MASK.expand(BATCH, 6))
 
 
 def test_it_is_the_categorical_of_what_is_allowed() -> None:
@@ -65,7 +65,7 @@ def test_gradients_are_those_of_what_is_allowed_and_zero_elsewhere() -> None:
 
 def test_one_choice_left_is_certain() -> None:
     params = logits(3)
-    dist = MaskableCategorical(3).proba_distribution(params)
+    dist = MaskableCategoricalDistribution(3).proba_distribution(params)
     dist.apply_masking(np.array([[False, True, False]] * BATCH))
     assert dist.sample().tolist() == dist.mode().tolist() == [1] * BATCH
     assert torch.equal(dist.log_prob(torch.ones(BATCH)), torch.zeros(BATCH))
@@ -77,7 +77,9 @@ def test_one_choice_left_is_certain() -> None:
 def test_samples_have_their_probabilities() -> None:
     torch.manual_seed(1)
     n = 40_000
-    dist = MaskableCategorical(4).proba_distribution(torch.tensor([0.0, 9.0, 1.0, 2.0]).expand(n, 4))
+    dist = MaskableCategoricalDistribution(4).proba_distribution(
+        torch.tensor([0.0, 9.0, 1.0, 2.0]).expand(n, 4)
+    )
     dist.apply_masking(torch.tensor([True, False, True, True]).expand(n, 4))
     frequencies = torch.bincount(dist.sample(), minlength=4) / n
     expected = torch.tensor([0.0, 1.0, 2.0]).softmax(0)
@@ -87,7 +89,7 @@ def test_samples_have_their_probabilities() -> None:
 
 def test_masks_replace_each_other_and_none_lifts_them() -> None:
     params = logits(3)
-    dist = MaskableCategorical(3).proba_distribution(params)
+    dist = MaskableCategoricalDistribution(3).proba_distribution(params)
     free = dist.probs
     dist.apply_masking(torch.tensor([True, False, False]).expand(BATCH, 3))
     assert torch.equal(dist.mode(), torch.zeros(BATCH, dtype=torch.long))
@@ -102,23 +104,23 @@ def test_several_choices_are_masked_side_by_side() -> None:
     torch.manual_seed(0)
     params = logits(5)
     mask = torch.tensor([True, False, False, True, True]).expand(BATCH, 5)
-    mine = MaskableMultiCategorical([2, 3]).proba_distribution(params).apply_masking(mask)
-    first = MaskableCategorical(2).proba_distribution(params[:, :2]).apply_masking(mask[:, :2])
-    second = MaskableCategorical(3).proba_distribution(params[:, 2:]).apply_masking(mask[:, 2:])
+    mine = MaskableMultiCategoricalDistribution([2, 3]).proba_distribution(params).apply_masking(mask)
+    first = MaskableCategoricalDistribution(2).proba_distribution(params[:, :2]).apply_masking(mask[:, :2])
+    second = MaskableCategoricalDistribution(3).proba_distribution(params[:, 2:]).apply_masking(mask[:, 2:])
     actions = torch.tensor([[0, 1], [0, 2], [0, 1], [0, 2], [0, 2]])
     expected = first.log_prob(actions[:, 0]) + second.log_prob(actions[:, 1])
     assert torch.equal(mine.log_prob(actions), expected)
     assert torch.allclose(mine.entropy(), first.entropy() + second.entropy())
     sampled = torch.stack([mine.sample() for _ in range(50)])
     assert (sampled[..., 0] == 0).all() and (sampled[..., 1] > 0).all()
-    free = MaskableMultiCategorical([2, 3]).proba_distribution(params)
+    free = MaskableMultiCategoricalDistribution([2, 3]).proba_distribution(params)
     assert torch.equal(mine.apply_masking(None).entropy(), free.entropy())
 
 
 def test_bits_have_two_choices_each() -> None:
     params = logits(4)
     mask = torch.tensor([True, True, False, True]).expand(BATCH, 4)  # the second bit must be a one
-    dist = MaskableBernoulli(2).proba_distribution(params).apply_masking(mask)
+    dist = MaskableBernoulliDistribution(2).proba_distribution(params).apply_masking(mask)
     log_odds = params[:, 1] - params[:, 0]
     expected = torch.stack([log_odds.sigmoid(), torch.ones(BATCH)], dim=1)
     assert torch.allclose(dist.probs, expected, atol=1e-6)
@@ -130,9 +132,9 @@ def test_bits_have_two_choices_each() -> None:
 @pytest.mark.parametrize(
     ("space", "kind", "n_logits"),
     [
-        (spaces.Discrete(4), MaskableCategorical, 4),
-        (spaces.MultiDiscrete([[2, 3], [4, 2]]), MaskableMultiCategorical, 11),
-        (spaces.MultiBinary((2, 2)), MaskableBernoulli, 8),
+        (spaces.Discrete(4), MaskableCategoricalDistribution, 4),
+        (spaces.MultiDiscrete([[2, 3], [4, 2]]), MaskableMultiCategoricalDistribution, 11),
+        (spaces.MultiBinary((2, 2)), MaskableBernoulliDistribution, 8),
     ],
 )
 def test_a_space_has_its_distribution(space: Any, kind: type, n_logits: int) -> None:
