@@ -42,7 +42,10 @@ BUILT_IN = (
     "normalize_returns", "return_range",
 )  # fmt: skip
 """Hyperparameters that are read when the replay buffer, or the agent, is made."""
-NETWORKS = ("actor", "actor_target", "critic", "critic_target", "q_net", "q_net_target")
+NETWORKS = (
+    "actor", "actor_target", "critic", "critic_target", "q_net", "q_net_target", "quantile_net",
+    "quantile_net_target",
+)  # fmt: skip
 GIVEN_BY_ALGORITHM = (
     "buffer_size", "observation_space", "action_space", "env", "device", "n_envs", "optimize_memory_usage",
     "gamma", "frame_stack", "obs_dtypes",
@@ -155,6 +158,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     config: Any
     action_noise: ActionNoise | None = None
+    noise_shape: tuple[int, ...] = ()  # of the noise of all environments
     learns_aside = False  # whether a ParallelTrainCallback takes the gradient steps
     replay_continues = False  # whether the replay buffer stands where the environments are
     _replay_buffer: ReplayBuffer | None = None
@@ -196,7 +200,7 @@ class OffPolicyAlgorithm(Algorithm):
                 actions = torch.where(at_random, self.random_actions(), actions)
         if self.action_noise is not None:
             noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
-            actions = (actions + noise.reshape(actions.shape)).clamp_(-1, 1)
+            actions = (actions + noise.reshape(self.noise_shape)).clamp_(-1, 1)
         return Step(actions, self.to_env_action(actions))
 
     def random_actions(self) -> torch.Tensor:
@@ -356,8 +360,10 @@ class OffPolicyAlgorithm(Algorithm):
             noise = noise.base_noise
         actions = self.action_space.shape or ()
         shape = getattr(getattr(noise, "base_noise", noise), "_shape", actions)
-        if math.prod(shape) != math.prod(actions):
+        if math.prod(shape) not in (1, math.prod(actions)):
             raise UserError(f"action_noise is of shape {shape}, but actions are of shape {actions}")
+        one_number = math.prod(shape) == 1  # the same noise in every dimension of the action
+        self.noise_shape = (-1, *(1 if one_number else n for n in actions))
         if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
             noise = VectorizedActionNoise(noise, self.n_envs)
         self.action_noise = noise

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import copy
 import math
+import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.errors import CheckpointError, FailedCheck, UserError
 
 MAX_ENVS = 2**16
 """Environments that a vectorised noise may have; a model file must not ask for all memory."""
+
+
+class NotNoise(UserError, TypeError):
+    """Something else than the ActionNoise of one environment."""
 
 
 class ActionNoise(ABC):
@@ -185,12 +190,38 @@ class VectorizedActionNoise(ActionNoise):
 
     def __init__(self, base_noise: ActionNoise, n_envs: int) -> None:
         if not isinstance(base_noise, ActionNoise) or isinstance(base_noise, VectorizedActionNoise):
-            raise UserError(f"base_noise must be the ActionNoise of one environment, not {base_noise!r}")
-        if not 1 <= int(n_envs) <= MAX_ENVS:
+            raise NotNoise(f"base_noise must be the ActionNoise of one environment, not {base_noise!r}")
+        if not _is_count(n_envs) or not 1 <= int(n_envs) <= MAX_ENVS:
             raise UserError(f"n_envs must be at least 1 and at most {MAX_ENVS}, not {n_envs!r}")
         self.n_envs = int(n_envs)
-        self.base_noise = base_noise
-        self.noises = [copy.deepcopy(base_noise) for _ in range(self.n_envs)]
+        self._base_noise = base_noise
+        self._noises = [copy.deepcopy(base_noise) for _ in range(self.n_envs)]
+
+    @property
+    def base_noise(self) -> ActionNoise:
+        """The noise that each environment has a copy of; a new one replaces all copies."""
+        return self._base_noise
+
+    @base_noise.setter
+    def base_noise(self, base_noise: ActionNoise) -> None:
+        replaced = VectorizedActionNoise(base_noise, self.n_envs)
+        self._base_noise, self._noises = base_noise, replaced._noises
+
+    @property
+    def noises(self) -> list[ActionNoise]:
+        """The noise of each environment; a new list has as many entries."""
+        return self._noises
+
+    @noises.setter
+    def noises(self, noises: Sequence[ActionNoise]) -> None:
+        noises = list(noises)
+        for noise in noises:
+            if not isinstance(noise, type(self.base_noise)):
+                kind = type(self.base_noise).__name__
+                raise NotNoise(f"noises must be the {kind} of one environment each, not {noise!r}")
+        if len(noises) != self.n_envs:
+            raise FailedCheck(f"noises must be {self.n_envs}, one for each environment, not {len(noises)}")
+        self._noises = noises
 
     def __call__(self) -> np.ndarray:
         return np.stack([noise() for noise in self.noises])
@@ -310,11 +341,15 @@ def _float_type(dtype: Any) -> np.dtype[Any]:
 
 
 def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    shapes = {array.shape for array in arrays.values() if array.shape}
-    if len(shapes) > 1:
+    try:
+        return np.broadcast_shapes(*[array.shape for array in arrays.values()])
+    except ValueError:
         listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise UserError(f"the shapes of the noise differ: {listed}")
-    return shapes.pop() if shapes else ()
+        raise UserError(f"the shapes of the noise differ: {listed}") from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and float(value).is_integer()
 
 
 def _check_names(noise: Any, state: Mapping[str, Any], names: tuple[str, ...]) -> None:

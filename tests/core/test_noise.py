@@ -136,7 +136,7 @@ def test_parameter_noise_grows_while_actions_are_close_and_shrinks_when_they_are
         (lambda: NormalActionNoise([0.0, 0.0], [1.0, 1.0, 1.0]), r"mean \(2,\), sigma \(3,\)"),
         (lambda: NormalActionNoise([0.0], [1.0], dtype=np.int64), "floating"),
         (lambda: OrnsteinUhlenbeckActionNoise([0.0], [1.0], dt=0), "dt above 0"),
-        (lambda: OrnsteinUhlenbeckActionNoise([0.0], [1.0], initial_noise=[1, 2]), "initial_noise"),
+        (lambda: OrnsteinUhlenbeckActionNoise([0.0] * 3, [1.0], initial_noise=[1, 2]), "initial_noise"),
         (lambda: LinearNormalActionNoise([0.0], [1.0], max_steps=0), "max_steps"),
         (lambda: VectorizedActionNoise(NormalActionNoise, 2), "base_noise"),
         (lambda: VectorizedActionNoise(NormalActionNoise([0.0], [1.0]), 0), "n_envs"),
@@ -146,3 +146,22 @@ def test_parameter_noise_grows_while_actions_are_close_and_shrinks_when_they_are
 def test_mistakes_are_named(make, text):
     with pytest.raises(UserError, match=text):
         make()
+
+
+def test_noise_of_each_environment_can_be_replaced():
+    vector = VectorizedActionNoise(NormalActionNoise([0.0], [1.0]), 2)
+    quiet = [NormalActionNoise([value], [0.0]) for value in (1.0, 2.0)]
+    vector.noises = quiet
+    assert vector().tolist() == [[1.0], [2.0]]
+    vector.base_noise = NormalActionNoise([3.0], [0.0])
+    assert vector().tolist() == [[3.0], [3.0]]
+    with pytest.raises(AssertionError, match="2, one for each environment, not 1"):
+        vector.noises = quiet[:1]
+    for wrong in ([None, None], [OrnsteinUhlenbeckActionNoise([0.0], [1.0])] * 2):
+        with pytest.raises(TypeError, match="NormalActionNoise of one environment"):
+            vector.noises = wrong
+
+
+def test_shapes_of_mean_and_deviation_are_broadcast():
+    assert NormalActionNoise(np.zeros(3), np.ones(1))().shape == (3,)
+    assert OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(3))().shape == (3,)
