@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 # Where each public name lives. `rlzoo/__init__.pyi` is made from this table by scripts/make_stubs.py.
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
+    "rlzoo.algorithms.off_policy": "OffPolicyAlgorithm",
+    "rlzoo.algorithms.on_policy": "OnPolicyAlgorithm",
     "rlzoo.algorithms.a2c": "A2C",
     "rlzoo.algorithms.acer": "ACER",
     "rlzoo.algorithms.acktr": "ACKTR",
@@ -67,9 +69,10 @@ _MODULES = {
     "rlzoo.core.spaces": "check_for_nested_spaces is_image_space is_image_space_channels_first",
     "rlzoo.distributions": (
         "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
-        " MaskableBernoulliDistribution MaskableCategoricalDistribution MaskableMultiCategoricalDistribution"
-        " MultiCategoricalDistribution SquashedDiagGaussianDistribution StateDependentNoiseDistribution"
-        " kl_divergence make_masked_proba_distribution make_proba_distribution sum_independent_dims"
+        " MaskableBernoulliDistribution MaskableCategorical MaskableCategoricalDistribution"
+        " MaskableMultiCategoricalDistribution MultiCategoricalDistribution SquashedDiagGaussianDistribution"
+        " StateDependentNoiseDistribution TanhBijector kl_divergence make_masked_proba_distribution"
+        " make_proba_distribution sum_independent_dims"
     ),
     "rlzoo.envs.action_masks": "ActionMasker get_action_masks is_masking_supported",
     "rlzoo.envs.atari": (
@@ -118,12 +121,14 @@ _MODULES = {
     "rlzoo.networks.masked": (
         "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy"
     ),
-    "rlzoo.networks.mlp": "create_mlp",
-    "rlzoo.networks.base_policy": "BasePolicy",
+    "rlzoo.networks.mlp": "MlpExtractor create_mlp get_actor_critic_arch",
+    "rlzoo.networks.actors": "Actor SquashedGaussianActor",
+    "rlzoo.networks.base_policy": "BaseModel BasePolicy",
+    "rlzoo.networks.continuous": "ContinuousCritic CrossQPolicy SACPolicy TD3Policy TQCPolicy",
     "rlzoo.networks.policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
-    "rlzoo.networks.q_networks": "DQNPolicy QRDQNPolicy",
+    "rlzoo.networks.q_networks": "DQNPolicy QNetwork QRDQNPolicy QuantileNetwork",
     "rlzoo.networks.recurrent": (
         "CnnLnLstmPolicy LstmPolicy MlpLnLstmPolicy RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy"
         " RecurrentMultiInputActorCriticPolicy"
@@ -168,6 +173,7 @@ _MODULES = {
         " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
     ),
     "rlzoo.core.system_info": "get_system_info",
+    "rlzoo.training.save_files": ("load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file"),
     "rlzoo.training.evaluate": "evaluate_policy",
 }
 

@@ -17,8 +17,10 @@ from rlzoo.algorithms.ddpg import DDPG as _DDPG
 from rlzoo.algorithms.dqn import DQN as _DQN
 from rlzoo.algorithms.gail import GAIL as _GAIL
 from rlzoo.algorithms.her import HER as HER
+from rlzoo.algorithms.off_policy import OffPolicyAlgorithm as OffPolicyAlgorithm
 from rlzoo.algorithms.older_ppo import PPO1 as PPO1
 from rlzoo.algorithms.older_ppo import PPO2 as PPO2
+from rlzoo.algorithms.on_policy import OnPolicyAlgorithm as OnPolicyAlgorithm
 from rlzoo.algorithms.ppo import PPO as _PPO
 from rlzoo.algorithms.ppo_lstm import RecurrentPPO as _RecurrentPPO
 from rlzoo.algorithms.ppo_mask import MaskablePPO as _MaskablePPO
@@ -91,11 +93,13 @@ from rlzoo.distributions import CategoricalDistribution as CategoricalDistributi
 from rlzoo.distributions import DiagGaussianDistribution as DiagGaussianDistribution
 from rlzoo.distributions import Distribution as Distribution
 from rlzoo.distributions import MaskableBernoulliDistribution as MaskableBernoulliDistribution
+from rlzoo.distributions import MaskableCategorical as MaskableCategorical
 from rlzoo.distributions import MaskableCategoricalDistribution as MaskableCategoricalDistribution
 from rlzoo.distributions import MaskableMultiCategoricalDistribution as MaskableMultiCategoricalDistribution
 from rlzoo.distributions import MultiCategoricalDistribution as MultiCategoricalDistribution
 from rlzoo.distributions import SquashedDiagGaussianDistribution as SquashedDiagGaussianDistribution
 from rlzoo.distributions import StateDependentNoiseDistribution as StateDependentNoiseDistribution
+from rlzoo.distributions import TanhBijector as TanhBijector
 from rlzoo.distributions import kl_divergence as kl_divergence
 from rlzoo.distributions import make_masked_proba_distribution as make_masked_proba_distribution
 from rlzoo.distributions import make_proba_distribution as make_proba_distribution
@@ -186,7 +190,15 @@ from rlzoo.hub.load import load_from_hub as load_from_hub
 from rlzoo.hub.pull import download_from_hub as download_from_hub
 from rlzoo.hub.pull import get_hf_trained_models as get_hf_trained_models
 from rlzoo.hub.push import push_to_hub as push_to_hub
+from rlzoo.networks.actors import Actor as Actor
+from rlzoo.networks.actors import SquashedGaussianActor as SquashedGaussianActor
+from rlzoo.networks.base_policy import BaseModel as BaseModel
 from rlzoo.networks.base_policy import BasePolicy as BasePolicy
+from rlzoo.networks.continuous import ContinuousCritic as ContinuousCritic
+from rlzoo.networks.continuous import CrossQPolicy as CrossQPolicy
+from rlzoo.networks.continuous import SACPolicy as SACPolicy
+from rlzoo.networks.continuous import TD3Policy as TD3Policy
+from rlzoo.networks.continuous import TQCPolicy as TQCPolicy
 from rlzoo.networks.extractors import BaseFeaturesExtractor as BaseFeaturesExtractor
 from rlzoo.networks.extractors import CombinedExtractor as CombinedExtractor
 from rlzoo.networks.extractors import FlattenExtractor as FlattenExtractor
@@ -196,7 +208,9 @@ from rlzoo.networks.linear import ARSPolicy as ARSPolicy
 from rlzoo.networks.masked import MaskableActorCriticCnnPolicy as MaskableActorCriticCnnPolicy
 from rlzoo.networks.masked import MaskableActorCriticPolicy as MaskableActorCriticPolicy
 from rlzoo.networks.masked import MaskableMultiInputActorCriticPolicy as MaskableMultiInputActorCriticPolicy
+from rlzoo.networks.mlp import MlpExtractor as MlpExtractor
 from rlzoo.networks.mlp import create_mlp as create_mlp
+from rlzoo.networks.mlp import get_actor_critic_arch as get_actor_critic_arch
 from rlzoo.networks.policies import ActorCriticCnnPolicy as ActorCriticCnnPolicy
 from rlzoo.networks.policies import ActorCriticPolicy as ActorCriticPolicy
 from rlzoo.networks.policies import FeedForwardPolicy as FeedForwardPolicy
@@ -208,7 +222,9 @@ from rlzoo.networks.preprocessing import is_vectorized_observation as is_vectori
 from rlzoo.networks.preprocessing import maybe_transpose as maybe_transpose
 from rlzoo.networks.preprocessing import preprocess_obs as preprocess_obs
 from rlzoo.networks.q_networks import DQNPolicy as DQNPolicy
+from rlzoo.networks.q_networks import QNetwork as QNetwork
 from rlzoo.networks.q_networks import QRDQNPolicy as QRDQNPolicy
+from rlzoo.networks.q_networks import QuantileNetwork as QuantileNetwork
 from rlzoo.networks.recurrent import (
     RecurrentMultiInputActorCriticPolicy as RecurrentMultiInputActorCriticPolicy,
 )
@@ -258,6 +274,11 @@ from rlzoo.training.candidates import AsyncEval as AsyncEval
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
 from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
+from rlzoo.training.save_files import load_from_pkl as load_from_pkl
+from rlzoo.training.save_files import load_from_zip_file as load_from_zip_file
+from rlzoo.training.save_files import open_path as open_path
+from rlzoo.training.save_files import save_to_pkl as save_to_pkl
+from rlzoo.training.save_files import save_to_zip_file as save_to_zip_file
 from rlzoo.training.trial_eval_callback import TrialEvalCallback as TrialEvalCallback
 from rlzoo.tuning.experiment_manager import ExperimentManager as ExperimentManager
 from rlzoo.tuning.own_samplers import HYPERPARAMS_CONVERTER as HYPERPARAMS_CONVERTER
@@ -343,6 +364,8 @@ class A2C(_A2C):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class ACER(_ACER):
@@ -390,6 +413,8 @@ class ACER(_ACER):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class ACKTR(_ACKTR):
@@ -435,6 +460,8 @@ class ACKTR(_ACKTR):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class ARS(_ARS):
@@ -751,6 +778,8 @@ class GAIL(_GAIL):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class MaskablePPO(_MaskablePPO):
@@ -792,6 +821,8 @@ class MaskablePPO(_MaskablePPO):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class PPO(_PPO):
@@ -837,6 +868,8 @@ class PPO(_PPO):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class QRDQN(_QRDQN):
@@ -933,6 +966,8 @@ class RecurrentPPO(_RecurrentPPO):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...
 
 class SAC(_SAC):
@@ -1153,4 +1188,6 @@ class TRPO(_TRPO):
         verbose: int = 0,
         seed: int | None = None,
         device: torch.device | str = "auto",
+        rollout_buffer_class: type | None = None,
+        rollout_buffer_kwargs: dict[str, Any] | None = None,
     ) -> None: ...

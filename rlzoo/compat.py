@@ -105,6 +105,18 @@ _CLI = ("rl_zoo3.cli", "main")
 # Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
 _SPECIAL: dict[str, dict[str, str]] = {
     "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.old_gym:patch_env"},
+    "stable_baselines3.sac.policies": {"Actor": "rlzoo.networks.actors:SquashedGaussianActor"},
+    "sb3_contrib.tqc.policies": {
+        "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
+        "Critic": "rlzoo.networks.continuous:ContinuousCritic",
+    },
+    "sb3_contrib.common.maskable.evaluation": {
+        "evaluate_policy": "rlzoo.training.evaluate:evaluate_masked_policy"
+    },
+    "sb3_contrib.crossq.policies": {
+        "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
+        "CrossQCritic": "rlzoo.networks.continuous:ContinuousCritic",
+    },
 }
 _SPECIAL |= {
     module: {"get_latest_run_id": "rlzoo.experiment.saved_agents:get_latest_run_id"}

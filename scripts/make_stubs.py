@@ -38,6 +38,8 @@ COMMON_TYPES = {
     "verbose": "int",
     "seed": "int | None",
     "device": "torch.device | str",
+    "rollout_buffer_class": "type | None",
+    "rollout_buffer_kwargs": "dict[str, Any] | None",
 }
 
 

@@ -55,6 +55,27 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
+    @property
+    def log_ent_coef(self) -> torch.Tensor | None:
+        """Logarithm [1] of the entropy coefficient where it is learned, else None."""
+        return self._entropy.flat.vector if self._entropy.learned else None
+
+    @property
+    def ent_coef_tensor(self) -> torch.Tensor:
+        """The present entropy coefficient, a scalar."""
+        return self._entropy.value()
+
+    @property
+    def ent_coef_optimizer(self) -> torch.optim.Optimizer | None:
+        """The optimiser of the entropy coefficient where it is learned, else None."""
+        return self._entropy.optimizer if self._entropy.learned else None
+
+    @property
+    def _entropy(self) -> EntropyCoefficient:
+        if "entropy" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no entropy coefficient")
+        return self.entropy
+
     def set_learning_rates(self, clock: Clock) -> float:
         """Give both optimisers the present learning rate, and return it."""
         self.set_learning_rate(self.policy.critic.optimizer, clock)

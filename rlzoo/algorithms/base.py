@@ -22,6 +22,7 @@ from torch import nn
 
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
+from rlzoo.algorithms.counters import Counters
 from rlzoo.algorithms.divergence import diverged
 from rlzoo.algorithms.hyperparameters import (
     bind_arguments,
@@ -32,9 +33,11 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
+from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
 from rlzoo.algorithms.position import begin_episodes
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.device import get_device
+from rlzoo.core.encoding import MissingCallable
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.logger import Logger, make_logger
@@ -50,7 +53,6 @@ from rlzoo.networks.registry import get_policy_class
 from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.callbacks import BaseCallback, to_callback
-from rlzoo.training.encoding import MissingCallable
 from rlzoo.training.supervised import pretrain
 
 Metrics: TypeAlias = dict[str, Any]
@@ -73,7 +75,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 """What observations may be made of, alone or as the parts of a Dict."""
 
 
-class Algorithm(Threaded):
+class Algorithm(Counters, Threaded):
     """A learner.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
@@ -90,6 +92,7 @@ class Algorithm(Threaded):
 
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
+    common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
@@ -117,18 +120,27 @@ class Algorithm(Threaded):
         defaults = inspect.signature(cls.Config).parameters
         parameters += [inspect.Parameter(name, kind, default=defaults[name].default) for name in defaults]
         parameters += [
-            inspect.Parameter(name, kind, default=value) for name, value in COMMON_ARGUMENTS.items()
+            inspect.Parameter(name, kind, default=value) for name, value in cls.common_arguments.items()
         ]
         cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
+        refuse_overrides(type(self), OF_ALGORITHMS)
+        if not hasattr(type(self), "Config"):
+            raise UserError(
+                f"{type(self).__name__} has no Config: derive it from an algorithm such as PPO or SAC, or"
+                " give it a dataclass of its hyperparameters and an update(batch, clock)"
+            )
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
         arguments = todays_arguments(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
-        common = {name: arguments.pop(name, default) for name, default in COMMON_ARGUMENTS.items()}
-        self.config = build_config(self.Config, arguments, also_known=[*COMMON_ARGUMENTS][:-1])
+        common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
+        known = [name for name in self.common_arguments if not name.startswith("_")]
+        self.config = build_config(self.Config, arguments, also_known=known)
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
+        refuse_overrides(self.policy_class, OF_POLICIES)
+        self._take_common(common)
         if not isinstance(common["policy_kwargs"] or {}, Mapping):
             raise UserError(f"policy_kwargs must be a dictionary, not {common['policy_kwargs']!r}")
         self.policy_kwargs: dict[str, Any] = dict(common["policy_kwargs"] or {})
@@ -189,6 +201,9 @@ class Algorithm(Threaded):
         return None
 
     # ------------------------------------------------------------------ construction
+
+    def _take_common(self, arguments: dict[str, Any]) -> None:
+        """Hook for arguments that a class adds to `common_arguments`."""
 
     def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         if not isinstance(action_space, self.action_spaces):
@@ -269,10 +284,6 @@ class Algorithm(Threaded):
 
     # ------------------------------------------------------------------ plumbing for algorithms
 
-    def schedule(self, name: str, clock: Clock) -> float:
-        """The present value of a scheduled hyperparameter."""
-        return self.schedules[name](clock.progress_remaining)
-
     def refresh_noise(self, step: int) -> None:
         """New gSDE noise every `sde_sample_freq` steps of a rollout; never for -1."""
         if (
@@ -286,13 +297,6 @@ class Algorithm(Threaded):
         """Switch dropout and normalisation layers; costs nothing where there are none."""
         if self.has_modes:
             self.policy.set_training_mode(mode)
-
-    def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Clock) -> float:
-        """Give the optimiser the present learning rate, and return it."""
-        learning_rate = self.schedule("learning_rate", clock)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate
-        return learning_rate
 
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
         """Stored actions [n_envs, ...] as the environments execute them: a Box's are clipped or unscaled to
@@ -443,10 +447,22 @@ class Algorithm(Threaded):
         return self.env
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Train on another environment with the same spaces; any number of copies.
+        """Train on another environment with the same spaces and the same number of copies.
 
         :param force_reset: begin new episodes; otherwise the current ones go on
+        :raises UserError: another number of copies; `load(path, env=env)` takes any
         """
+        vec_env = as_vec_env(env, verbose=self.verbose)
+        if self.env is not None and vec_env.num_envs != self.n_envs:
+            raise UserError(
+                f"the agent was made for {self.n_envs} environments, but the new vector has"
+                f" {vec_env.num_envs}; save the agent and give it the environments:"
+                f" {type(self).__name__}.load(path, env=env)"
+            )
+        self.replace_env(vec_env, force_reset)
+
+    def replace_env(self, env: Any, force_reset: bool = True) -> None:
+        """As `set_env`, with any number of copies of the environment."""
         vec_env = as_vec_env(env, verbose=self.verbose)
         for name in ("observation_space", "action_space"):
             mine, other = getattr(self, name), getattr(vec_env, name)
@@ -484,31 +500,11 @@ class Algorithm(Threaded):
         if self.env is not None:
             self.env.seed(seed)
 
-    @property
-    def num_timesteps(self) -> int:
-        return self.clock.num_timesteps
-
-    @num_timesteps.setter
-    def num_timesteps(self, value: int) -> None:
-        self.clock.num_timesteps = value
-
-    @property
-    def n_updates(self) -> int:
-        return self.clock.n_updates
-
-    @property
-    def _n_updates(self) -> int:
-        return self.clock.n_updates
-
-    @property
-    def _total_timesteps(self) -> int:
-        return self.clock.total_timesteps
-
-    @property
-    def _current_progress_remaining(self) -> float:
-        return self.clock.progress_remaining
-
     # ------------------------------------------------------------------ saving and loading
+
+    def _excluded_save_params(self) -> list[str]:
+        """Names of hyperparameters that `save` leaves out; a subclass may add some."""
+        return []
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
         """State dicts of the modules and optimisers, by name (`"policy"`, `"policy.optimizer"`)."""

@@ -133,6 +133,7 @@ class DQN(OffPolicyAlgorithm):
     action_spaces = (spaces.Discrete,)
     policy: Any
     parameter_noise: ParameterNoise | None = None
+    _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
 
     def setup_optimizers(self) -> None:
         super().setup_optimizers()
@@ -165,12 +166,24 @@ class DQN(OffPolicyAlgorithm):
 
     @property
     def exploration_rate(self) -> float:
-        """The present share of random actions."""
+        """The present share of random actions; an assigned one holds until training goes on."""
+        if self._assigned_rate is not None and self._assigned_rate[0] == self.clock.num_timesteps:
+            return self._assigned_rate[1]
+        return self.exploration_schedule(self.clock.progress_remaining)
+
+    @exploration_rate.setter
+    def exploration_rate(self, value: float) -> None:
+        if not 0 <= value <= 1:
+            raise UserError(f"exploration_rate must be at least 0 and at most 1, not {value!r}")
+        self._assigned_rate = (self.clock.num_timesteps, float(value))
+
+    @property
+    def exploration_schedule(self) -> LinearSchedule:
+        """The share of random actions as a function of the progress remaining."""
         config = self.config
-        schedule = LinearSchedule(
+        return LinearSchedule(
             config.exploration_initial_eps, config.exploration_final_eps, config.exploration_fraction
         )
-        return schedule(self.clock.progress_remaining)
 
     def rollout_metrics(self) -> Metrics:
         metrics: Metrics = {"exploration_rate": self.exploration_rate}
@@ -228,7 +241,7 @@ class DQN(OffPolicyAlgorithm):
         Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.
         """
         actions, state = super().predict(observation, state, episode_start, deterministic, mask)
-        if not deterministic and self.clock.num_timesteps > 0:
+        if not deterministic and (self.clock.num_timesteps > 0 or self._assigned_rate is not None):
             space = cast(spaces.Discrete, self.action_space)
             at_random = np.random.random(actions.shape) < self.exploration_rate
             drawn = space.start + np.random.randint(space.n, size=actions.shape)

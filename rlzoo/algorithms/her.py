@@ -22,6 +22,10 @@ from rlzoo.envs.goal_env import HERGoalEnvWrapper
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 
+class NoLearner(UserError, ImportError):
+    """HER without the algorithm that learns; scripts for stable-baselines3 expect an ImportError."""
+
+
 class HER:
     """Makes the agent of another algorithm, with hindsight replay.
 
@@ -41,14 +45,19 @@ class HER:
     def __new__(
         cls,
         policy: Any,
-        env: Any,
-        model_class: type[Algorithm] | str,
+        env: Any = None,
+        model_class: type[Algorithm] | str | None = None,
         n_sampled_goal: int = 4,
         goal_selection_strategy: GoalSelectionStrategy | str = "future",
         online_sampling: bool | None = None,
         max_episode_length: int | None = None,
         **kwargs: Any,
     ) -> Any:
+        if model_class is None:
+            raise NoLearner(
+                "HER is a replay buffer, not an algorithm of its own: use"
+                " SAC('MultiInputPolicy', env, replay_buffer_class=HerReplayBuffer), or HER(policy, env, SAC)"
+            )
         drop_old_keys({"online_sampling": online_sampling, "max_episode_length": max_episode_length})
         learner: Any = (
             catalog.load(learner_name(model_class)) if isinstance(model_class, str) else model_class

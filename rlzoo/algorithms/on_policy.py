@@ -14,12 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
+from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
 from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs, minibatches
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
+from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Inputs, Step
 from rlzoo.core.returns import following_values
 from rlzoo.distributions import StateDependentNoise
+from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.on_policy import on_policy
 
 Columns = dict[str, Any]
@@ -30,6 +33,7 @@ class OnPolicyAlgorithm(Algorithm):
     """A learner that forgets its experience after each update."""
 
     loop = on_policy
+    common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
     reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
@@ -38,6 +42,29 @@ class OnPolicyAlgorithm(Algorithm):
     def recurrent(self) -> bool:
         """Whether the policy remembers; one of the user's own need not say."""
         return bool(getattr(self.policy, "recurrent", False))
+
+    def _take_common(self, arguments: dict[str, Any]) -> None:
+        self.rollout_buffer_class: type[RolloutBuffer] = arguments["rollout_buffer_class"] or RolloutBuffer
+        self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
+        buffer_class = self.rollout_buffer_class
+        if not (isinstance(buffer_class, type) and issubclass(buffer_class, RolloutBuffer)):
+            raise UserError(
+                f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
+            )
+        refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
+
+    def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
+        """Return an empty buffer for one rollout of the environments.
+
+        :raises UserError: the class does not take `rollout_buffer_kwargs`
+        """
+        shape = (self.config.n_steps, env.num_envs, env.observation_space, env.action_space)
+        try:
+            return self.rollout_buffer_class(*shape, like=self._last_obs, **self.rollout_buffer_kwargs)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise UserError(f"rollout_buffer_kwargs: {error}") from error
 
     # ------------------------------------------------------------------ collecting
 

@@ -1,6 +1,6 @@
 """What of an algorithm goes into a checkpoint, and how an agent is made from one.
 
-The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.training.encoding`.
+The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.core.encoding`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from rlzoo.algorithms.foreign import load_sb3
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.position import position
 from rlzoo.config.old_names import todays_arguments
-from rlzoo.core.errors import CheckpointError, UserError, unknown
+from rlzoo.core.encoding import decode_value, encode_value, pack, unpack
+from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.logger import Logger
 from rlzoo.core.seeding import get_rng_state
 from rlzoo.core.space_json import space_from_json, space_to_json
@@ -38,7 +39,6 @@ from rlzoo.training.checkpoint import (
     seekable,
     write_checkpoint,
 )
-from rlzoo.training.encoding import decode_value, encode_value, pack, unpack
 
 _ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": dict | None,
@@ -61,7 +61,8 @@ FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
 
 def save(model: Any, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
     """Write `model` to a path or a file object; see `Algorithm.save`."""
-    left_out, with_position = set(exclude or ()) - set(include or ()), "position" in (include or ())
+    left_out = {*(exclude or ()), *model._excluded_save_params()} - set(include or ())
+    with_position = "position" in (include or ())
     write_checkpoint(path, to_checkpoint(model, left_out, actor_only, with_position))
 
 
@@ -124,8 +125,12 @@ def to_checkpoint(
 
 
 def _parts(model: Any, actor_only: bool) -> dict[str, Any]:
-    """What a file holds of `model.state()`."""
-    return {name: part for name, part in model.state().items() if name == "policy" or not actor_only}
+    """What a file holds of `model.state()`; of a compiled module, the original."""
+    return {
+        name: getattr(part, "_orig_mod", part)
+        for name, part in model.state().items()
+        if name == "policy" or not actor_only
+    }
 
 
 def _not_for_acting(part: nn.Module) -> tuple[str, ...]:
@@ -205,7 +210,7 @@ def load(
         model = build(checkpoint)
         _restore(model, checkpoint)
     if env is not None:
-        model.set_env(env, force_reset)
+        model.replace_env(env, force_reset)
     return model
 
 
@@ -375,7 +380,7 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
 
 def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
     """State dicts of the modules and optimisers of a model, by name."""
-    parts = model.state().items()
+    parts = _parts(model, actor_only=False).items()
     return {
         name: part.state_dict() for name, part in parts if isinstance(part, nn.Module | torch.optim.Optimizer)
     }
@@ -392,7 +397,7 @@ def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
         source.update(_optimizer_states(checkpoint))
     parts = {
         name: part
-        for name, part in model.state().items()
+        for name, part in _parts(model, actor_only=False).items()
         if isinstance(part, nn.Module | torch.optim.Optimizer)
     }
     if source and not any(isinstance(value, dict) for value in source.values()):
@@ -448,15 +453,15 @@ def _set_module(module: nn.Module, name: str, values: dict[str, Any], exact_matc
     current = module.state_dict()
     for key in values:
         if key not in current:
-            raise unknown(f"parameter of {name}", key, current)
+            raise unknown(f"parameter of {name}", key, current, WrongParameters)
     if exact_match and (missing := current.keys() - values.keys()):
-        raise UserError(
+        raise WrongParameters(
             f"parameter {sorted(missing)[0]!r} of {name} is missing; with exact_match=False the rest is set"
         )
     for key, value in values.items():
         tensor = torch.as_tensor(np.asarray(value) if not isinstance(value, torch.Tensor) else value)
         if tensor.shape != current[key].shape:
-            raise UserError(
+            raise WrongParameters(
                 f"parameter {key!r} of {name} is {tuple(current[key].shape)}, not {tuple(tensor.shape)}"
             )
         with torch.no_grad():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rlzoo.core.errors import CheckpointError, FailedCheck, UserError
+from rlzoo.core.errors import CheckpointError, UserError
 
 MAX_ENVS = 2**16
 """Environments that a vectorised noise may have; a model file must not ask for all memory."""
@@ -220,7 +220,7 @@ class VectorizedActionNoise(ActionNoise):
                 kind = type(self.base_noise).__name__
                 raise NotNoise(f"noises must be the {kind} of one environment each, not {noise!r}")
         if len(noises) != self.n_envs:
-            raise FailedCheck(f"noises must be {self.n_envs}, one for each environment, not {len(noises)}")
+            raise UserError(f"noises must be {self.n_envs}, one for each environment, not {len(noises)}")
         self._noises = noises
 
     def __call__(self) -> np.ndarray:

@@ -28,7 +28,15 @@ def quantile_huber_loss(
     cum_prob: Tensor | None = None,
     sum_over_quantiles: bool = True,
 ) -> Tensor:
-    """The mean over the batch of `quantile_huber_losses`, a scalar; see there for the arguments."""
+    """The mean over the batch of `quantile_huber_losses`, a scalar; see there for the arguments.
+
+    :raises ValueError: current and target quantiles are of different batches or numbers of axes
+    """
+    if len(current_quantiles) != len(target_quantiles):
+        raise ValueError(
+            f"current and target quantiles must be of one batch, not of {len(current_quantiles)} and"
+            f" {len(target_quantiles)} rows"
+        )
     return quantile_huber_losses(current_quantiles, target_quantiles, cum_prob, sum_over_quantiles).mean()
 
 

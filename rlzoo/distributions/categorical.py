@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlzoo.core.errors import FailedCheck
+from rlzoo.core.errors import UserError
 from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
 
 
@@ -84,7 +84,7 @@ class Unfilled(list[Any]):
     """The parts of a distribution that `proba_distribution` has not given any yet."""
 
     def __iter__(self) -> Any:
-        raise FailedCheck("this distribution has no parameters yet: call proba_distribution() first")
+        raise UserError("this distribution has no parameters yet: call proba_distribution() first")
 
 
 class MultiCategorical(Distribution):

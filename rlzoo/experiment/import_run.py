@@ -20,6 +20,7 @@ from rlzoo.config.hyperparams import lookup, merge
 from rlzoo.config.literals import is_function
 from rlzoo.config.run import BEST_MODEL, RunConfig, check_env_id, checkpoint_steps
 from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.encoding import MissingCallable
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.core.noise import ActionNoise
 from rlzoo.envs.registration import ensure_registered
@@ -29,7 +30,6 @@ from rlzoo.experiment.agent_file import arguments_beside, beside, hyperparams_be
 from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
 from rlzoo.experiment.build import trusted_classes
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.training.encoding import MissingCallable
 
 RECORDS = ("evaluations.npz", "*.monitor.csv")
 """Files of a run that are copied as they are."""

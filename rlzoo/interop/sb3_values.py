@@ -1,4 +1,4 @@
-"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.training.encoding`).
+"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.core.encoding`).
 
 Classes become names, which the reader of that JSON trusts or not; schedules and noise become those of ours
 that do the same. Functions cannot be read. But the closures that stable-baselines3 and RL Baselines3 Zoo make

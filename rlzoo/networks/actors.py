@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.core.errors import UserError
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.base import Distribution
 from rlzoo.distributions.gaussian import sample_squashed
+from rlzoo.networks.base_policy import PolicyPart
 from rlzoo.networks.chain import forward_chain
 from rlzoo.networks.extractors import BaseFeaturesExtractor
 from rlzoo.networks.mlp import create_mlp
-from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.networks.preprocessing import TensorObs
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 """The log standard deviation that a network may ask for."""
@@ -25,7 +27,7 @@ def norms(layer_norm: bool) -> list[type[nn.Module]]:
     return [nn.LayerNorm] if layer_norm else []
 
 
-class Actor(nn.Module):
+class Actor(PolicyPart):
     """Deterministic actor of DDPG and TD3: raw observations -> features -> `mu`, which ends with a tanh.
 
     :param features_extractor: of preprocessed observations
@@ -42,9 +44,7 @@ class Actor(nn.Module):
         layer_norm: bool = False,
         normalize_images: bool = True,
     ) -> None:
-        super().__init__()
-        self.observation_space, self.normalize_images = observation_space, normalize_images
-        self.features_extractor = features_extractor
+        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
         width = features_extractor.features_dim
         self.mu = nn.Sequential(
             *create_mlp(
@@ -52,17 +52,16 @@ class Actor(nn.Module):
             )
         )
 
-    def extract_features(self, obs: TensorObs) -> Tensor:
-        preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
-        features: Tensor = self.features_extractor(preprocessed)
-        return features
-
     def forward(self, obs: TensorObs) -> Tensor:
         """Actions [B, action_dim]."""
         return forward_chain(self.mu, self.extract_features(obs))
 
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        actions: Tensor = self(observation)
+        return actions
 
-class SquashedGaussianActor(nn.Module):
+
+class SquashedGaussianActor(PolicyPart):
     """Stochastic actor of SAC and its relatives: tanh of a Gaussian whose mean and standard deviation depend
     on the state, or with gSDE of one whose noise does.
 
@@ -88,9 +87,7 @@ class SquashedGaussianActor(nn.Module):
         clip_mean: float = 2.0,
         hidden: list[nn.Module] | None = None,
     ) -> None:
-        super().__init__()
-        self.observation_space, self.normalize_images = observation_space, normalize_images
-        self.features_extractor = features_extractor
+        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
         width = features_extractor.features_dim
         if hidden is None:
             hidden = create_mlp(width, 0, net_arch, activation_fn, post_linear_modules=norms(layer_norm))
@@ -108,11 +105,6 @@ class SquashedGaussianActor(nn.Module):
             self.action_dist = SquashedDiagGaussian(action_dim)
             self.mu = nn.Linear(latent_dim, action_dim)
             self.log_std = nn.Linear(latent_dim, action_dim)
-
-    def extract_features(self, obs: TensorObs) -> Tensor:
-        preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
-        features: Tensor = self.features_extractor(preprocessed)
-        return features
 
     def distribution(self, obs: TensorObs) -> Distribution:
         """The action distribution of raw observations; a later call changes it."""
@@ -137,6 +129,30 @@ class SquashedGaussianActor(nn.Module):
             return sample_squashed(distribution.mean, distribution.log_std)
         actions = distribution.sample()
         return actions, distribution.log_prob(actions)
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        actions: Tensor = self(observation, deterministic)
+        return actions
+
+    def get_action_dist_params(self, obs: TensorObs) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Mean and log standard deviation of the actions before the tanh, and keywords of the distribution.
+
+        With gSDE the second is the parameter `log_std`, and the keywords hold `latent_sde`.
+        """
+        latent = forward_chain(self.latent_pi, self.extract_features(obs))
+        mean = forward_chain(self.mu, latent)
+        if isinstance(self.action_dist, StateDependentNoise):
+            return mean, cast(Tensor, self.log_std), {"latent_sde": latent}
+        return mean, forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX), {}
+
+    def get_std(self) -> Tensor:
+        """Return the standard deviations of the noise matrix (gSDE only), [latent_dim, action_dim].
+
+        :raises UserError: the actor has no gSDE
+        """
+        if not isinstance(self.action_dist, StateDependentNoise):
+            raise UserError("get_std() is for actors with use_sde=True")
+        return self.action_dist.get_std(cast(Tensor, self.log_std))
 
     def reset_noise(self, batch_size: int = 1) -> None:
         """Draw new exploration noise, one matrix per environment (gSDE).

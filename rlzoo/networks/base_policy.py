@@ -22,19 +22,18 @@ from rlzoo.networks.extractors import (
     NatureCNN,
 )
 from rlzoo.networks.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
+from rlzoo.networks.savable import SavableModule
 
 
-class BasePolicy(nn.Module):
-    """A network that acts. A subclass defines `_predict(obs, deterministic) -> actions`.
+class BaseModel(SavableModule):
+    """A network of raw observations: it takes them as arrays, and extracts their features.
 
     :param features_extractor_class: called with the observation space and `features_extractor_kwargs`
+    :param features_extractor: where there is one already
     :param normalize_images: divide images by 255 before they reach the extractor; False: any Box of three
         axes is an image
-    :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
+    :raises UserError: `features_extractor_kwargs` or `optimizer_kwargs` is no mapping
     """
-
-    recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
-    not_for_acting: ClassVar[tuple[str, ...]] = ()  # begin the names of parameters that `predict` never reads
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class BasePolicy(nn.Module):
         normalize_images: bool = True,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
-        squash_output: bool = False,
+        features_extractor: nn.Module | None = None,
     ) -> None:
         super().__init__()
         mappings = {
@@ -62,14 +61,8 @@ class BasePolicy(nn.Module):
         self.normalize_images = normalize_images
         self.optimizer_class = optimizer_class
         self.optimizer_kwargs = dict(optimizer_kwargs or {})
-        self.squash_output = squash_output
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        for parameter in self.parameters():
-            return parameter.device
-        return torch.device("cpu")
+        if features_extractor is not None:
+            self.features_extractor = features_extractor
 
     def make_features_extractor(self) -> BaseFeaturesExtractor:
         """A new extractor as configured."""
@@ -100,13 +93,10 @@ class BasePolicy(nn.Module):
             self.extract_features(batch, extractor.eval())
         extractor.train(training)
 
-    def extract_features(self, obs: TensorObs, features_extractor: nn.Module) -> Any:
-        """Preprocess raw observations [B, ...] and run the extractor on them."""
-        return features_extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
-
-    def set_training_mode(self, mode: bool) -> None:
-        """Training or evaluation mode of dropout and normalisation layers."""
-        self.train(mode)
+    def extract_features(self, obs: TensorObs, features_extractor: nn.Module | None = None) -> Any:
+        """Preprocess raw observations [B, ...] and run the extractor on them, by default the own one."""
+        extractor: Any = self.features_extractor if features_extractor is None else features_extractor
+        return extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
 
     def is_vectorized_observation(self, observation: Any) -> bool:
         """Whether this is a batch of observations rather than one."""
@@ -122,7 +112,10 @@ class BasePolicy(nn.Module):
         """
         space = self.observation_space
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
-            raise UserError("predict() was given the pair that env.reset() returns: pass its first element")
+            raise UserError(
+                "predict() was given the pair that env.reset() returns (mixing Gym API and vector"
+                " environments): pass its first element"
+            )
         if isinstance(space, spaces.Dict):
             if isinstance(observation, np.ndarray) and space.spaces.keys() == set(GOAL_KEYS):
                 observation = split_goals(observation, space.spaces)  # from a HERGoalEnvWrapper
@@ -140,6 +133,29 @@ class BasePolicy(nn.Module):
     def _as_batch(self, array: np.ndarray, vectorized: bool) -> Tensor:
         tensor = torch.as_tensor(array, device=self.device)
         return tensor if vectorized else tensor.unsqueeze(0)
+
+    @staticmethod
+    def init_weights(module: nn.Module, gain: float = 1.0) -> None:
+        """Orthogonal weights (Saxe et al., 2014) and zero biases, for linear and convolutional layers."""
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(module.weight, gain=gain)
+            if module.bias is not None:
+                module.bias.data.fill_(0.0)
+
+
+class BasePolicy(BaseModel):
+    """A network that acts. A subclass defines `_predict(obs, deterministic) -> actions`.
+
+    :param args: as BaseModel, as are `kwargs`
+    :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
+    """
+
+    recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
+    not_for_acting: ClassVar[tuple[str, ...]] = ()  # begin the names of parameters that `predict` never reads
+
+    def __init__(self, *args: Any, squash_output: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.squash_output = squash_output
 
     def predict(
         self,
@@ -194,10 +210,20 @@ class BasePolicy(nn.Module):
             raise UserError(f"only Box actions can be scaled, not {type(self.action_space).__name__}")
         return self.action_space.low, self.action_space.high
 
-    @staticmethod
-    def init_weights(module: nn.Module, gain: float = 1.0) -> None:
-        """Orthogonal weights (Saxe et al., 2014) and zero biases, for linear and convolutional layers."""
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            nn.init.orthogonal_(module.weight, gain=gain)
-            if module.bias is not None:
-                module.bias.data.fill_(0.0)
+
+class PolicyPart(BasePolicy):
+    """A network inside a policy that acts by itself, such as an actor or a Q-network.
+
+    Its action space is the policy's, which gives it by `own`.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        features_extractor: nn.Module,
+        normalize_images: bool = True,
+        squash_output: bool = False,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.observation_space, self.normalize_images = observation_space, normalize_images
+        self.features_extractor, self.squash_output = features_extractor, squash_output

@@ -12,17 +12,19 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.core.errors import UnsupportedSpace, UserError, unknown
+from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.distributions.base import Distribution
 from rlzoo.networks.actors import Actor, SquashedGaussianActor
 from rlzoo.networks.base_policy import BasePolicy
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.ensemble import EnsembleMlp
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.mlp import get_actor_critic_arch
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.networks.savable import SavableModule
 
 
-class Critics(EnsembleMlp):
+class Critics(EnsembleMlp, SavableModule):
     """`n_critics` action-value functions: Q_i(s, a), or their quantiles, for all i at once."""
 
     def __init__(
@@ -55,6 +57,10 @@ class Critics(EnsembleMlp):
             features = self.extract_features(obs)
         return super().first(torch.cat([features, actions], dim=1))
 
+    def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
+        """Values [B, n_outputs] that the first critic gives to actions."""
+        return self.first(obs, actions)
+
     def extract_features(self, obs: TensorObs) -> Tensor:
         preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
         features: Tensor = self.features_extractor(preprocessed)
@@ -64,6 +70,9 @@ class Critics(EnsembleMlp):
         """What the critics' loss changes: all but an extractor that is the actor's."""
         named = self.named_parameters()
         return [p for name, p in named if self.learns_features or not name.startswith("features_extractor.")]
+
+
+ContinuousCritic = Critics
 
 
 class ContinuousPolicy(BasePolicy):
@@ -129,15 +138,16 @@ class ContinuousPolicy(BasePolicy):
         self.layer_norm, self.dropout = layer_norm, dropout
         self.action_dim = int(np.prod(action_space.shape or ()))
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
-        self.actor = self.make_actor(self.make_features_extractor())
+        self.actor = self.own("actor", self.make_actor(self.make_features_extractor()))
         extractor = (
             self.actor.features_extractor if share_features_extractor else self.make_features_extractor()
         )
-        self.critic = self.make_critics(extractor, learns_features=not share_features_extractor)
+        critics = self.make_critics(extractor, learns_features=not share_features_extractor)
+        self.critic = self.own("critic", critics)
         if self.with_target_actor:
-            self.actor_target = self.make_actor(self.make_features_extractor())
+            self.actor_target = self.own("actor_target", self.make_actor(self.make_features_extractor()))
         if self.with_target_critics:
-            self.critic_target = self.make_critics(self.make_features_extractor())
+            self.critic_target = self.own("critic_target", self.make_critics(self.make_features_extractor()))
         for target in self.targets():
             target.requires_grad_(False)
 
@@ -202,22 +212,7 @@ class ContinuousPolicy(BasePolicy):
         if net_arch is None:
             is_cnn = self.features_extractor_class is NatureCNN
             net_arch = [256, 256] if is_cnn else self.default_arch
-        if isinstance(net_arch, Mapping):
-            for key in net_arch:
-                if key not in ("pi", "qf"):
-                    raise unknown("net_arch branch", key, ("pi", "qf"))
-            if missing := {"pi", "qf"} - net_arch.keys():
-                raise UserError(f"net_arch lacks {min(missing)!r}: give dict(pi=[...], qf=[...])")
-            branches = [net_arch["pi"], net_arch["qf"]]
-        else:
-            branches = [net_arch, net_arch]
-        for branch in branches:
-            widths = isinstance(branch, list | tuple) and all(type(width) is int for width in branch)
-            if not widths or any(width <= 0 for width in branch):
-                raise UserError(
-                    f"net_arch must be a list of layer widths or dict(pi=[...], qf=[...]), not {net_arch!r}"
-                )
-        return list(branches[0]), list(branches[1])
+        return get_actor_critic_arch(net_arch)
 
 
 class TD3Policy(ContinuousPolicy):

@@ -21,23 +21,29 @@ def create_mlp(
     activation_fn: type[nn.Module] = nn.ReLU,
     squash_output: bool = False,
     with_bias: bool = True,
-    post_linear_modules: Sequence[type[nn.Module]] = (),
+    pre_linear_modules: Sequence[type[nn.Module]] | None = None,
+    post_linear_modules: Sequence[type[nn.Module]] | None = None,
 ) -> list[nn.Module]:
     """Linear layers of the widths `net_arch`, each followed by the activation, as a list for nn.Sequential.
 
     :param output_dim: width of a last linear layer without activation; none is added when it is not positive
     :param squash_output: end with a tanh
+    :param pre_linear_modules: modules before each linear layer, the last one too, made from its input width,
+        such as `nn.BatchNorm1d`
     :param post_linear_modules: modules between each hidden linear layer and its activation, made from the
         width, such as `nn.LayerNorm`
     """
     modules: list[nn.Module] = []
     width = input_dim
+    before, behind = pre_linear_modules or (), post_linear_modules or ()
     for next_width in net_arch:
+        modules += [module(width) for module in before]
         modules.append(nn.Linear(width, next_width, bias=with_bias))
-        modules += [module(next_width) for module in post_linear_modules]
+        modules += [module(next_width) for module in behind]
         modules.append(activation_fn())
         width = next_width
     if output_dim > 0:
+        modules += [module(width) for module in before]
         modules.append(nn.Linear(width, output_dim, bias=with_bias))
     if squash_output:
         modules.append(nn.Tanh())
@@ -70,6 +76,31 @@ class NetArch:
         raise UserError(
             f"net_arch must be a list of layer widths or dict(pi=[...], vf=[...]), not {net_arch!r}"
         )
+
+
+def get_actor_critic_arch(net_arch: Any) -> tuple[list[int], list[int]]:
+    """Return the hidden layers of actor and critics: `[64, 64]` for both, or `dict(pi=[...], qf=[...])`.
+
+    :raises UserError: a branch is missing, unknown, or no list of layer widths
+
+    >>> get_actor_critic_arch({"pi": [64], "qf": [256, 256]})
+    ([64], [256, 256])
+    """
+    branches = [net_arch, net_arch]
+    if isinstance(net_arch, Mapping):
+        for key in net_arch:
+            if key not in ("pi", "qf"):
+                raise unknown("net_arch branch", key, ("pi", "qf"))
+        if missing := {"pi", "qf"} - net_arch.keys():
+            raise UserError(f"net_arch lacks {min(missing)!r}: give dict(pi=[...], qf=[...])")
+        branches = [net_arch["pi"], net_arch["qf"]]
+    for branch in branches:
+        widths = isinstance(branch, list | tuple) and all(type(width) is int for width in branch)
+        if not widths or any(width <= 0 for width in branch):
+            raise UserError(
+                f"net_arch must be a list of layer widths or dict(pi=[...], qf=[...]), not {net_arch!r}"
+            )
+    return list(branches[0]), list(branches[1])
 
 
 def _branches(branches: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:

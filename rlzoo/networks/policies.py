@@ -108,6 +108,19 @@ class ActorCriticPolicy(BasePolicy):
         self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
         self._build(lr_schedule)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let methods that scripts for stable-baselines3 override decide what those here do."""
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        if cls.__module__.startswith("rlzoo."):
+            return
+        if "forward" in own and "act" not in own:
+            cls.act = _act_by_forward  # type: ignore[method-assign]
+        if "get_distribution" in own and not {"_predict", "forward"} & own.keys():
+            cls._predict = _predict_by_distribution  # type: ignore[method-assign]
+        if "_get_action_dist_from_latent" in own and "_distribution" not in own:
+            cls._distribution = own["_get_action_dist_from_latent"]  # type: ignore[method-assign]
+
     # ---------------------------------------------------------------- construction
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
@@ -253,6 +266,10 @@ class ActorCriticPolicy(BasePolicy):
             return self.action_dist.proba_distribution(params, self.log_std, latent_pi)
         return cast(Distribution, self.action_dist.proba_distribution(params))
 
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Distribution:
+        """As `_distribution`, under the name by which scripts for stable-baselines3 override it."""
+        return ActorCriticPolicy._distribution(self, latent_pi)
+
     def _log_prob(self, distribution: Any, actions: Tensor, gaussian_actions: Tensor | None) -> Tensor:
         """Log-probabilities of stored actions, [B]; see `evaluate_actions`."""
         known = {} if gaussian_actions is None else {"gaussian_actions": gaussian_actions}
@@ -268,6 +285,16 @@ class ActorCriticPolicy(BasePolicy):
         if isinstance(self.action_dist, Categorical):
             return actions.reshape(len(actions))
         return actions.reshape(len(actions), -1)
+
+
+def _act_by_forward(policy: Any, obs: TensorObs, deterministic: bool = False, **context: Any) -> Tensor:
+    """`act` of a policy with a `forward` of its own."""
+    return cast(Tensor, policy(obs, deterministic, **context)[0])
+
+
+def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:
+    """`_predict` of a policy with a `get_distribution` of its own."""
+    return cast(Tensor, policy._shaped(policy.get_distribution(observation).get_actions(deterministic)))
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):

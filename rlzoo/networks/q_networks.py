@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
-from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.networks.base_policy import BasePolicy, PolicyPart
 from rlzoo.networks.chain import chain_with_backward, forward_chain, is_hooked
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp, layer_widths
@@ -18,7 +18,7 @@ from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
 from rlzoo.optim.eager import eager
 
 
-class QNetwork(nn.Module):
+class QNetwork(PolicyPart):
     """Raw observations -> Q values [B, n_actions], or quantiles of the return [B, n_quantiles, n_actions].
 
     A dueling network (Wang et al. 2016, https://arxiv.org/abs/1511.06581, eq. 9) splits behind the features:
@@ -41,10 +41,8 @@ class QNetwork(nn.Module):
         normalize_images: bool = True,
         n_quantiles: int | None = None,
     ) -> None:
-        super().__init__()
-        self.observation_space, self.normalize_images = observation_space, normalize_images
+        super().__init__(observation_space, features_extractor, normalize_images)
         self.n_actions, self.n_quantiles = n_actions, n_quantiles
-        self.features_extractor = features_extractor
         features_dim = features_extractor.features_dim
         learned = any(parameter.requires_grad for parameter in features_extractor.parameters())
 
@@ -91,7 +89,9 @@ class QNetwork(nn.Module):
         As calling the network and `backward` of the result, but faster where the network is plain.
         """
         plain = None
-        if type(self) is QNetwork and not (self.learns_features or self.dueling or is_hooked(self)):
+        if type(self) in (QNetwork, QuantileNetwork) and not (
+            self.learns_features or self.dueling or is_hooked(self)
+        ):
             with torch.no_grad():
                 features = self.features(obs)
             plain = chain_with_backward(self._modules[self.head], features)  # type: ignore[arg-type]
@@ -101,8 +101,17 @@ class QNetwork(nn.Module):
         out, backward = plain
         return self._shaped(out), lambda gradient: backward(gradient.reshape(out.shape))
 
+    def _predict(self, observation: TensorObs, deterministic: bool = True) -> Tensor:
+        values: Tensor = self(observation)
+        q = values if self.n_quantiles is None else values.mean(dim=1)
+        return q.argmax(dim=1)
+
     def _shaped(self, out: Tensor) -> Tensor:
         return out if self.n_quantiles is None else out.view(-1, self.n_quantiles, self.n_actions)
+
+
+class QuantileNetwork(QNetwork):
+    """QNetwork of quantiles of the return, [B, n_quantiles, n_actions] (Dabney et al. 2018)."""
 
 
 class DQNPolicy(BasePolicy):
@@ -157,11 +166,12 @@ class DQNPolicy(BasePolicy):
             raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
 
     def _build(self) -> None:
-        self.q_net, self.q_net_target = self.make_q_net(), self.make_q_net()
+        self.q_net = self.own("q_net", self.make_q_net())
+        self.q_net_target = self.own("q_net_target", self.make_q_net())
 
     def make_q_net(self, n_quantiles: int | None = None) -> QNetwork:
         """A new network; hook for custom ones."""
-        return QNetwork(
+        return (QNetwork if n_quantiles is None else QuantileNetwork)(
             self.observation_space,
             int(self.action_space.n),  # type: ignore[attr-defined]
             self.make_features_extractor(),
@@ -237,10 +247,8 @@ class QRDQNPolicy(DQNPolicy):
         super().__init__(observation_space, action_space, lr_schedule, net_arch, activation_fn, **kwargs)
 
     def _build(self) -> None:
-        self.quantile_net, self.quantile_net_target = (
-            self.make_q_net(self.n_quantiles),
-            self.make_q_net(self.n_quantiles),
-        )
+        self.quantile_net = self.own("quantile_net", self.make_q_net(self.n_quantiles))
+        self.quantile_net_target = self.own("quantile_net_target", self.make_q_net(self.n_quantiles))
 
     def learned(self) -> nn.Module:
         return self.quantile_net

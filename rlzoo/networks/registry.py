@@ -93,6 +93,12 @@ def get_policy_class(family: str, policy: str | type) -> type:
     return policies[policy]
 
 
+def class_named(name: str) -> type | None:
+    """The registered class with a dotted name; None where there is none."""
+    classes = [policy for policies in _POLICIES.values() for policy in policies.values()]
+    return next((cls for cls in classes if f"{cls.__module__}.{cls.__qualname__}" == name), None)
+
+
 def policy_name(family: str, policy_class: type) -> str | type:
     """The name under which a class is registered; the class itself where it is not."""
     names = [name for name, known in _policies_of(family).items() if known is policy_class]

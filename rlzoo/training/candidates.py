@@ -215,6 +215,19 @@ class AsyncEval:
             raise remote_error(received)
         return received
 
+    def seed(self, seed: int) -> None:
+        """Do nothing, for scripts that call it: the agent's seed decides the seed of each candidate."""
+
+    def set_options(self, options: Mapping[str, Any] | None = None) -> None:
+        """Accept no options, for scripts that call it.
+
+        :raises UserError: options are given
+        """
+        if options:
+            raise UserError(
+                "AsyncEval resets environments without options: set them in the functions that make them"
+            )
+
     def play(
         self,
         weights: np.ndarray,

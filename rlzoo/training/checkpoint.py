@@ -1,7 +1,7 @@
 """The file format of agents: one zip without executable content.
 
     metadata.json            format version, algorithm, environment id, versions, platform, git commit, date
-    config.json              hyperparameters, spaces, policy (see `rlzoo.training.encoding`)
+    config.json              hyperparameters, spaces, policy (see `rlzoo.core.encoding`)
     weights.safetensors      parameters and buffers of the networks
     optimizers.safetensors   tensors of the optimisers' state
     normalize.safetensors    statistics of VecNormalize

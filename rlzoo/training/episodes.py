@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from rlzoo.core.encoding import pack
 from rlzoo.core.errors import UserError
 from rlzoo.envs.failures import describe
 from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.encoding import pack
 
 
 def savable_episodes(env: VecEnv) -> dict[str, Any] | None:

@@ -143,6 +143,16 @@ def play_episodes(
     return episodes
 
 
+def evaluate_masked_policy(
+    model: Predictor, env: Any, *args: Any, use_masking: bool = True, **kwargs: Any
+) -> tuple[float, float] | tuple[list[float], list[int]]:
+    """As `evaluate_policy`, for an environment that says which actions it allows.
+
+    :raises UserError: it does not, and `use_masking` is not False
+    """
+    return evaluate_policy(model, env, *args, use_masking=use_masking, **kwargs)
+
+
 def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
     """What is called at every step for the keywords of `predict`: `{"action_masks": ...}`, or none.
 

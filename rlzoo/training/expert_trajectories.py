@@ -77,7 +77,7 @@ def generate_expert_traj(
         if isinstance(env, str):
             venv.close()
         elif is_agent and getattr(model, "env", None) is venv:
-            model.set_env(venv)  # its next training begins new episodes
+            model.replace_env(venv)  # its next training begins new episodes
     data = _columns(episodes, space, venv.action_space)
     if path is not None:
         with atomic_write(path) as file:

@@ -25,13 +25,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     :param log_interval: iterations between two dumps of metrics
     """
     clock = algorithm.clock
-    rollout = RolloutBuffer(
-        algorithm.config.n_steps,
-        env.num_envs,
-        env.observation_space,
-        env.action_space,
-        like=algorithm._last_obs,
-    )
+    rollout = algorithm.make_rollout_buffer(env)
     if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
         rollout.raw = RawRollout(rollout.n_steps, rescaling)
     algorithm.rollout_buffer = rollout

@@ -368,21 +368,24 @@ def test_divergence_stops_with_the_update_and_the_suspects(algo):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_set_env_wants_the_same_spaces_and_takes_any_number_of_copies(algo):
+def test_set_env_wants_the_same_spaces_and_number_of_copies(algo):
     from rlzoo import DummyVecEnv
 
     model = make(algo)
     with pytest.raises(UserError, match="action_space"):
         model.set_env(RandomEnv(OBSERVATIONS["Box"], spaces.Discrete(77)))
     copies = [lambda: RandomEnv(OBSERVATIONS["Box"], model.action_space) for _ in range(3)]
-    model.set_env(DummyVecEnv(copies))
+    with pytest.raises(AssertionError, match=r"made for 1 env.*has 3.*load\(path, env=env\)"):
+        model.set_env(DummyVecEnv(copies))
+    assert model.n_envs == 1
+    model.replace_env(DummyVecEnv(copies))
     model.learn(48)
     assert model.n_envs == 3
     if algo == "ars":
         return  # no episode goes on from one iteration to the next
     assert model.num_timesteps % 3 == 0
     with pytest.raises(UserError, match="episodes of 3 environments, but the new vector has 1"):
-        model.set_env(DummyVecEnv(copies[:1]), force_reset=False)
+        model.replace_env(DummyVecEnv(copies[:1]), force_reset=False)
     assert model.n_envs == 3
 
 

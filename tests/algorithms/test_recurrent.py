@@ -322,7 +322,7 @@ def test_values_in_locals_are_those_of_the_memory():
 
 def test_another_number_of_environments_begins_with_a_fresh_memory():
     model = agent(RecurrentPPO).learn(N_STEPS * N_ENVS)
-    model.set_env(DummyVecEnv([lambda: RandomWalk(ACTIONS["Discrete"])] * 2))
+    model.replace_env(DummyVecEnv([lambda: RandomWalk(ACTIONS["Discrete"])] * 2))
     model.learn(2 * N_STEPS)
     assert all(len(value) == 2 for value in model.memory.values())
 

@@ -19,6 +19,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo.core.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.noise import (
     AdaptiveParamNoiseSpec,
@@ -29,7 +30,6 @@ from rlzoo.core.noise import (
 )
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
 from rlzoo.core.seeding import get_rng_state, set_rng_state
-from rlzoo.training.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 
 
 def through_json(tree: Any) -> Any:

@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo import VecFrameStack, VecMonitor, VecNormalize, make_vec_env
+from rlzoo.core.encoding import pack, unpack
 from rlzoo.envs.episode_state import episode_state
 from rlzoo.envs.vec_env import VecEnvWrapper
-from rlzoo.training.encoding import pack, unpack
 from rlzoo.training.episodes import savable_episodes
 
 

@@ -1,0 +1,107 @@
+"""What scripts for stable-baselines3 read from a model, and set."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import torch
+
+from rlzoo import DQN, HER, PPO, QRDQN, SAC, TD3, NormalActionNoise, UserError
+from rlzoo.core.device import get_device
+from rlzoo.training.save_files import load_from_zip_file
+
+SMALL = {"policy_kwargs": {"net_arch": [8]}}
+
+
+def test_learned_entropy_coefficient_is_readable():
+    model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=10, **SMALL)
+    before = model.log_ent_coef.detach().clone()
+    assert before.shape == (1,) and model.ent_coef_tensor == 1
+    model.learn(30)
+    assert not torch.equal(model.log_ent_coef, before)
+    assert isinstance(model.ent_coef_optimizer, torch.optim.Optimizer)
+    torch.testing.assert_close(model.log_ent_coef.exp().squeeze(), model.ent_coef_tensor)
+
+
+def test_fixed_entropy_coefficient_has_no_optimiser():
+    model = SAC("MlpPolicy", "Pendulum-v1", ent_coef=0.25, **SMALL)
+    assert model.log_ent_coef is None and model.ent_coef_optimizer is None
+    assert model.ent_coef_tensor == 0.25
+    with pytest.raises(AttributeError, match="log_ent_coef"):
+        TD3("MlpPolicy", "Pendulum-v1", **SMALL).log_ent_coef  # noqa: B018
+
+
+def test_exploration_rate_is_set_until_training_goes_on():
+    model = DQN("MlpPolicy", "CartPole-v1", seed=0, **SMALL)
+    obs = np.zeros((400, 4), np.float32)
+    assert len(set(model.predict(obs)[0])) == 1
+    model.exploration_rate = 1.0
+    assert 0.4 < model.predict(obs)[0].mean() < 0.6
+    assert len(set(model.predict(obs, deterministic=True)[0])) == 1
+    model.learn(50)
+    assert model.exploration_rate == pytest.approx(model.exploration_schedule(0.0)) == 0.05
+    with pytest.raises(UserError, match="at most 1, not 2"):
+        model.exploration_rate = 2
+
+
+def test_networks_and_learning_rate_are_the_models():
+    model = QRDQN("MlpPolicy", "CartPole-v1", learning_rate=lambda progress: progress * 1e-3, **SMALL)
+    assert model.quantile_net is model.policy.quantile_net
+    assert model.quantile_net_target is model.policy.quantile_net_target
+    assert model.lr_schedule(0.5) == 5e-4
+    assert PPO("MlpPolicy", "CartPole-v1").lr_schedule(1.0) == 3e-4
+
+
+def test_one_number_of_noise_is_for_every_dimension():
+    noise = NormalActionNoise(np.zeros(1), 0.5 * np.ones(1))
+    model = TD3("MlpPolicy", "LunarLanderContinuous-v3", action_noise=noise, learning_starts=0, **SMALL)
+    silent = TD3("MlpPolicy", "LunarLanderContinuous-v3", learning_starts=0, **SMALL)
+    assert model.noise_shape == (-1, 1) and silent.noise_shape == (-1, 2)
+    assert model.learn(3).action_noise().shape == (1,)
+
+
+def test_incomplete_parameters_are_a_runtime_error():
+    model = PPO("MlpPolicy", "CartPole-v1")
+    parameters = model.get_parameters()
+    parameters["policy"] = dict(list(parameters["policy"].items())[1:])
+    with pytest.raises(RuntimeError, match="is missing; with exact_match=False"):
+        model.set_parameters(parameters)
+    model.set_parameters(parameters, exact_match=False)
+    with pytest.raises(ValueError, match="unknown part of the model"):
+        model.set_parameters({"nothing": {}}, exact_match=False)
+
+
+def test_names_of_a_subclass_are_left_out_of_files():
+    class Quiet(PPO):
+        def _excluded_save_params(self):
+            return [*super()._excluded_save_params(), "gamma"]
+
+    model = Quiet("MlpPolicy", "CartPole-v1", gamma=0.5)
+    file = io.BytesIO()
+    model.save(file)
+    assert "gamma" not in load_from_zip_file(io.BytesIO(file.getvalue()))[0]
+    model.save(file, include=["gamma"])
+    assert load_from_zip_file(io.BytesIO(file.getvalue()))[0]["gamma"] == 0.5
+
+
+def test_compiled_policy_is_saved_as_the_original(tmp_path):
+    model = PPO("MlpPolicy", "CartPole-v1")
+    model.save(tmp_path / "plain")
+    model.policy = torch.compile(model.policy)
+    model.save(tmp_path / "compiled")
+    loaded = [PPO.load(tmp_path / name).policy.state_dict() for name in ("plain", "compiled")]
+    assert loaded[0].keys() == loaded[1].keys()
+    assert all(map(torch.equal, loaded[0].values(), loaded[1].values()))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_missing_gpu_is_warned_of_and_the_cpu_used():
+    with pytest.warns(UserWarning, match="'cuda' is not available on this machine: using the CPU"):
+        assert get_device("cuda") == torch.device("cpu")
+
+
+def test_hindsight_without_an_algorithm_names_the_replay_buffer():
+    with pytest.raises(ImportError, match="replay_buffer_class=HerReplayBuffer"):
+        HER("MlpPolicy", "CartPole-v1")
