@@ -164,6 +164,7 @@ class Algorithm(Counters, Threaded):
         self._last_episode_starts: np.ndarray = np.ones(1, bool)
         self._resume: dict[str, Any] = {}
         self._saved_rollout: dict[str, Any] = {}
+        self._saved_last_obs: dict[str, Any] = {}
         self._callback_states: Any = None
         if env is not None:
             vec_env = as_vec_env(env, verbose=self.verbose)

@@ -135,6 +135,16 @@ class DQN(OffPolicyAlgorithm):
     parameter_noise: ParameterNoise | None = None
     _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
 
+    @classmethod
+    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+        interval = config.target_update_interval
+        if config.tau < 1 or n_envs <= interval:
+            return None
+        return (
+            f"The number of environments used is greater than target_update_interval ({n_envs} > {interval}),"
+            " so the target network is copied at every round of gradient steps"
+        )
+
     def setup_optimizers(self) -> None:
         super().setup_optimizers()
         policy = self.policy

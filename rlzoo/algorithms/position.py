@@ -17,6 +17,9 @@ from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.episodes import savable_episodes
 
+MAX_LAST_OBS = 2**20
+"""Bytes of the last observations that a file holds besides the position, which is saved when asked for."""
+
 
 def position(model: Any) -> dict[str, Any]:
     """The position of a model in training, for a checkpoint; empty before the first step.
@@ -44,6 +47,37 @@ def _noise(model: Any) -> Any:
         return None
     distribution = model.policy.action_dist
     return [distribution.exploration_mat, distribution.exploration_matrices]
+
+
+def last_obs(model: Any) -> dict[str, Any]:
+    """What the environments of a model in training showed last, for `go_on_from_last_obs`.
+
+    Empty before the first step, and where it would make a file large.
+    """
+    obs = model._last_obs
+    if model.env is None or obs is None:
+        return {}
+    if sum(part.nbytes for part in (obs.values() if isinstance(obs, dict) else [obs])) > MAX_LAST_OBS:
+        return {}
+    return {"obs": copy_obs(obs), "episode_starts": model._last_episode_starts.copy()}
+
+
+def go_on_from_last_obs(model: Any) -> None:
+    """Let a loaded model go on in environments that stand where its file was written.
+
+    They are those that it was saved with, in the same process; nothing happens where there are more or fewer.
+
+    :raises CheckpointError: what the file holds is damaged
+    """
+    saved, model._saved_last_obs = model._saved_last_obs, {}
+    try:
+        if not saved or len(saved["episode_starts"]) != model.n_envs:
+            return
+        model.policy.obs_to_tensor(saved["obs"])  # asks for the keys and shapes of the space
+        model._last_obs = copy_obs(saved["obs"])
+        model._last_episode_starts = np.array(saved["episode_starts"], bool)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the last observations in the model file are damaged: {error}"[:300]) from None
 
 
 def begin_episodes(model: Any, env: VecEnv, resume: bool) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 
 from rlzoo.algorithms.foreign import load_sb3
 from rlzoo.algorithms.hyperparameters import field_names
-from rlzoo.algorithms.position import position
+from rlzoo.algorithms.position import go_on_from_last_obs, last_obs, position
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.encoding import decode_value, encode_value, pack, unpack
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
@@ -147,6 +147,7 @@ def _surroundings(model: Any) -> dict[str, Any]:
         "ep_success_buffer": list(model.ep_success_buffer),
         "callbacks": None if callbacks is None else callbacks.state_dict(),
         "csv_rows": model._logger.csv_rows() if isinstance(model._logger, Logger) else [],
+        "last_obs": last_obs(model),
     }
 
 
@@ -211,6 +212,8 @@ def load(
         _restore(model, checkpoint)
     if env is not None:
         model.replace_env(env, force_reset)
+        if not force_reset:
+            go_on_from_last_obs(model)
     return model
 
 
@@ -326,6 +329,7 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
                 "position": dict(state.get("position") or {}),
                 "csv_rows": [_count("csv_rows", count) for count in state.get("csv_rows") or ()],
             }
+            model._saved_last_obs = dict(state.get("last_obs") or {})
             model._callback_states = state["callbacks"]
             others = state["others"]
     except CheckpointError:

@@ -36,8 +36,8 @@ def open_path(path: Any, mode: str, verbose: int = 0, suffix: str | None = None)
 
     :param path: a path, or a binary file object, which is returned when it allows the mode
     :param mode: "r" or "read", "w" or "write"
-    :param verbose: from 1 on folders that are made are warned of; from 2 on also files that are overwritten,
-        and files that are found only with the suffix
+    :param verbose: from 2 on files that are overwritten, and files that are found only with the suffix, are
+        warned of; folders that are made always are
     :param suffix: such as "pkl"; written files get it, read ones may have it
     :raises NoPath: `path` is neither
     :raises UserError: another mode, or a file object that is closed or of the other mode
@@ -63,9 +63,11 @@ def open_path(path: Any, mode: str, verbose: int = 0, suffix: str | None = None)
                 warnings.warn(f"{place} does not exist, reading {with_suffix}", stacklevel=2)
             place = with_suffix
         return place.open("rb")
+    if with_suffix.is_dir():
+        warnings.warn(f"{with_suffix} is a folder, writing {with_suffix}_2", stacklevel=2)
+        with_suffix = Path(f"{with_suffix}_2")
     if not with_suffix.parent.exists():
-        if verbose >= 1:
-            warnings.warn(f"the folder {with_suffix.parent} does not exist and is made", stacklevel=2)
+        warnings.warn(f"the folder {with_suffix.parent} does not exist and is made", stacklevel=2)
         with_suffix.parent.mkdir(parents=True, exist_ok=True)
     if verbose >= 2 and with_suffix.exists():
         warnings.warn(f"{with_suffix} exists and is overwritten", stacklevel=2)

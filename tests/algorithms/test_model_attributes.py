@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlzoo import DQN, HER, PPO, QRDQN, SAC, TD3, NormalActionNoise, UserError
+from rlzoo import DQN, HER, PPO, QRDQN, SAC, TD3, NormalActionNoise, UserError, make_vec_env
 from rlzoo.core.device import get_device
 from rlzoo.training.save_files import load_from_zip_file
 
@@ -84,6 +84,26 @@ def test_names_of_a_subclass_are_left_out_of_files():
     assert "gamma" not in load_from_zip_file(io.BytesIO(file.getvalue()))[0]
     model.save(file, include=["gamma"])
     assert load_from_zip_file(io.BytesIO(file.getvalue()))[0]["gamma"] == 0.5
+
+
+def test_loaded_model_goes_on_in_the_same_environments():
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8).learn(8)
+    file, env = io.BytesIO(), model.get_env()
+    model.save(file)
+    loaded = PPO.load(io.BytesIO(file.getvalue()), env=env, force_reset=False)
+    np.testing.assert_array_equal(loaded._last_obs, model._last_obs)
+    assert PPO.load(io.BytesIO(file.getvalue()), env=env)._last_obs is None
+    steps = env.env_method("get_wrapper_attr", "state")[0]
+    np.testing.assert_allclose(loaded._last_obs[0], steps, rtol=1e-5)
+    loaded.learn(8, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 16
+    two = PPO.load(io.BytesIO(file.getvalue()), env=make_vec_env("CartPole-v1", 2), force_reset=False)
+    assert two._last_obs is None
+
+
+def test_target_network_of_many_environments_is_warned_of():
+    with pytest.warns(UserWarning, match=r"\(3 > 2\), so the target network is copied"):
+        DQN("MlpPolicy", make_vec_env("CartPole-v1", 3), target_update_interval=2, **SMALL)
 
 
 def test_compiled_policy_is_saved_as_the_original(tmp_path):

@@ -30,7 +30,10 @@ def test_suffix_is_added_where_there_is_none(tmp_path):
     with pytest.warns(UserWarning, match="is overwritten"):
         open_path(tmp_path / "a", "w", verbose=2, suffix="txt").close()
     with pytest.warns(UserWarning, match="is made"):
-        open_path(tmp_path / "new" / "a", "w", verbose=1).close()
+        open_path(tmp_path / "new" / "a", "w").close()
+    with pytest.warns(UserWarning, match="is a folder"):
+        open_path(tmp_path / "new", "w").close()
+    assert (tmp_path / "new_2").is_file()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         open_path(tmp_path / "a", "w", verbose=1, suffix="txt").close()
