@@ -46,7 +46,8 @@ class Counters:
 
     def schedule(self, name: str, clock: Clock) -> float:
         """The present value of a scheduled hyperparameter."""
-        return self.schedules[name](clock.progress_remaining)
+        value: float = self.schedules[name](clock.progress_remaining)
+        return value
 
     def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Clock) -> float:
         """Give the optimiser the present learning rate, and return it."""

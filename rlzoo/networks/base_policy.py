@@ -35,6 +35,8 @@ class BaseModel(SavableModule):
     :raises UserError: `features_extractor_kwargs` or `optimizer_kwargs` is no mapping
     """
 
+    features_extractor: Any
+
     def __init__(
         self,
         observation_space: spaces.Space,

@@ -115,9 +115,9 @@ class ActorCriticPolicy(BasePolicy):
         if cls.__module__.startswith("rlzoo."):
             return
         if "forward" in own and "act" not in own:
-            cls.act = _act_by_forward  # type: ignore[method-assign]
+            cls.act = _act_by_forward  # type: ignore[assignment, method-assign]
         if "get_distribution" in own and not {"_predict", "forward"} & own.keys():
-            cls._predict = _predict_by_distribution  # type: ignore[method-assign]
+            cls._predict = _predict_by_distribution  # type: ignore[assignment, method-assign]
         if "_get_action_dist_from_latent" in own and "_distribution" not in own:
             cls._distribution = own["_get_action_dist_from_latent"]  # type: ignore[method-assign]
 

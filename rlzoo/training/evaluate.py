@@ -150,7 +150,7 @@ def evaluate_masked_policy(
 
     :raises UserError: it does not, and `use_masking` is not False
     """
-    return evaluate_policy(model, env, *args, use_masking=use_masking, **kwargs)
+    return evaluate_policy(model, env, *args, **{"use_masking": use_masking, **kwargs})
 
 
 def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
