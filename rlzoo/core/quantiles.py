@@ -32,7 +32,8 @@ def quantile_huber_loss(
 
     :raises ValueError: current and target quantiles are of different batches or numbers of axes
     """
-    if len(current_quantiles) != len(target_quantiles):
+    known_axes = current_quantiles.dim() == target_quantiles.dim() in (2, 3)
+    if known_axes and len(current_quantiles) != len(target_quantiles):
         raise ValueError(
             f"current and target quantiles must be of one batch, not of {len(current_quantiles)} and"
             f" {len(target_quantiles)} rows"

@@ -97,3 +97,8 @@ def test_its_minimum_is_at_the_quantiles():
 def test_shapes_that_do_not_fit(shapes):
     with pytest.raises(ValueError, match="must both be"):
         quantile_huber_loss(*(torch.zeros(shape) for shape in shapes))
+
+
+def test_rows_of_different_batches_are_refused():
+    with pytest.raises(ValueError, match="one batch, not of 4 and 3 rows"):
+        quantile_huber_loss(torch.zeros(4, 5), torch.zeros(3, 5))
