@@ -134,6 +134,8 @@ class AliasModule(ModuleType):
         """
         if name.startswith("__"):  # what the import system asks for
             raise AttributeError(name)
+        if self.__name__ == "rl_zoo3.plots" and name in _COMMANDS:  # there functions hide the modules
+            return functools.partial(run_command, f"rl_zoo3.plots.{name}")
         if f"{self.__name__}.{name}" in _MODULES:
             return importlib.import_module(f"{self.__name__}.{name}")
         value = _resolve(self.__name__, name)

@@ -44,6 +44,137 @@ def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
     )
 
 
+ZOO_SCRIPT = """
+import sys
+import rl_zoo3
+import rl_zoo3.enjoy
+import rl_zoo3.exp_manager
+import rl_zoo3.train
+from rl_zoo3.train import train
+from stable_baselines3 import PPO
+
+
+class Mine(PPO):
+    pass
+
+
+rl_zoo3.ALGOS["ppo"] = Mine
+rl_zoo3.train.ALGOS = rl_zoo3.ALGOS
+rl_zoo3.exp_manager.ALGOS = {"mine": Mine}
+
+if __name__ == "__main__":
+    train()
+    print("trained", rl_zoo3.ALGOS["mine"].__name__, len(sys.argv))
+    sys.argv[1:] = ["-f", "logs", "--no-render", "-n", "20", "--custom-objects"]
+    rl_zoo3.enjoy.enjoy()
+    print("played")
+"""
+
+
+def test_script_of_the_zoo_registers_and_trains(tmp_path):
+    (tmp_path / "script.py").write_text(ZOO_SCRIPT)
+    words = "--n-timesteps 32 -params n_envs:1 n_steps:16 batch_size:16 -f logs --verbose 0 --eval-freq -1"
+    ended = python("-m", "rlzoo.compat", "script.py", *words.split(), cwd=tmp_path)
+    assert "trained Mine 13" in ended.stdout, ended.stderr
+    assert ended.stdout.endswith("played\n"), ended.stderr
+    assert "--custom-objects is not needed" in ended.stderr
+    assert (tmp_path / "logs" / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip").is_file()
+
+
+def test_function_of_a_zoo_command_exits_on_mistakes(tmp_path):
+    (tmp_path / "script.py").write_text("from rl_zoo3.train import train\ntrain()\nprint('not reached')")
+    ended = python("-m", "rlzoo.compat", "script.py", "--n-timestep", "3", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr == "rlzoo: error: unknown flag '--n-timestep'; did you mean '--n-timesteps'?\n"
+    assert not ended.stdout
+
+
+# What the help of each command of RL Baselines3 Zoo 2.9 lists, with a value.
+ZOO_FLAGS = {
+    "enjoy": """
+        --env E -f logs --folder logs --algo ppo -n 9 --n-timesteps 9 --num-threads 1 --n-envs 2
+        --exp-id 1 --verbose 1 --no-render --deterministic --device cpu --load-best --norm-reward --seed
+        1 --reward-log r --gym-packages json --env-kwargs a:1 --custom-objects -P --progress
+    """,
+    "record_video": """
+        --env E -f logs --folder logs -o out --output-folder out --algo ppo -n 9 --n-timesteps 9
+        --n-envs 1 --stochastic --seed 0 --no-render --exp-id 1 --load-checkpoint 9 --env-kwargs a:1
+        --custom-objects
+    """,
+    "record_training": """
+        --env E -f logs --folder logs -o out --output-folder out --algo ppo -n 9 --n-timesteps 9
+        --n-envs 1 --deterministic -g --gif --seed 0 --exp-id 1
+    """,
+    "push_to_hub": """
+        --env E -f logs --folder logs --algo ppo -n 9 --n-timesteps 9 --num-threads 1 --n-envs 1
+        --exp-id 1 --verbose 1 --no-render --deterministic --device cpu --load-last-checkpoint --seed 1
+        --env-kwargs a:1 -orga me --organization me -name r --repo-name r -m text --commit-message text
+    """,
+    "load_from_hub": """
+        --env E -f logs --folder logs -orga me --organization me -name r --repo-name r --algo ppo
+        --exp-id 1 --verbose 1 --force
+    """,
+    "benchmark": """
+        --log-dir logs --benchmark-dir out -n 100 --n-timesteps 100 --n-envs 2 --verbose 1 --seed 0
+        --test-mode --with-mujoco --no-hub --num-threads 2
+    """,
+    "plot_train": """
+        -a ppo --algo ppo -e E --env E -f logs --exp-folder logs --figsize 6 4 --fontsize 9 -max 9
+        --max-timesteps 9 -x time --x-axis time -y length --y-axis length -w 9 --episode-window 9
+    """,
+    "all_plots": """
+        -a ppo --algos ppo -e E --env E -f logs --exp-folders logs -l a --labels a -k results --key
+        results -max 9 --max-timesteps 9 -min 3 --min-timesteps 3 -o out --output out -median --median
+        --no-million --no-display -print --print-n-trials
+    """,
+    "plot_from_file": """
+        -i in --input in -skip E --skip-envs E --keep-envs E --skip-keys k --keep-keys k --no-million
+        --skip-timesteps -o out --output out --format pdf -loc best --legend-loc best --figsize 6 4
+        --fontsize 9 -l a --labels a -b --boxplot -r --rliable -vs --versus -iqm --iqm -ci 0.9 --ci-size
+        0.9 -latex --latex --merge other
+    """,
+}
+
+
+@pytest.mark.parametrize("name", ZOO_FLAGS)
+def test_flags_of_zoo_commands_are_accepted(aliases, name, capsys):
+    from rlzoo.cli.main import build, load_command
+
+    command = " ".join(aliases._COMMANDS[name])
+    build(command, load_command(command)).parse_args(ZOO_FLAGS[name].split())
+    said = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("rlzoo: --") and " is not needed: " in line for line in said), said
+
+
+def test_benchmark_of_the_zoo_scores_one_agent(aliases, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv", ["benchmark", "-n", "100", "--benchmark-dir", str(tmp_path), "--test-mode"]
+    )
+    aliases.run_command("rl_zoo3.benchmark")
+    assert (tmp_path / "scores.json").is_file()
+    assert "--n-timesteps is not needed: whole episodes are played" in capsys.readouterr().err
+
+
+def test_documented_names_of_the_zoo_are_there(aliases):
+    for module, names in {
+        "rl_zoo3": "ALGOS create_test_env get_latest_run_id get_saved_hyperparams get_trained_models"
+        " get_wrapper_class linear_schedule",
+        "rl_zoo3.utils": "ALGOS SimpleLinearSchedule StoreDict flatten_dict_observations get_callback_list"
+        " get_class_by_name get_hf_trained_models get_latest_run_id get_model_path linear_schedule",
+        "rl_zoo3.exp_manager": "ALGOS ExperimentManager HYPERPARAMS_CONVERTER HYPERPARAMS_SAMPLER",
+        "rl_zoo3.callbacks": "ParallelTrainCallback RawStatisticsCallback SaveVecNormalizeCallback"
+        " TrialEvalCallback",
+        "rl_zoo3.hyperparams_opt": "HYPERPARAMS_SAMPLER convert_onpolicy_params sample_ppo_params",
+        "rl_zoo3.load_from_hub": "download_from_hub",
+        "rl_zoo3.plots": "all_plots plot_from_file plot_train",
+        "rl_zoo3.train": "ALGOS ExperimentManager StoreDict train",
+        "rl_zoo3.enjoy": "create_test_env enjoy get_model_path get_saved_hyperparams",
+    }.items():
+        for name in names.split():
+            getattr(importlib.import_module(module), name)
+    assert callable(importlib.import_module("rl_zoo3.plots").all_plots)
+
+
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
 def test_script_runs_unmodified_in_worker_processes(tmp_path, method):
     script = tmp_path / "script.py"

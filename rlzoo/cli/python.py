@@ -7,7 +7,7 @@ mistake raises a `UserError`; nothing ends the process.
 from __future__ import annotations
 
 import os
-from argparse import Action, Namespace
+from argparse import SUPPRESS, Action, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ def signature(command: str, returns: str) -> Signature:
     parameters = [
         Parameter(dest, Parameter.KEYWORD_ONLY, default=action.default)
         for dest, action in actions.items()
-        if isinstance(action.default, bool | int | float | str | list | None)
+        if action.default is not SUPPRESS
     ]
     return Signature(parameters, return_annotation=returns)
 
@@ -183,7 +183,7 @@ def _words(name: str, action: Action, value: Any) -> list[str]:
     else:
         items = [value]
     texts = [*_texts(name, action, items)]
-    return [f"{flag}={texts[0]}", *texts[1:]] if texts else []
+    return [f"{flag}={texts[0]}"] if len(texts) == 1 else [flag, *texts]  # one may begin with a dash
 
 
 def _texts(name: str, action: Action, items: list[Any]) -> Iterator[str]:
