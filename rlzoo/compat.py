@@ -124,6 +124,16 @@ _SPECIAL |= {
 }
 
 
+# Functions of RL Baselines3 Zoo that rlzoo lacks, and what to call instead.
+_INSTEAD = {
+    "create_no_vel_env": "wrap the environment in rlzoo.MaskVelocityWrapper, or make CartPoleNoVel-v1",
+    "generate_model_card": "rlzoo.push_to_hub(...) writes the model card",
+    "package_to_hub": "call rlzoo.push_to_hub(...)",
+    "sample_her_params": "HYPERPARAMS_SAMPLER of the algorithm draws those of hindsight replay, too",
+    "save_model_card": "rlzoo.push_to_hub(...) writes the model card",
+}
+
+
 class AliasModule(ModuleType):
     """A module of another package whose names are those of rlzoo."""
 
@@ -268,10 +278,10 @@ def _register_algorithms(module: str) -> None:
     """Register what a script has put in place of `ALGOS` of a module of RL Baselines3 Zoo."""
     import rlzoo
 
-    for name in (module, "rl_zoo3", "rl_zoo3.exp_manager"):
-        for algo, algorithm in vars(sys.modules.get(name, os)).get("ALGOS", {}).items():
-            if rlzoo.ALGOS.get(algo) is not algorithm:
-                rlzoo.ALGOS[algo] = algorithm
+    for name in {module, "rl_zoo3", "rl_zoo3.exp_manager"} & sys.modules.keys():
+        replaced = vars(sys.modules[name]).get("ALGOS")
+        if replaced is not None and replaced is not rlzoo.ALGOS:
+            rlzoo.ALGOS.update(replaced)
 
 
 def _modules() -> frozenset[str]:
@@ -301,6 +311,8 @@ def _resolve(module: str, name: str) -> Any:
         return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
     if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == _CLI):
         return functools.partial(run_command, module)  # the function of a command's module
+    if module.startswith("rl_zoo3.") and name in _INSTEAD:
+        return functools.partial(_refuse, name)
     target = _SPECIAL.get(module, {}).get(name)
     if target is not None:
         source, _, attribute = target.partition(":")
@@ -309,6 +321,12 @@ def _resolve(module: str, name: str) -> Any:
         return getattr(rlzoo, name)
     except AttributeError as error:
         raise AttributeError(str(error).replace("module 'rlzoo'", f"rlzoo's {module!r}")) from None
+
+
+def _refuse(name: str, *_: Any, **__: Any) -> None:
+    from rlzoo.core.errors import UserError
+
+    raise UserError(f"rlzoo has no {name}: {_INSTEAD[name]}")
 
 
 def _check_packages(packages: Sequence[str]) -> None:

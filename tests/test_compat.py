@@ -173,6 +173,8 @@ def test_documented_names_of_the_zoo_are_there(aliases):
         for name in names.split():
             getattr(importlib.import_module(module), name)
     assert callable(importlib.import_module("rl_zoo3.plots").all_plots)
+    with pytest.raises(ValueError, match=r"rlzoo has no package_to_hub: call rlzoo.push_to_hub"):
+        importlib.import_module("rl_zoo3.push_to_hub").package_to_hub(model=None)
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
