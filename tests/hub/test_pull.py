@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import shutil
+import types
 import zipfile
 from pathlib import Path
 
@@ -496,3 +497,27 @@ def test_python_refuses_other_files(name, message, hub, files):
     hub.add(REPO, files)
     with pytest.raises(UserError, match=message):
         rlzoo.load_from_hub(REPO, name)
+
+
+def test_agents_of_an_organization_are_listed(monkeypatch):
+    class Api:
+        endpoint = "https://hub.invalid"
+
+        def list_models(self, author):
+            names = ["ppo-CartPole-v1", "ppo_lstm-CartPoleNoVel-v1", "bert-base"]
+            return [types.SimpleNamespace(id=f"{author}/{name}") for name in names]
+
+        def list_repo_files(self, repo_id):
+            return [f"{repo_id.partition('/')[2]}.zip"] if "NoVel" in repo_id else ["README.md"]
+
+    monkeypatch.setattr("rlzoo.hub.pull.connect", Api)
+    lstm = {"ppo_lstm-CartPoleNoVel-v1": ("ppo_lstm", "CartPoleNoVel-v1")}
+    assert rlzoo.get_hf_trained_models("me") == {"ppo-CartPole-v1": ("ppo", "CartPole-v1"), **lstm}
+    assert rlzoo.get_hf_trained_models("me", check_filename=True) == lstm
+
+
+def test_download_from_hub_pulls(monkeypatch):
+    pulled = []
+    monkeypatch.setattr("rlzoo.hub.pull.pull", pulled.append)
+    rlzoo.download_from_hub("ppo", "CartPole-v1", 3, "logs", "me", force=True)
+    assert (pulled[0].repo_id, pulled[0].exp_id, pulled[0].force) == ("me/ppo-CartPole-v1", 3, True)
