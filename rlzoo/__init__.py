@@ -45,28 +45,38 @@ _MODULES = {
     "rlzoo.buffers.rollout": "RolloutBuffer",
     "rlzoo.cli.parser": "StoreDict",
     "rlzoo.cli.python": "enjoy optimize train",
-    "rlzoo.core.device": "get_device",
+    "rlzoo.core.device": "get_device obs_as_tensor",
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
     ),
     "rlzoo.core.logger": (
-        "CSVOutputFormat Figure HParam HumanOutputFormat Image JSONOutputFormat KVWriter Logger"
-        " TensorBoardOutputFormat Video configure make_output_format read_csv read_json"
+        "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
+        " KVWriter Logger SeqWriter TensorBoardOutputFormat Video configure configure_logger"
+        " filter_excluded_keys get_latest_run_id make_output_format read_csv read_json"
     ),
     "rlzoo.core.quantiles": "quantile_huber_loss",
     "rlzoo.core.noise": (
         "ActionNoise AdaptiveParamNoiseSpec LinearNormalActionNoise NormalActionNoise"
         " OrnsteinUhlenbeckActionNoise VectorizedActionNoise"
     ),
-    "rlzoo.core.returns": "explained_variance",
+    "rlzoo.core.returns": "explained_variance safe_mean",
     "rlzoo.core.running_statistics": "RunningMeanStd",
     "rlzoo.core.schedules": (
         "ConstantSchedule CosineSchedule ExponentialSchedule FloatSchedule LinearSchedule PiecewiseSchedule"
-        " SimpleLinearSchedule linear_schedule lr_schedule make_schedule"
+        " Schedule SimpleLinearSchedule constant_fn get_linear_fn get_schedule_fn linear_schedule"
+        " lr_schedule make_schedule"
     ),
     "rlzoo.core.seeding": "set_random_seed",
-    "rlzoo.core.spaces": "check_for_nested_spaces is_image_space is_image_space_channels_first",
+    "rlzoo.core.spaces": (
+        "check_for_nested_spaces is_image_space is_image_space_channels_first check_for_correct_spaces"
+        " check_shape_equal"
+    ),
+    "rlzoo.core.train_frequency": "RolloutReturn TrainFreq TrainFrequencyUnit should_collect_more_steps",
+    "rlzoo.core.type_aliases": (
+        "AtariResetReturn AtariStepReturn GymEnv GymObs GymResetReturn GymStepReturn OptimizerStateDict"
+        " PyTorchObs TensorDict"
+    ),
     "rlzoo.distributions": (
         "BernoulliDistribution CategoricalDistribution DiagGaussianDistribution Distribution"
         " MaskableBernoulliDistribution MaskableCategorical MaskableCategoricalDistribution"
@@ -139,6 +149,7 @@ _MODULES = {
     ),
     "rlzoo.networks.registry": "LnCnnPolicy LnMlpPolicy register_policy",
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
+    "rlzoo.optim.parameters": "get_parameters_by_name update_learning_rate zip_strict",
     "rlzoo.optim.polyak": "polyak_update",
     "rlzoo.optim.rmsprop_tf": "RMSpropTFLike",
     "rlzoo.plots.aggregates": (
@@ -173,8 +184,9 @@ _MODULES = {
         " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
     ),
     "rlzoo.core.system_info": "get_system_info",
-    "rlzoo.training.save_files": ("load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file"),
-    "rlzoo.training.evaluate": "evaluate_policy",
+    "rlzoo.training.save_files": "load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file",
+    "rlzoo.training.evaluate": "evaluate_policy Predictor",
+    "rlzoo.training.base_callback": "CallbackLike",
 }
 
 # Second names that scripts written for the Stable Baselines family use.
@@ -204,6 +216,8 @@ _ALIASES = {
     "is_vectorized_discrete_observation": "is_vectorized_observation",
     "is_vectorized_multibinary_observation": "is_vectorized_observation",
     "is_vectorized_multidiscrete_observation": "is_vectorized_observation",
+    "MaybeCallback": "CallbackLike",
+    "PolicyPredictor": "Predictor",
     "set_global_seeds": "set_random_seed",
 }
 

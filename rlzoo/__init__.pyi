@@ -42,6 +42,7 @@ from rlzoo.cli.python import enjoy as enjoy
 from rlzoo.cli.python import optimize as optimize
 from rlzoo.cli.python import train as train
 from rlzoo.core.device import get_device as get_device
+from rlzoo.core.device import obs_as_tensor as obs_as_tensor
 from rlzoo.core.errors import CheckpointError as CheckpointError
 from rlzoo.core.errors import EnvironmentFailed as EnvironmentFailed
 from rlzoo.core.errors import InvalidEnvironment as InvalidEnvironment
@@ -52,15 +53,20 @@ from rlzoo.core.errors import UnsupportedSpace as UnsupportedSpace
 from rlzoo.core.errors import UserError as UserError
 from rlzoo.core.logger import CSVOutputFormat as CSVOutputFormat
 from rlzoo.core.logger import Figure as Figure
+from rlzoo.core.logger import FormatUnsupportedError as FormatUnsupportedError
 from rlzoo.core.logger import HParam as HParam
 from rlzoo.core.logger import HumanOutputFormat as HumanOutputFormat
 from rlzoo.core.logger import Image as Image
 from rlzoo.core.logger import JSONOutputFormat as JSONOutputFormat
 from rlzoo.core.logger import KVWriter as KVWriter
 from rlzoo.core.logger import Logger as Logger
+from rlzoo.core.logger import SeqWriter as SeqWriter
 from rlzoo.core.logger import TensorBoardOutputFormat as TensorBoardOutputFormat
 from rlzoo.core.logger import Video as Video
 from rlzoo.core.logger import configure as configure
+from rlzoo.core.logger import configure_logger as configure_logger
+from rlzoo.core.logger import filter_excluded_keys as filter_excluded_keys
+from rlzoo.core.logger import get_latest_run_id as get_latest_run_id
 from rlzoo.core.logger import make_output_format as make_output_format
 from rlzoo.core.logger import read_csv as read_csv
 from rlzoo.core.logger import read_json as read_json
@@ -72,6 +78,7 @@ from rlzoo.core.noise import OrnsteinUhlenbeckActionNoise as OrnsteinUhlenbeckAc
 from rlzoo.core.noise import VectorizedActionNoise as VectorizedActionNoise
 from rlzoo.core.quantiles import quantile_huber_loss as quantile_huber_loss
 from rlzoo.core.returns import explained_variance as explained_variance
+from rlzoo.core.returns import safe_mean as safe_mean
 from rlzoo.core.running_statistics import RunningMeanStd as RunningMeanStd
 from rlzoo.core.schedules import ConstantSchedule as ConstantSchedule
 from rlzoo.core.schedules import CosineSchedule as CosineSchedule
@@ -79,15 +86,34 @@ from rlzoo.core.schedules import ExponentialSchedule as ExponentialSchedule
 from rlzoo.core.schedules import FloatSchedule as FloatSchedule
 from rlzoo.core.schedules import LinearSchedule as LinearSchedule
 from rlzoo.core.schedules import PiecewiseSchedule as PiecewiseSchedule
+from rlzoo.core.schedules import Schedule as Schedule
 from rlzoo.core.schedules import SimpleLinearSchedule as SimpleLinearSchedule
+from rlzoo.core.schedules import constant_fn as constant_fn
+from rlzoo.core.schedules import get_linear_fn as get_linear_fn
+from rlzoo.core.schedules import get_schedule_fn as get_schedule_fn
 from rlzoo.core.schedules import linear_schedule as linear_schedule
 from rlzoo.core.schedules import lr_schedule as lr_schedule
 from rlzoo.core.schedules import make_schedule as make_schedule
 from rlzoo.core.seeding import set_random_seed as set_random_seed
+from rlzoo.core.spaces import check_for_correct_spaces as check_for_correct_spaces
 from rlzoo.core.spaces import check_for_nested_spaces as check_for_nested_spaces
+from rlzoo.core.spaces import check_shape_equal as check_shape_equal
 from rlzoo.core.spaces import is_image_space as is_image_space
 from rlzoo.core.spaces import is_image_space_channels_first as is_image_space_channels_first
 from rlzoo.core.system_info import get_system_info as get_system_info
+from rlzoo.core.train_frequency import RolloutReturn as RolloutReturn
+from rlzoo.core.train_frequency import TrainFreq as TrainFreq
+from rlzoo.core.train_frequency import TrainFrequencyUnit as TrainFrequencyUnit
+from rlzoo.core.train_frequency import should_collect_more_steps as should_collect_more_steps
+from rlzoo.core.type_aliases import AtariResetReturn as AtariResetReturn
+from rlzoo.core.type_aliases import AtariStepReturn as AtariStepReturn
+from rlzoo.core.type_aliases import GymEnv as GymEnv
+from rlzoo.core.type_aliases import GymObs as GymObs
+from rlzoo.core.type_aliases import GymResetReturn as GymResetReturn
+from rlzoo.core.type_aliases import GymStepReturn as GymStepReturn
+from rlzoo.core.type_aliases import OptimizerStateDict as OptimizerStateDict
+from rlzoo.core.type_aliases import PyTorchObs as PyTorchObs
+from rlzoo.core.type_aliases import TensorDict as TensorDict
 from rlzoo.distributions import BernoulliDistribution as BernoulliDistribution
 from rlzoo.distributions import CategoricalDistribution as CategoricalDistribution
 from rlzoo.distributions import DiagGaussianDistribution as DiagGaussianDistribution
@@ -238,6 +264,9 @@ from rlzoo.networks.registry import LnMlpPolicy as LnMlpPolicy
 from rlzoo.networks.registry import register_policy as register_policy
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver as conjugate_gradient_solver
 from rlzoo.optim.conjugate_gradient import flat_grad as flat_grad
+from rlzoo.optim.parameters import get_parameters_by_name as get_parameters_by_name
+from rlzoo.optim.parameters import update_learning_rate as update_learning_rate
+from rlzoo.optim.parameters import zip_strict as zip_strict
 from rlzoo.optim.polyak import polyak_update as polyak_update
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike as RMSpropTFLike
 from rlzoo.plots import curves as _results_plotter
@@ -255,6 +284,7 @@ from rlzoo.plots.curves import rolling_window as rolling_window
 from rlzoo.plots.curves import ts2xy as ts2xy
 from rlzoo.plots.curves import window_func as window_func
 from rlzoo.plots.runs import load_runs as load_runs
+from rlzoo.training.base_callback import CallbackLike as CallbackLike
 from rlzoo.training.callbacks import BaseCallback as BaseCallback
 from rlzoo.training.callbacks import CallbackList as CallbackList
 from rlzoo.training.callbacks import CheckpointCallback as CheckpointCallback
@@ -271,6 +301,7 @@ from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes as StopTrainingOn
 from rlzoo.training.callbacks import StopTrainingOnNoModelImprovement as StopTrainingOnNoModelImprovement
 from rlzoo.training.callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
 from rlzoo.training.candidates import AsyncEval as AsyncEval
+from rlzoo.training.evaluate import Predictor as Predictor
 from rlzoo.training.evaluate import evaluate_policy as evaluate_policy
 from rlzoo.training.expert_trajectories import generate_expert_traj as generate_expert_traj
 from rlzoo.training.parallel_callback import ParallelTrainCallback as ParallelTrainCallback
@@ -307,11 +338,13 @@ DiagGaussian = DiagGaussianDistribution
 DoneOnSuccessWrapper = TruncatedOnSuccessWrapper
 HistoryWrapperObsDict = HistoryWrapper
 LinearPolicy = ARSLinearPolicy
+MaybeCallback = CallbackLike
 MlpLstmPolicy = RecurrentActorCriticPolicy
 MlpPolicy = ActorCriticPolicy
 MultiCategorical = MultiCategoricalDistribution
 MultiInputLstmPolicy = RecurrentMultiInputActorCriticPolicy
 MultiInputPolicy = MultiInputActorCriticPolicy
+PolicyPredictor = Predictor
 SquashedDiagGaussian = SquashedDiagGaussianDistribution
 StateDependentNoise = StateDependentNoiseDistribution
 YAMLCompatResizeObservation = ResizeObservation

@@ -40,7 +40,7 @@ from rlzoo.core.device import get_device
 from rlzoo.core.encoding import MissingCallable
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.interaction import Clock, Inputs, Step
-from rlzoo.core.logger import Logger, make_logger
+from rlzoo.core.logger import Logger, configure_logger
 from rlzoo.core.memory import available_memory, keep_freed_memory
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
@@ -361,7 +361,7 @@ class Algorithm(Counters, Threaded):
             self.clock.total_timesteps = self.clock.num_timesteps + total_timesteps
         if not self._custom_logger:
             name = tb_log_name or type(self).__name__
-            self._logger = make_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+            self._logger = configure_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
         self.start_time = time.time()
         self._start_timesteps = self.clock.num_timesteps
         hooks = self._prepare_callback(callback, progress_bar)
@@ -486,7 +486,7 @@ class Algorithm(Counters, Threaded):
     @property
     def logger(self) -> Logger:
         if self._logger is None:
-            self._logger = make_logger(self.verbose, None, type(self).__name__, True)
+            self._logger = configure_logger(self.verbose, None, type(self).__name__, True)
         return self._logger
 
     def set_logger(self, logger: Logger) -> None:

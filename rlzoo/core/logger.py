@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 DEBUG, INFO, WARN, ERROR, DISABLED = 10, 20, 30, 40, 50
 FORMATS = ("stdout", "log", "json", "csv", "tensorboard")
 DEFAULT_FORMATS = "stdout,log,csv"
-FOLDER_VARIABLE = "RLZOO_LOGDIR"
-FORMATS_VARIABLE = "RLZOO_LOG_FORMAT"
+FOLDER_VARIABLES = ("RLZOO_LOGDIR", "SB3_LOGDIR")
+FORMATS_VARIABLES = ("RLZOO_LOG_FORMAT", "SB3_LOG_FORMAT")
 
-Excluded: TypeAlias = Mapping[str, tuple[str, ...]]  # name -> sinks that do not get it
+Excluded: TypeAlias = Mapping[str, tuple[str, ...] | str | None]  # name -> sinks that do not get it
 
 
 @dataclass
@@ -117,8 +117,15 @@ def filter_excluded_keys(
 ) -> dict[str, Any]:
     """The values that are meant for a sink that goes by one of the names `formats`."""
     return {
-        key: value for key, value in key_values.items() if not set(key_excluded.get(key, ())) & set(formats)
+        key: value
+        for key, value in key_values.items()
+        if not set(_as_tuple(key_excluded.get(key))) & set(formats)
     }
+
+
+def _as_tuple(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The names of sinks that `exclude` says: one name, several or none."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def _refuse_media(values: Iterable[Any], *formats: str) -> None:
@@ -315,6 +322,8 @@ class TensorBoardOutputFormat(KVWriter):
         self.writer.flush()
 
     def _add(self, key: str, value: Any, step: int) -> None:
+        if hasattr(value, "detach"):
+            value = _plain(value)
         match value:
             case bool() | int() | float():
                 self.writer.add_scalar(key, value, step)
@@ -412,8 +421,7 @@ class Logger:
         :param exclude: sinks that do not get it, of `FORMATS`
         """
         self.name_to_value[key] = value
-        if exclude:
-            self.name_to_excluded[key] = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+        self.name_to_excluded[key] = _as_tuple(exclude)
 
     def record_mean(self, key: str, value: Any, exclude: str | tuple[str, ...] | None = None) -> None:
         """Like `record`, but the mean of all calls since the last dump is written; None is skipped."""
@@ -490,15 +498,16 @@ def configure(
 ) -> Logger:
     """A logger that writes to `folder`.
 
-    :param folder: default: the environment variable RLZOO_LOGDIR, else a new temporary folder
-    :param format_strings: of `FORMATS`; default: RLZOO_LOG_FORMAT (comma-separated), else stdout, log and csv
+    :param folder: default: the environment variable RLZOO_LOGDIR or SB3_LOGDIR, else a new temporary folder
+    :param format_strings: of `FORMATS`; default: RLZOO_LOG_FORMAT or SB3_LOG_FORMAT (comma-separated), else
+        stdout, log and csv
     :param append: continue the csv, json and log files that the folder holds, instead of overwriting them
     """
     if folder is None:
         now = datetime.datetime.now().strftime("%Y-%m-%d-%H-%M-%S-")
-        folder = os.environ.get(FOLDER_VARIABLE) or tempfile.mkdtemp(prefix=f"rlzoo-{now}")
+        folder = _variable(FOLDER_VARIABLES) or tempfile.mkdtemp(prefix=f"rlzoo-{now}")
     if format_strings is None:
-        format_strings = os.environ.get(FORMATS_VARIABLE, DEFAULT_FORMATS).split(",")
+        format_strings = (_variable(FORMATS_VARIABLES) or DEFAULT_FORMATS).split(",")
     names = [name.strip() for name in format_strings if name.strip()]
     Path(folder).mkdir(parents=True, exist_ok=True)
     logger = Logger(str(folder), [make_output_format(name, folder, append=append) for name in names])
@@ -507,10 +516,10 @@ def configure(
     return logger
 
 
-def make_logger(
+def configure_logger(
     verbose: int = 0,
     tensorboard_log: str | os.PathLike[str] | None = None,
-    tb_log_name: str = "run",
+    tb_log_name: str = "",
     reset_num_timesteps: bool = True,
 ) -> Logger:
     """The logger that `learn` uses when it is given none.
@@ -521,19 +530,31 @@ def make_logger(
     """
     outputs = ["stdout"] if verbose >= 1 else []
     if tensorboard_log is None:
-        return Logger(None, [make_output_format(name, None) for name in outputs])
+        return Logger(_variable(FOLDER_VARIABLES), [make_output_format(name, None) for name in outputs])
     return configure(
         _tensorboard_folder(Path(tensorboard_log), tb_log_name, reset_num_timesteps),
         [*outputs, "tensorboard"],
     )
 
 
-def _tensorboard_folder(parent: Path, name: str, new: bool) -> Path:
-    first = parent / f"{name}_1"
-    first.parent.mkdir(parents=True, exist_ok=True)
-    pattern = re.compile(re.escape(Path(name).name) + r"_(\d+)")
+def _variable(names: Sequence[str]) -> str | None:
+    """The value of the first of these environment variables that has one."""
+    return next((value for name in names if (value := os.environ.get(name))), None)
+
+
+def get_latest_run_id(log_path: str | os.PathLike[str] = "", log_name: str = "") -> int:
+    """The largest n among the folders `<log_name>_<n>` in `log_path`; 0 without any."""
+    first = Path(log_path) / f"{log_name}_1"
+    if not first.parent.is_dir():
+        return 0
+    pattern = re.compile(re.escape(Path(log_name).name) + r"_(\d+)")
     matches = (pattern.fullmatch(path.name) for path in first.parent.iterdir() if path.is_dir())
-    newest = max((int(match[1]) for match in matches if match), default=0)
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def _tensorboard_folder(parent: Path, name: str, new: bool) -> Path:
+    (parent / f"{name}_1").parent.mkdir(parents=True, exist_ok=True)
+    newest = get_latest_run_id(parent, name)
     if not new and newest:
         return parent / f"{name}_{newest}"
     while True:

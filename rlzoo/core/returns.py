@@ -6,6 +6,8 @@ its final observation) is decided here, once, for every on-policy algorithm.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,11 +87,16 @@ def retrace(
     return targets
 
 
-def explained_variance(predictions: Floats, targets: Floats) -> float:
-    """`1 - Var[targets - predictions] / Var[targets]`: 1 is perfect, 0 no better than a constant; NaN for
-    constant targets."""
-    variance = _variance(targets)
-    return float("nan") if variance <= 0 else 1 - _variance(targets - predictions) / variance
+def explained_variance(y_pred: Floats, y_true: Floats) -> float:
+    """`1 - Var[y_true - y_pred] / Var[y_true]`: 1 is perfect, 0 no better than a constant; NaN for constant
+    targets."""
+    variance = _variance(y_true)
+    return float("nan") if variance <= 0 else 1 - _variance(y_true - y_pred) / variance
+
+
+def safe_mean(arr: Collection[float] | np.ndarray) -> float:
+    """The mean of numbers; NaN, without a warning, of none."""
+    return float("nan") if len(arr) == 0 else float(np.mean(arr))  # type: ignore[arg-type]
 
 
 def _variance(values: Floats) -> float:

@@ -17,6 +17,7 @@ The text form, for YAML and the command line, is a name and its numbers joined b
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -186,6 +187,29 @@ class FloatSchedule:
 
     def __call__(self, progress_remaining: float) -> float:
         return float(self.value_schedule(progress_remaining))
+
+    def __repr__(self) -> str:
+        return f"FloatSchedule({self.value_schedule!r})"
+
+
+def get_schedule_fn(value_schedule: float | Schedule) -> Schedule:
+    """Older name of `FloatSchedule`."""
+    return _renamed("get_schedule_fn", FloatSchedule(value_schedule))
+
+
+def get_linear_fn(start: float, end: float, end_fraction: float) -> Schedule:
+    """Older name of `LinearSchedule`."""
+    return _renamed("get_linear_fn", LinearSchedule(start, end, end_fraction))
+
+
+def constant_fn(val: float) -> Schedule:
+    """Older name of `ConstantSchedule`."""
+    return _renamed("constant_fn", ConstantSchedule(val))
+
+
+def _renamed(name: str, schedule: Schedule) -> Schedule:
+    warnings.warn(f"{name}() is deprecated: use {type(schedule).__name__}()", stacklevel=3)
+    return schedule
 
 
 def make_schedule(value: float | str | Schedule) -> Schedule:

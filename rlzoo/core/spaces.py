@@ -108,3 +108,29 @@ def choice_counts(space: spaces.Space[Any]) -> list[int]:
 def space_name(space: spaces.Space[Any]) -> str:
     """The class name of a space, for messages."""
     return type(space).__name__
+
+
+def check_shape_equal(space1: spaces.Space[Any], space2: spaces.Space[Any]) -> None:
+    """Check that two spaces, or all parts of two Dicts, have the same shapes.
+
+    :raises AssertionError: they have not
+    """
+    if isinstance(space1, spaces.Dict):
+        if not isinstance(space2, spaces.Dict) or space1.spaces.keys() != space2.spaces.keys():
+            raise AssertionError(f"spaces must have the same keys: {space1} and {space2}")
+        for key in space1.spaces:
+            check_shape_equal(space1[key], space2[key])
+    elif isinstance(space1, spaces.Box) and space1.shape != space2.shape:
+        raise AssertionError(f"spaces must have the same shape: {space1.shape} and {space2.shape}")
+
+
+def check_for_correct_spaces(
+    env: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> None:
+    """Check that an environment has the given spaces.
+
+    :raises UserError: it has others
+    """
+    for name, wanted in {"observation_space": observation_space, "action_space": action_space}.items():
+        if getattr(env, name) != wanted:
+            raise UserError(f"the environment's {name} is {getattr(env, name)}, not {wanted}")

@@ -16,7 +16,7 @@ import torch
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.core.logger import Logger, make_logger, make_output_format
+from rlzoo.core.logger import Logger, configure_logger, make_output_format
 from rlzoo.core.threads import thread_limit
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.failures import describe, is_failure
@@ -339,7 +339,7 @@ def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> 
     if run.tensorboard_log or run.track:
         parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
         try:
-            outputs += make_logger(0, parent, algorithm, not append).output_formats
+            outputs += configure_logger(0, parent, algorithm, not append).output_formats
         except OSError as error:
             raise UserError(f"cannot write TensorBoard files to {parent}: {error.strerror}") from error
     return Logger(str(folder), outputs)

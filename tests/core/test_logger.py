@@ -28,7 +28,7 @@ from rlzoo.core.logger import (
     Logger,
     Video,
     configure,
-    make_logger,
+    configure_logger,
     read_csv,
     read_json,
 )
@@ -130,7 +130,7 @@ def test_long_names_that_look_alike_are_both_shown() -> None:
 
 
 def test_console_table_goes_to_the_current_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    logger = make_logger(verbose=1)
+    logger = configure_logger(verbose=1)
     old, sys.stdout = sys.stdout, io.StringIO()
     try:
         logger.record("a", 1)
@@ -282,20 +282,20 @@ def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:
         configure(tmp_path, ["tensorbord"])
 
 
-def test_make_logger_numbers_tensorboard_folders(tmp_path: Path) -> None:
-    first = make_logger(0, tmp_path, "PPO").get_dir()
-    second = make_logger(0, tmp_path, "PPO").get_dir()
-    continued = make_logger(0, tmp_path, "PPO", reset_num_timesteps=False).get_dir()
-    other = make_logger(0, tmp_path, "A2C", reset_num_timesteps=False).get_dir()
+def test_configure_logger_numbers_tensorboard_folders(tmp_path: Path) -> None:
+    first = configure_logger(0, tmp_path, "PPO").get_dir()
+    second = configure_logger(0, tmp_path, "PPO").get_dir()
+    continued = configure_logger(0, tmp_path, "PPO", reset_num_timesteps=False).get_dir()
+    other = configure_logger(0, tmp_path, "A2C", reset_num_timesteps=False).get_dir()
     names = [Path(folder or "").name for folder in (first, second, continued, other)]
     assert names == ["PPO_1", "PPO_2", "PPO_2", "A2C_1"]
 
 
-def test_make_logger_makes_no_folder_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configure_logger_makes_no_folder_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert make_logger(0).output_formats == []
-    assert [type(output) for output in make_logger(1).output_formats] == [HumanOutputFormat]
-    assert make_logger(1).get_dir() is None
+    assert configure_logger(0).output_formats == []
+    assert [type(output) for output in configure_logger(1).output_formats] == [HumanOutputFormat]
+    assert configure_logger(1).get_dir() is None
     assert list(tmp_path.iterdir()) == []
 
 

@@ -88,7 +88,7 @@ def test_an_interrupted_training_does_not_forbid_the_next(model: Any, capsys: An
 
 
 def test_the_table_of_the_logger_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlzoo.core.logger import make_logger
+    from rlzoo.core.logger import configure_logger
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -97,7 +97,7 @@ def test_the_table_of_the_logger_appears_above_the_bar(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     terminal = sys.stdout
-    logger = make_logger(verbose=1)
+    logger = configure_logger(verbose=1)
     bar = ProgressBar(10)
     assert sys.stdout is not terminal  # the bar stands in for it
     logger.record("a", 1)
