@@ -117,6 +117,9 @@ _SPECIAL: dict[str, dict[str, str]] = {
         "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
         "CrossQCritic": "rlzoo.networks.continuous:ContinuousCritic",
     },
+    "stable_baselines3.common.callbacks": {
+        "CheckpointCallback": "rlzoo.training.callbacks:PklCheckpointCallback"
+    },
     "stable_baselines3.common.logger": {
         level: f"rlzoo.core.logger:{level}" for level in ("DEBUG", "INFO", "WARN", "ERROR", "DISABLED")
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,12 @@ class CheckpointCallback(BaseCallback):
     :param save_vecnormalize: also `<name_prefix>_vecnormalize_<steps>_steps.npz`
     """
 
+    suffixes: ClassVar[dict[str, str]] = {
+        "replay_buffer": ".safetensors",
+        "vecnormalize": ".npz",
+        "model": ".zip",
+    }
+
     def __init__(
         self,
         save_freq: int,
@@ -103,18 +109,28 @@ class CheckpointCallback(BaseCallback):
     def _save(self) -> None:
         os.makedirs(self.save_path, exist_ok=True)
         if self.save_replay_buffer and getattr(self.model, "replay_buffer", None) is not None:
-            self._save_to("replay_buffer", ".safetensors", self.model.save_replay_buffer)
+            self._save_to("replay_buffer", self.model.save_replay_buffer)
         normalize = self.model.get_vec_normalize_env()
         if self.save_vecnormalize and normalize is not None:
-            self._save_to("vecnormalize", ".npz", normalize.save)
-        self._save_to("model", ".zip", partial(self.model.save, include=("position",)))
+            self._save_to("vecnormalize", normalize.save)
+        self._save_to("model", partial(self.model.save, include=("position",)))
 
-    def _save_to(self, what: str, suffix: str, save: Callable[[str], Any]) -> None:
+    def _save_to(self, what: str, save: Callable[[str], Any]) -> None:
         kind = "" if what == "model" else f"{what}_"
-        path = os.path.join(self.save_path, f"{self.name_prefix}_{kind}{self.num_timesteps}_steps{suffix}")
+        name = f"{self.name_prefix}_{kind}{self.num_timesteps}_steps{self.suffixes[what]}"
+        path = os.path.join(self.save_path, name)
         save(path)
         if self.verbose >= 2:
             print(f"Saved the {what} to {path}")
+
+
+class PklCheckpointCallback(CheckpointCallback):
+    """A CheckpointCallback that names its files as stable-baselines3 does: `.pkl`, although none is a pickle.
+
+    For scripts that read the files by these names.
+    """
+
+    suffixes: ClassVar[dict[str, str]] = {"replay_buffer": ".pkl", "vecnormalize": ".pkl", "model": ".zip"}
 
 
 class SaveVecNormalizeCallback(BaseCallback):

@@ -77,6 +77,7 @@ class EvalCallback(EventCallback):
         self.best_model_save_path = None if best_model_save_path is None else str(best_model_save_path)
         self.deterministic = deterministic
         self.render = render
+        self.warn = warn
         self.best_mean_reward = -np.inf
         self.last_mean_reward = -np.inf
         self.evaluations_timesteps: list[int] = []

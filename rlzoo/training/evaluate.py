@@ -109,6 +109,7 @@ def play_episodes(
     monitored = is_monitored(env)
     masks = mask_keywords(model, env, use_masking)
     episodes = Episodes()
+    episode_rewards, episode_lengths = episodes.returns, episodes.lengths
     episode_count_targets = np.array([(n_eval_episodes + i) // n_envs for i in range(n_envs)])
     episode_counts = np.zeros(n_envs, dtype=int)
     current_rewards, current_lengths = np.zeros(n_envs), np.zeros(n_envs, dtype=int)
@@ -122,7 +123,7 @@ def play_episodes(
         new_observations, rewards, dones, infos = env.step(actions)
         current_rewards += rewards
         current_lengths += 1
-        for i in np.flatnonzero(playing if callback is not None else playing & dones):
+        for i in np.flatnonzero(playing if callback is not None else playing & dones).tolist():
             reward, done, info = rewards[i], dones[i], infos[i]
             if callback is not None:
                 callback(locals(), globals())
@@ -130,8 +131,8 @@ def play_episodes(
             if not done or (monitored and "episode" not in info):
                 continue
             statistics = info["episode"] if monitored else {"r": current_rewards[i], "l": current_lengths[i]}
-            episodes.returns.append(float(statistics["r"]))
-            episodes.lengths.append(int(statistics["l"]))
+            episode_rewards.append(float(statistics["r"]))
+            episode_lengths.append(int(statistics["l"]))
             success = info.get("is_success")
             episodes.successes.append(None if success is None else bool(success))
             episode_counts[i] += 1

@@ -18,7 +18,7 @@ from rlzoo.envs.finite import check_finite, check_finite_obs
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
+from rlzoo.training.progress import LoopLocals, log_progress, record_episodes, record_metrics
 
 
 def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -27,7 +27,7 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
     :param log_interval: episodes between two dumps of metrics
     """
     clock = algorithm.clock
-    locals_ = LoopLocals(algorithm, replay_buffer=algorithm.replay_buffer)
+    locals_ = LoopLocals(algorithm, callback, log_interval, replay_buffer=algorithm.replay_buffer)
     try:
         callback.on_training_start(locals_, globals())
         remember_start(algorithm)
@@ -41,6 +41,7 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
             if clock.episodes // log_interval > logged:
                 logged = clock.episodes // log_interval
                 log_progress(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
+        record_metrics(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
         replay = algorithm.replay_buffer
         if clock.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
             warnings.warn(

@@ -16,7 +16,7 @@ from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.rescaling import Rescaling
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.progress import LoopLocals, log_progress, record_episodes
+from rlzoo.training.progress import LoopLocals, log_progress, record_episodes, record_metrics
 
 
 def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -30,7 +30,8 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
         rollout.raw = RawRollout(rollout.n_steps, rescaling)
     algorithm.rollout_buffer = rollout
     resume_rollout(algorithm, rollout)
-    locals_ = LoopLocals(algorithm, rollout_buffer=rollout)
+    locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
+    metrics: dict[str, Any] = {}
     try:
         callback.on_training_start(locals_, globals())
         while clock.num_timesteps < clock.total_timesteps or rollout.filled:
@@ -42,6 +43,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
             clock.iteration += 1
             if clock.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
+        record_metrics(algorithm, metrics)
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
         callback.on_training_end()
 

@@ -1,0 +1,82 @@
+"""What callbacks, evaluation hooks and the logger see of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlzoo import A2C, DQN, PPO, BaseCallback, CallbackList, evaluate_policy
+from rlzoo.training.callbacks import PklCheckpointCallback
+
+
+class Keep(BaseCallback):
+    """Keeps what one step's locals hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[dict[str, Any]] = []
+
+    def _on_step(self) -> bool:
+        self.seen.append(dict(self.locals))
+        assert self.locals["new_obs"] is self.locals["new_obs"]
+        assert self.locals["new_obs"] is self.model._last_obs
+        return self.n_calls < 40
+
+
+@pytest.mark.parametrize("algorithm", [A2C, DQN])
+def test_new_obs_is_one_array_for_all_callbacks(algorithm: Any) -> None:
+    first, second = Keep(), Keep()
+    algorithm("MlpPolicy", "CartPole-v1", seed=0).learn(40, callback=CallbackList([first, second]))
+    for mine, other in zip(first.seen, second.seen, strict=True):
+        assert mine["new_obs"] is other["new_obs"]
+    steps = [step["new_obs"] for step in first.seen]
+    assert len({id(obs) for obs in steps}) == len(steps)  # each step has its own
+
+
+def test_reading_locals_does_not_change_training() -> None:
+    plain = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(40)
+    read = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(40, callback=Keep())
+    for name, value in plain.policy.state_dict().items():
+        assert (value == read.policy.state_dict()[name]).all(), name
+
+
+def test_locals_hold_values_and_log_probs_of_rollouts() -> None:
+    keep = Keep()
+    PPO("MlpPolicy", "CartPole-v1", n_steps=16, seed=0).learn(16, callback=keep)
+    step = keep.seen[3]
+    assert step["values"].shape == (1, 1) and step["log_probs"].shape == (1,)
+    assert step["obs_tensor"].shape == (1, 4) and step["n_steps"] == 4 and step["n_rollout_steps"] == 16
+
+
+@pytest.mark.parametrize("algorithm", [PPO, DQN])
+def test_metrics_are_recorded_after_a_short_learn(algorithm: Any) -> None:
+    arguments = {"n_steps": 16, "n_epochs": 2} if algorithm is PPO else {"learning_starts": 8}
+    model = algorithm("MlpPolicy", "CartPole-v1", **arguments).learn(32, log_interval=1000)
+    values = model.logger.name_to_value
+    assert values["train/n_updates"] == model.n_updates > 0
+    assert isinstance(values["train/loss"], float)
+
+
+def test_evaluation_callback_sees_finished_episodes() -> None:
+    model = A2C("MlpPolicy", "CartPole-v1", seed=0)
+    finished: list[int] = []
+
+    def hook(locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+        assert not np.array_equal(locals_["observations"], locals_["new_observations"])
+        assert len(locals_["episode_rewards"]) == len(locals_["episode_lengths"]) == len(finished)
+        if locals_["done"]:
+            finished.append(locals_["i"])
+
+    evaluate_policy(model, model.get_env(), 3, callback=hook)
+    assert finished == [0, 0, 0]
+
+
+def test_pkl_checkpoints_load_by_their_names(tmp_path: Path) -> None:
+    callback = PklCheckpointCallback(20, tmp_path, save_replay_buffer=True)
+    DQN("MlpPolicy", "CartPole-v1", buffer_size=100).learn(20, callback=callback)
+    model = DQN.load(tmp_path / "rl_model_20_steps", env="CartPole-v1")
+    model.load_replay_buffer(tmp_path / "rl_model_replay_buffer_20_steps.pkl")
+    assert model.replay_buffer.size() == 20
