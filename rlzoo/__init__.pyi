@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
+from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.hyperparameters import TrainFreq as TrainFreqLike
 from rlzoo import plots as _plots
 from rlzoo.algorithms.a2c import A2C as _A2C
 from rlzoo.algorithms.acer import ACER as _ACER
@@ -559,7 +560,7 @@ class CrossQ(_CrossQ):
     learning_starts: int
     batch_size: int
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -583,7 +584,7 @@ class CrossQ(_CrossQ):
         learning_starts: int = 100,
         batch_size: int = 256,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 1,
+        train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
         action_noise: Any = None,
         replay_buffer_class: Any = None,
@@ -615,7 +616,7 @@ class DDPG(_DDPG):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -646,7 +647,7 @@ class DDPG(_DDPG):
         batch_size: int = 256,
         tau: float = 0.005,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 1,
+        train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
         action_noise: Any = None,
         replay_buffer_class: Any = None,
@@ -684,7 +685,7 @@ class DQN(_DQN):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     replay_buffer_class: Any
     replay_buffer_kwargs: Any
@@ -713,7 +714,7 @@ class DQN(_DQN):
         batch_size: int = 32,
         tau: float = 1.0,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 4,
+        train_freq: TrainFreqLike = 4,
         gradient_steps: int = 1,
         replay_buffer_class: Any = None,
         replay_buffer_kwargs: Any = None,
@@ -914,7 +915,7 @@ class QRDQN(_QRDQN):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     replay_buffer_class: Any
     replay_buffer_kwargs: Any
@@ -936,7 +937,7 @@ class QRDQN(_QRDQN):
         batch_size: int = 32,
         tau: float = 1.0,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 4,
+        train_freq: TrainFreqLike = 4,
         gradient_steps: int = 1,
         replay_buffer_class: Any = None,
         replay_buffer_kwargs: Any = None,
@@ -1012,7 +1013,7 @@ class SAC(_SAC):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1039,7 +1040,7 @@ class SAC(_SAC):
         batch_size: int = 256,
         tau: float = 0.005,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 1,
+        train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
         action_noise: Any = None,
         replay_buffer_class: Any = None,
@@ -1073,7 +1074,7 @@ class TD3(_TD3):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1095,7 +1096,7 @@ class TD3(_TD3):
         batch_size: int = 256,
         tau: float = 0.005,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 1,
+        train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
         action_noise: Any = None,
         replay_buffer_class: Any = None,
@@ -1124,7 +1125,7 @@ class TQC(_TQC):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreq
+    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1150,7 +1151,7 @@ class TQC(_TQC):
         batch_size: int = 256,
         tau: float = 0.005,
         gamma: float = 0.99,
-        train_freq: TrainFreq = 1,
+        train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
         action_noise: Any = None,
         replay_buffer_class: Any = None,

@@ -27,7 +27,8 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
+from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.hyperparameters import TrainFreq as TrainFreqLike
 '''
 
 # Types of what every constructor takes besides its Config.
@@ -65,7 +66,8 @@ def stub_text() -> str:
             wrapped = f"from {module} import (\n    {name} as {name},\n)"
             imports.append(line if len(line) <= LINE_LENGTH else wrapped)
     facts = ["__version__: str", "__all__: list[str]", *aliases]
-    return "\n".join([HEADER + "\n".join(sorted(imports)), "", *facts, "", *classes])
+    text = "\n".join([HEADER + "\n".join(sorted(imports)), "", *facts, "", *classes])
+    return text.replace("train_freq: TrainFreq", "train_freq: TrainFreqLike")  # a class has that name, too
 
 
 def algorithm_stub(name: str, algorithm: Any) -> str:

@@ -68,6 +68,7 @@ def _as_train_freq(value: Any) -> Any:
         count, unit = value
     else:
         raise TypeError
+    unit = getattr(unit, "value", unit)  # of a TrainFrequencyUnit
     if unit not in ("step", "episode") or _as_int(count) < 1:
         raise TypeError
     return (_as_int(count), unit) if isinstance(value, list | tuple) else _as_int(count)

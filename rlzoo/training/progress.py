@@ -120,7 +120,7 @@ class LoopLocals(Mapping[str, Any]):
         }
 
     def _new_obs(self) -> Any:
-        """A copy of what the step led to, which the agent acts on next: the environments write into theirs."""
+        """What the step led to and the agent acts on next; a copy, since environments write into theirs."""
         obs = copy_obs(self.result.obs)
         if self.algorithm._last_obs is self.result.obs:
             self.algorithm._last_obs = obs

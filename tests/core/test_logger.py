@@ -291,9 +291,7 @@ def test_configure_logger_numbers_tensorboard_folders(tmp_path: Path) -> None:
     assert names == ["PPO_1", "PPO_2", "PPO_2", "A2C_1"]
 
 
-def test_configure_logger_makes_no_folder_unless_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_configure_logger_makes_no_folder_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert configure_logger(0).output_formats == []
     assert [type(output) for output in configure_logger(1).output_formats] == [HumanOutputFormat]

@@ -37,8 +37,8 @@ def test_new_obs_is_one_array_for_all_callbacks(algorithm: Any) -> None:
 
 
 def test_reading_locals_does_not_change_training() -> None:
-    plain = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(40)
-    read = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(40, callback=Keep())
+    plain = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(30)
+    read = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(30, callback=Keep())
     for name, value in plain.policy.state_dict().items():
         assert (value == read.policy.state_dict()[name]).all(), name
 

@@ -520,6 +520,7 @@ def test_what_callbacks_see(algorithm: Any) -> None:
     assert set(one) == {
         *("self", "env", "total_timesteps", "replay_buffer", "infos", "rewards", "dones", "new_obs"),
         *("actions", "buffer_actions", "num_collected_steps", "num_collected_episodes"),
+        *("callback", "log_interval", "learning_starts", "action_noise", "obs_tensor"),
     }
     assert one["self"] is model and one["replay_buffer"] is model.replay_buffer
     assert one["new_obs"].shape == (2, 1) and one["rewards"].shape == one["dones"].shape == (2,)
