@@ -38,13 +38,17 @@ _MODULES = {
     "rlzoo.algorithms.td3": "TD3",
     "rlzoo.algorithms.tqc": "TQC",
     "rlzoo.algorithms.trpo": "TRPO",
+    "rlzoo.buffers.base_buffer": "BaseBuffer",
     "rlzoo.buffers.demonstrations": "ExpertDataset",
     "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
     "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
-    "rlzoo.buffers.rollout": "RolloutBuffer",
+    "rlzoo.buffers.rollout": "RolloutBuffer DictRolloutBuffer",
     "rlzoo.cli.parser": "StoreDict",
     "rlzoo.cli.python": "enjoy optimize train",
+    "rlzoo.buffers.samples": (
+        "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
+    ),
     "rlzoo.core.device": "get_device obs_as_tensor",
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"

@@ -30,6 +30,7 @@ from rlzoo.algorithms.sac import SAC as _SAC
 from rlzoo.algorithms.td3 import TD3 as _TD3
 from rlzoo.algorithms.tqc import TQC as _TQC
 from rlzoo.algorithms.trpo import TRPO as _TRPO
+from rlzoo.buffers.base_buffer import BaseBuffer as BaseBuffer
 from rlzoo.buffers.demonstrations import ExpertDataset as ExpertDataset
 from rlzoo.buffers.her import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.her import HerReplayBuffer as HerReplayBuffer
@@ -37,7 +38,12 @@ from rlzoo.buffers.prioritized import PrioritizedReplayBuffer as PrioritizedRepl
 from rlzoo.buffers.replay import DictReplayBuffer as DictReplayBuffer
 from rlzoo.buffers.replay import NStepReplayBuffer as NStepReplayBuffer
 from rlzoo.buffers.replay import ReplayBuffer as ReplayBuffer
+from rlzoo.buffers.rollout import DictRolloutBuffer as DictRolloutBuffer
 from rlzoo.buffers.rollout import RolloutBuffer as RolloutBuffer
+from rlzoo.buffers.samples import DictReplayBufferSamples as DictReplayBufferSamples
+from rlzoo.buffers.samples import DictRolloutBufferSamples as DictRolloutBufferSamples
+from rlzoo.buffers.samples import ReplayBufferSamples as ReplayBufferSamples
+from rlzoo.buffers.samples import RolloutBufferSamples as RolloutBufferSamples
 from rlzoo.cli.parser import StoreDict as StoreDict
 from rlzoo.cli.python import enjoy as enjoy
 from rlzoo.cli.python import optimize as optimize

@@ -114,6 +114,7 @@ class A2C(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
+        rollout.learned = (baseline, log_probs.detach(), advantages, returns)
         advantages_, returns_ = (
             torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
         )

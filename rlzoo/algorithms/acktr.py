@@ -172,6 +172,7 @@ class ACKTR(OnPolicyAlgorithm):
             config.gamma,
             1.0 if config.gae_lambda is None else config.gae_lambda,
         )
+        rollout.learned = (baseline, log_probs.detach(), advantages, returns)
         advantages_, returns_ = (
             torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
         )

@@ -211,7 +211,7 @@ class GAIL(OnPolicyAlgorithm):
     # ------------------------------------------------------------------ learning
 
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
-        obs, stored = rollout.flat_obs(self.device), rollout.actions
+        obs, stored = rollout.flat_obs(self.device), rollout.action_column
         executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
         actions = torch.from_numpy(executed).to(self.device)
         if rollout.raw is not None:  # scaled by the same statistics as the expert's observations

@@ -20,7 +20,7 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
 from rlzoo.buffers.her import HerReplayBuffer
-from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.buffers.replay import NStepReplayBuffer, ReplayBuffer
 from rlzoo.buffers.stored import Stored
 from rlzoo.config.her import drop_old_keys
 from rlzoo.core.errors import CheckpointError, UserError
@@ -95,6 +95,8 @@ def check_buffer_arguments(
         drop_old_keys(kwargs)
     parameters = constructor_parameters(buffer_class)
     for name, value in kwargs.items():
+        if name == "gamma" and issubclass(buffer_class, NStepReplayBuffer):
+            continue
         if name in GIVEN_BY_ALGORITHM:
             raise UserError(f"replay_buffer_kwargs: {name} is not given here, the algorithm knows it")
         if name == "n_steps" and n_steps not in (1, value):
@@ -162,6 +164,7 @@ class OffPolicyAlgorithm(Algorithm):
     learns_aside = False  # whether a ParallelTrainCallback takes the gradient steps
     replay_continues = False  # whether the replay buffer stands where the environments are
     _replay_buffer: ReplayBuffer | None = None
+    _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
 
     def __getattr__(self, name: str) -> Any:
         """The networks of the policy are also the agent's, as scripts for other libraries have it."""
@@ -241,9 +244,15 @@ class OffPolicyAlgorithm(Algorithm):
     @property
     def replay_buffer(self) -> ReplayBuffer:
         """Made when it is first needed: an agent that only acts has none."""
+        if self._replay_deleted:
+            raise AttributeError("the replay buffer was deleted; load_replay_buffer makes another one")
         if self._replay_buffer is None:
             self._replay_buffer = self._make_replay_buffer()
         return self._replay_buffer
+
+    @replay_buffer.deleter
+    def replay_buffer(self) -> None:
+        self._replay_buffer, self._replay_deleted = None, True
 
     @replay_buffer.setter
     def replay_buffer(self, replay_buffer: ReplayBuffer) -> None:
@@ -257,11 +266,13 @@ class OffPolicyAlgorithm(Algorithm):
                     + f"the agent for {self.n_envs} with {self.observation_space} and {self.action_space}"
                 )
             self._connect(replay_buffer)
-        self._replay_buffer, self.replay_continues = replay_buffer, False
+        self._replay_buffer, self._replay_deleted = replay_buffer, False
+        self.replay_continues = False
 
     def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
         """The class of the replay buffer, and its own arguments."""
-        return self.config.replay_buffer_class or ReplayBuffer, dict(self.config.replay_buffer_kwargs or {})
+        default = ReplayBuffer if self.config.n_steps == 1 else NStepReplayBuffer
+        return self.config.replay_buffer_class or default, dict(self.config.replay_buffer_kwargs or {})
 
     def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         super()._set_spaces(observation_space, action_space)
@@ -289,8 +300,10 @@ class OffPolicyAlgorithm(Algorithm):
             shared["env"] = self._require_env()
         if self.config.n_steps == 1:  # a class may have a number of its own
             del shared["n_steps"]
-        arguments = {**shared, **kwargs, "gamma": self.config.gamma, "device": self.device}
-        arguments["optimize_memory_usage"] = self.config.optimize_memory_usage
+        shared |= {"gamma": self.config.gamma, "device": self.device}
+        shared["optimize_memory_usage"] = self.config.optimize_memory_usage
+        taken = constructor_parameters(buffer_class)  # a class of the user's may have fewer than ours
+        arguments = {**{name: value for name, value in shared.items() if name in taken}, **kwargs}
         try:
             replay = buffer_class(*shape, n_envs=self.n_envs, **arguments)
         except TypeError as error:
@@ -304,6 +317,7 @@ class OffPolicyAlgorithm(Algorithm):
                 f"there is no memory for a replay buffer of {self.config.buffer_size:,} transitions,"
                 f" which needs {needed / 1e9:,.1f} GB; choose a smaller buffer_size"
             ) from error
+        replay.own_gamma = "gamma" in kwargs
         self._connect_statistics(replay)
         return replay
 
@@ -407,5 +421,10 @@ class OffPolicyAlgorithm(Algorithm):
             raise UserError(f"a replay buffer is read from a path or a file object, not from {path!r}")
         from rlzoo.buffers import replay_file
 
-        replay_file.load_replay_buffer(path, self.replay_buffer, truncate_last_traj)
+        self._replay_deleted = False
+        replay = self.replay_buffer
+        warns = isinstance(replay, HerReplayBuffer) and truncate_last_traj
+        replay_file.load_replay_buffer(path, replay, truncate_last_traj and not warns)
+        if warns:
+            replay.truncate_last_trajectory()  # says so
         self.replay_continues = not truncate_last_traj

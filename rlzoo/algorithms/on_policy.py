@@ -8,19 +8,21 @@ that rows belong to (`sequences`), a masked one the choices that were allowed (`
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
 from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
-from rlzoo.buffers.rollout import Obs, RolloutBuffer, map_obs, minibatches
+from rlzoo.buffers.rollout import DictRolloutBuffer, Obs, RolloutBuffer, map_obs, minibatches
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.core.errors import UserError
 from rlzoo.core.interaction import Inputs, Step
-from rlzoo.core.returns import following_values
+from rlzoo.core.returns import following_values, gae
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.on_policy import on_policy
@@ -36,6 +38,7 @@ class OnPolicyAlgorithm(Algorithm):
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
     reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
+    own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
     memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
 
     @property
@@ -44,27 +47,39 @@ class OnPolicyAlgorithm(Algorithm):
         return bool(getattr(self.policy, "recurrent", False))
 
     def _take_common(self, arguments: dict[str, Any]) -> None:
-        self.rollout_buffer_class: type[RolloutBuffer] = arguments["rollout_buffer_class"] or RolloutBuffer
+        self.rollout_buffer_class: type[RolloutBuffer] | None = arguments["rollout_buffer_class"]
         self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
-        buffer_class = self.rollout_buffer_class
+        buffer_class = self.rollout_buffer_class or RolloutBuffer
         if not (isinstance(buffer_class, type) and issubclass(buffer_class, RolloutBuffer)):
             raise UserError(
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
         refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
 
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
+
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout of the environments.
 
         :raises UserError: the class does not take `rollout_buffer_kwargs`
         """
-        shape = (self.config.n_steps, env.num_envs, env.observation_space, env.action_space)
+        is_dict = isinstance(env.observation_space, spaces.Dict)
+        buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
+        arguments = {"device": self.device, "n_envs": env.num_envs, "like": self._last_obs}
+        arguments |= {
+            name: value for name, value in vars(self.config).items() if name in ("gamma", "gae_lambda")
+        }
+        arguments |= self.rollout_buffer_kwargs
         try:
-            return self.rollout_buffer_class(*shape, like=self._last_obs, **self.rollout_buffer_kwargs)
+            made = buffer_class(self.config.n_steps, env.observation_space, env.action_space, **arguments)
         except TypeError as error:
             if "argument" not in str(error):
                 raise
             raise UserError(f"rollout_buffer_kwargs: {error}") from error
+        made.algorithm = weakref.ref(self)
+        return made
 
     # ------------------------------------------------------------------ collecting
 
@@ -79,6 +94,9 @@ class OnPolicyAlgorithm(Algorithm):
             # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
             context.update(values=values, log_probs=log_probs)
+        elif self.own_forward:
+            actions, values, log_probs = self.policy(inputs.obs, **context)
+            context.update(values=values.flatten(), log_probs=log_probs)
         else:
             actions = self.policy.act(inputs.obs, **context)
         return Step(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
@@ -139,10 +157,24 @@ class OnPolicyAlgorithm(Algorithm):
         (`values`, with gradients). Not so where layers behave differently in training: there they are
         computed before training mode is switched on, without `values`.
         """
-        if values is None:
+        if values is None or self.own_forward:
             return self.old_values(rollout, columns)[1:]
         array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)
+
+    def estimate(self, rollout: RolloutBuffer) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
+        """Values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
+
+        :raises UserError: the algorithm has no `gae_lambda`
+        """
+        config = self.config
+        if not hasattr(config, "gae_lambda"):
+            raise UserError(f"{type(self).__name__} does not learn from advantages")
+        log_probs, values, next_values = self.old_values(rollout, self.read_rollout(rollout))
+        ends = (rollout.terminated, rollout.truncated)
+        gae_lambda = 1.0 if config.gae_lambda is None else config.gae_lambda
+        advantages, returns = gae(rollout.rewards, values, next_values, *ends, config.gamma, gae_lambda)
+        return values, log_probs, advantages, returns
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
         """The value of what each step led to, [n_steps, n_envs].

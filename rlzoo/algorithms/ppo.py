@@ -147,6 +147,7 @@ class PPO(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
+        rollout.learned = (values, batch["log_probs"], advantages, returns)
         for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
             batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
 

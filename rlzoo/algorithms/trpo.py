@@ -129,6 +129,7 @@ class TRPO(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
+        rollout.learned = (values, columns["log_probs"], advantages, returns)
         for name, column in {"advantages": advantages, "returns": returns}.items():
             columns[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
 

@@ -156,6 +156,15 @@ class HerReplayBuffer(ReplayBuffer):
             self.from_start[slots, env] = length - 1 - back
             self.going_on[env] = 0
 
+    def truncate_last_trajectory(self) -> None:
+        """End the episodes in progress as if truncated, with a warning where there are any."""
+        if self.going_on.any():
+            warnings.warn(
+                "The last trajectory in the replay buffer will be truncated: its episodes end where they are",
+                stacklevel=2,
+            )
+        self._close(np.arange(self.n_envs))
+
     def can_sample(self) -> bool:
         """Whether an episode has ended."""
         return bool((self._size > self.going_on).any())
@@ -177,13 +186,13 @@ class HerReplayBuffer(ReplayBuffer):
         ended = np.flatnonzero(flags & ASIDE)
         tickets = self.tickets.reshape(-1).take(indices.take(ended))
         obs, next_obs = self.obs.pair(indices, indices, ended, tickets)
-        rewards = self.rewards.reshape(-1).take(indices)
+        rewards = self.reward_column.reshape(-1).take(indices)
         if not self._compared:
             self._compare_rewards(indices[:N_COMPARED], next_obs, rewards[:N_COMPARED])
         self._relabel(indices, obs, next_obs, rewards)
         return ReplayBatch(
             observations=self._presented(obs),
-            actions=self._to_device(self.actions.gather(indices)),
+            actions=self._to_device(self.action_column.gather(indices)),
             next_observations=self._presented(next_obs),
             rewards=self._to_device(torch.from_numpy(self._normalized_rewards(rewards))),
             discounts=self._to_device(torch.from_numpy(self._discounts(indices, indices, flags))),

@@ -86,8 +86,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         count = min(self._pending, self._size)
         self._pending = 0
         if self.full:
-            self.tree.set(self._rows_of(self.pos, self.n_slots - self._size), 0.0)
-        self.tree.set(self._rows_of(self.pos - count, count), self.max_priority**self.alpha)
+            self.tree.set(self._rows_of(self.head, self.n_slots - self._size), 0.0)
+        self.tree.set(self._rows_of(self.head - count, count), self.max_priority**self.alpha)
 
     def _rows_of(self, first_slot: int, n_slots: int) -> np.ndarray:
         """Indices of all transitions in slots of the ring that follow each other."""

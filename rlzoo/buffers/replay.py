@@ -11,6 +11,7 @@ n-step returns as in Sutton (1988), "Learning to predict by the methods of tempo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -18,21 +19,20 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.buffers.replay_arrays import ASIDE, ENDED, TERMINATED, ReplayArrays
+from rlzoo.buffers.replay_batch import ReplayBatch, as_batch
 from rlzoo.buffers.replay_observations import Column, Dtypes, Observations, make_observations
 from rlzoo.buffers.rollout import Obs, map_obs
+from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
-
-ASIDE, ENDED, TERMINATED = 1, 2, 4
-"""Bits of `flags`: the next observation is kept aside; the episode ended here; because the task did."""
 
 CHUNK_BYTES = 4 * 2**20
 """The most that is gathered at once for several batches: what stays in the caches until it is used."""
 
 
-class ReplayBuffer:
+class ReplayBuffer(ReplayArrays):
     """The last `buffer_size` transitions of `n_envs` environments.
 
     :param buffer_size: transitions to keep, over all environments
@@ -54,13 +54,16 @@ class ReplayBuffer:
     draws_ahead: ClassVar[bool] = (
         True  # whether later batches may be drawn before earlier ones are learned from
     )
+    own_gamma: bool = False  # whether it keeps its discount, whatever that of the algorithm is
+    adds_otherwise: ClassVar[bool] = False  # whether a derived class has its own `add`
+    _samples_otherwise: ClassVar[bool] = False  # whether a derived class has its own `sample`
 
     def __init__(
         self,
         buffer_size: int,
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
-        device: torch.device | str = "cpu",
+        device: torch.device | str = "auto",
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
@@ -89,11 +92,11 @@ class ReplayBuffer:
             observation_space, self.n_slots, n_envs, self.buffer_device, frame_stack, obs_dtypes
         )
         dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
-        self.actions = Column(self.n_slots, n_envs, action_space.shape or (), dtype, self.buffer_device)
-        self.rewards = np.zeros((self.n_slots, n_envs), np.float32)
+        self.action_column = Column(self.n_slots, n_envs, action_space.shape or (), dtype, self.buffer_device)
+        self.reward_column = np.zeros((self.n_slots, n_envs), np.float32)
         self.flags = np.zeros((self.n_slots, n_envs), np.uint8)
         self.tickets = np.zeros((self.n_slots, n_envs), np.int64)  # of the observations kept aside
-        self.pos = 0  # the slot of the present observation; the transition from it is not there yet
+        self.head = self.laps = 0
         self._size = 0
         self._started = False
 
@@ -115,12 +118,12 @@ class ReplayBuffer:
     @property
     def oldest(self) -> int:
         """The slot of the oldest transition."""
-        return (self.pos - self._size) % self.n_slots
+        return (self.head - self._size) % self.n_slots
 
     @property
     def newest(self) -> int:
         """The slot of the newest transition."""
-        return (self.pos - 1) % self.n_slots
+        return (self.head - 1) % self.n_slots
 
     def can_sample(self) -> bool:
         """Whether there is anything to draw."""
@@ -129,8 +132,8 @@ class ReplayBuffer:
     @property
     def nbytes(self) -> int:
         """Bytes allocated; the operating system provides a page when it is first written."""
-        actions = self.actions.rows
-        small = self.rewards.nbytes + self.flags.nbytes + self.tickets.nbytes
+        actions = self.action_column.rows
+        small = self.reward_column.nbytes + self.flags.nbytes + self.tickets.nbytes
         return self.obs.nbytes + actions.numel() * actions.element_size() + small
 
     @classmethod
@@ -153,6 +156,15 @@ class ReplayBuffer:
         zero_frame = observation if frame_stack > 1 else 0
         return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row + zero_frame
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let the training loop call `add` and `sample` where a class has its own."""
+        super().__init_subclass__(**kwargs)
+        cls.adds_otherwise = cls.add is not ReplayBuffer.add
+        cls._samples_otherwise = (cls.sample, cls._get_samples) != (
+            ReplayBuffer.sample,
+            ReplayBuffer._get_samples,
+        )
+
     @classmethod
     def check_space(cls, observation_space: spaces.Space[Any]) -> None:
         """:raises UserError: observations of this space are not what the class is for"""
@@ -162,7 +174,7 @@ class ReplayBuffer:
 
     def reset(self) -> None:
         """Forget everything; the memory stays."""
-        self.pos = self._size = 0
+        self.head = self.laps = self._size = 0
         self._started = False
         self.obs.clear()
 
@@ -175,8 +187,8 @@ class ReplayBuffer:
         """
         everywhere = np.arange(self.n_envs)
         self._close(everywhere)
-        self.obs.write(self.pos, obs)
-        self.obs.begin(self.pos, obs, everywhere)
+        self.obs.write(self.head, obs)
+        self.obs.begin(self.head, obs, everywhere)
         self._started = True
 
     def _close(self, envs: np.ndarray) -> None:
@@ -186,7 +198,7 @@ class ReplayBuffer:
         slot = self.newest
         going_on = envs[(self.flags[slot, envs] & ENDED) == 0]
         if len(going_on):
-            current = self.obs.current(self.pos)
+            current = self.obs.current(self.head)
             self.tickets[slot, going_on] = self.obs.keep_final(
                 slot, map_obs(lambda rows: rows[going_on], current)
             )
@@ -201,11 +213,14 @@ class ReplayBuffer:
         """
         if not self._started:
             raise UserError("a replay buffer is told where the environments start: call start(obs) first")
-        slot, obs = self.pos, self.obs
-        following = slot + 1 if slot + 1 < self.n_slots else 0
+        slot, obs = self.head, self.obs
+        following = slot + 1
+        if following == self.n_slots:
+            following = 0
+            self.laps += 1
         obs.free(following)
-        self.actions.write(slot, actions)
-        self.rewards[slot] = result.rewards
+        self.action_column.write(slot, actions)
+        self.reward_column[slot] = result.rewards
         obs.write(following, result.obs)
         ended = result.ended
         if len(ended):
@@ -216,12 +231,12 @@ class ReplayBuffer:
             obs.begin(following, result.obs, ended)
         else:
             self.flags[slot] = 0
-        self.pos = following
+        self.head = following
         if self._size < self.buffer_size:
             self._size += 1
         self._on_added(slot, result)
 
-    def add(
+    def add(  # type: ignore[override]
         self,
         obs: Obs,
         next_obs: Obs,
@@ -240,11 +255,12 @@ class ReplayBuffer:
         jumped = self._jumped(obs)
         if len(jumped):
             self._close(jumped)
-            self.obs.write(self.pos, obs)
-            self.obs.begin(self.pos, obs, jumped)
+            self.obs.write(self.head, obs)
+            self.obs.begin(self.head, obs, jumped)
         self._started = True
         dones = np.asarray(done, dtype=bool).reshape(self.n_envs)
         limits = np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
+        dones |= limits
         ended = np.flatnonzero(dones)
         result = SimpleNamespace(
             obs=next_obs,
@@ -268,7 +284,7 @@ class ReplayBuffer:
         """The environments for which `obs` is not what their last transition led to."""
         if not self._started:
             return np.arange(self.n_envs)
-        current = self.obs.current(self.pos)
+        current = self.obs.current(self.head)
         pairs = [(current[key], obs[key]) for key in obs] if isinstance(obs, dict) else [(current, obs)]
         same = [(a == b.astype(a.dtype)).reshape(self.n_envs, -1).all(axis=1) for a, b in pairs]
         ended = (self.flags[self.newest] & ENDED) > 0 if self._size else False
@@ -287,19 +303,61 @@ class ReplayBuffer:
 
     # ------------------------------------------------------------------ drawing
 
-    def sample(self, batch_size: int, env: Any = None) -> ReplayBatch:
-        """Draw transitions, each with the same probability, with replacement.
+    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples | DictReplayBufferSamples:
+        """Draw transitions as a named tuple, each with the same probability, with replacement.
+
+        A class derived from this one may replace it; the algorithm then learns from what it returns.
 
         :param env: a VecNormalize to scale them with, instead of `normalizer`; of no effect where that uses
             it already, or experience is stored scaled
         """
+        if type(self)._get_samples is not ReplayBuffer._get_samples:
+            upper = self.buffer_size if self.full else self.pos
+            return self._get_samples(torch.randint(upper, (batch_size,)).numpy(), env)
+        return self._as_samples(self.draw(batch_size, env))
+
+    def _get_samples(
+        self, batch_inds: np.ndarray, env: Any = None
+    ) -> ReplayBufferSamples | DictReplayBufferSamples:
+        """Transitions at rows [B] of the arrays, each of a random environment."""
+        envs = torch.randint(self.n_envs, (len(batch_inds),)).numpy()
+        indices = self._slot_of(np.asarray(batch_inds)) * self.n_envs + envs
+        with self._scaled_with(env):
+            return self._as_samples(self._assemble(indices))
+
+    def _as_samples(self, batch: ReplayBatch) -> ReplayBufferSamples | DictReplayBufferSamples:
+        _, last, flags = self._returns(batch.indices)
+        kind = DictReplayBufferSamples if isinstance(batch.observations, dict) else ReplayBufferSamples
+        n_steps = (last - batch.indices) // self.n_envs % self.n_slots + 1
+        samples = kind(
+            observations=batch.observations,
+            actions=batch.actions.reshape(len(last), -1),
+            next_observations=batch.next_observations,
+            dones=self._column_tensor(flags >= TERMINATED),
+            rewards=batch.rewards.reshape(-1, 1),
+            discounts=None if self.n_steps == 1 else self._column_tensor(self.gamma**n_steps),
+        )
+        samples.indices, samples.weights = batch.indices, batch.weights
+        return samples
+
+    def _column_tensor(self, numbers: np.ndarray) -> torch.Tensor:
+        return self._to_device(torch.from_numpy(numbers.astype(np.float32).reshape(-1, 1)))
+
+    def draw(self, batch_size: int, env: Any = None) -> ReplayBatch:
+        """Draw transitions as `batches` does; `env` as in `sample`."""
+        with self._scaled_with(env):
+            return self._assemble(self._draw_any(batch_size))
+
+    @contextmanager
+    def _scaled_with(self, env: Any) -> Iterator[None]:
+        """Let a VecNormalize scale what is drawn; None leaves that to `normalizer`."""
         normalizer = self.normalizer
         in_use = (getattr(normalizer, "observations", None), getattr(normalizer, "rewards", None))
         scaled = "scaled" in (self.stored.observations, self.stored.rewards)
         if env is not None and not scaled and all(env is not one for one in in_use):
             self.normalizer = env
         try:
-            return self._assemble(self._draw_any(batch_size))
+            yield
         finally:
             self.normalizer = normalizer
 
@@ -309,6 +367,9 @@ class ReplayBuffer:
         Small ones are gathered several at a time, as views of one larger gather.
         """
         row_bytes = 2 * Observations.row_bytes(self.observation_space) + 64
+        if self._samples_otherwise:
+            yield from (as_batch(self.sample(batch_size), self.gamma) for _ in range(n_batches))
+            return
         at_once = max(CHUNK_BYTES // (row_bytes * batch_size), 1) if self.draws_ahead else 1
         while n_batches > 0:
             count = min(at_once, n_batches)
@@ -342,7 +403,7 @@ class ReplayBuffer:
         obs, next_obs = self.obs.pair(indices, last, rows, tickets)
         return ReplayBatch(
             observations=self._presented(obs),
-            actions=self._to_device(self.actions.gather(indices)),
+            actions=self._to_device(self.action_column.gather(indices)),
             next_observations=self._presented(next_obs),
             rewards=self._to_device(torch.from_numpy(rewards)),
             discounts=self._to_device(torch.from_numpy(discounts)),
@@ -354,7 +415,7 @@ class ReplayBuffer:
         flags = self.flags.reshape(-1)
         if self.n_steps == 1:
             return (
-                self._normalized_rewards(self.rewards.reshape(-1).take(indices)),
+                self._normalized_rewards(self.reward_column.reshape(-1).take(indices)),
                 indices,
                 flags.take(indices),
             )
@@ -365,7 +426,7 @@ class ReplayBuffer:
         goes_on = np.empty(steps.shape, bool)  # whether a step belongs to the return
         goes_on[0] = True
         np.logical_and.accumulate(~stops[:-1], axis=0, out=goes_on[1:])
-        rewards = self._normalized_rewards(self.rewards.reshape(-1).take(steps)) * goes_on
+        rewards = self._normalized_rewards(self.reward_column.reshape(-1).take(steps)) * goes_on
         powers = (self.gamma ** np.arange(self.n_steps)).astype(np.float32)
         last = steps[goes_on.sum(axis=0) - 1, np.arange(len(indices))]
         return powers @ rewards, last, flags.take(last)
@@ -405,7 +466,9 @@ class ReplayBuffer:
         """Turn what has just been filled in, stored as `source` says, into what this buffer stores."""
         of_obs, of_rewards = self.stored.conversions(source, self.normalizer)
         if of_rewards is not None:
-            self.rewards[:] = of_rewards(self.rewards.reshape(-1)).reshape(self.rewards.shape)
+            self.reward_column[:] = of_rewards(self.reward_column.reshape(-1)).reshape(
+                self.reward_column.shape
+            )
         if of_obs is None:
             return
         for slot in range(self.n_slots):

@@ -33,3 +33,24 @@ class ReplayBatch:
     indices: Any
     weights: torch.Tensor | None = None
     priorities: torch.Tensor | None = None
+
+
+def as_batch(samples: Any, gamma: float) -> ReplayBatch:
+    """The batch that a named tuple of samples stands for.
+
+    :param samples: `ReplayBufferSamples`, or what has its fields
+    :param gamma: discount of the transitions, where they do not have their own
+    """
+    discounts = getattr(samples, "discounts", None)
+    dones = samples.dones.reshape(-1)
+    shape = samples.actions.shape
+    discrete = not samples.actions.is_floating_point() and shape[1:] == (1,)
+    return ReplayBatch(
+        observations=samples.observations,
+        actions=samples.actions.reshape(-1) if discrete else samples.actions,
+        next_observations=samples.next_observations,
+        rewards=samples.rewards.reshape(-1).float(),
+        discounts=(1 - dones.float()) * (gamma if discounts is None else discounts.reshape(-1)),
+        indices=getattr(samples, "indices", None),
+        weights=getattr(samples, "weights", None),
+    )

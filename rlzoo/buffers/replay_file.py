@@ -112,8 +112,8 @@ def _parts(replay: ReplayBuffer) -> dict[str, Part]:
         name: _slots_part(replay, column.read, seen, first_seen)
         for name, column in _observation_columns(replay).items()
     }
-    parts["actions"] = _slots_part(replay, replay.actions.read, size, replay.oldest)
-    arrays: dict[str, np.ndarray] = {"rewards": replay.rewards, "flags": replay.flags}
+    parts["actions"] = _slots_part(replay, replay.action_column.read, size, replay.oldest)
+    arrays: dict[str, np.ndarray] = {"rewards": replay.reward_column, "flags": replay.flags}
     arrays |= {f"own.{name}": column for name, column in replay.own_columns().items()}
     for name, array in arrays.items():
         parts[name] = _slots_part(replay, array.__getitem__, size, replay.oldest)
@@ -182,12 +182,17 @@ def _ranges(n_rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
 def _identity(replay: ReplayBuffer) -> dict[str, str]:
     """What a file and the buffer it is loaded into must have in common."""
     return {
-        "class": type(replay).__name__,
+        "class": _class_name(type(replay).__name__),
         "observation_space": json.dumps(space_to_json(replay.observation_space)),
         "action_space": json.dumps(space_to_json(replay.action_space)),
         "n_envs": str(replay.n_envs),
         "frame_stack": str(replay.frame_stack),
     }
+
+
+def _class_name(name: str) -> str:
+    """What files call a class: the plain classes store the same, and each reads what another one wrote."""
+    return "ReplayBuffer" if name in ("DictReplayBuffer", "NStepReplayBuffer") else name
 
 
 def _header(replay: ReplayBuffer, parts: dict[str, Part]) -> bytes:
@@ -204,7 +209,7 @@ def _header(replay: ReplayBuffer, parts: dict[str, Part]) -> bytes:
         "format_version": str(FORMAT_VERSION),
         **_identity(replay),
         "n_slots": str(replay.n_slots),
-        "position": str(replay.pos),
+        "position": str(replay.head),
         "size": str(replay.size()),
         "started": str(int(replay._started)),
         "stored": json.dumps(asdict(replay.stored)),
@@ -387,6 +392,8 @@ def _check_identity(metadata: dict[str, str], replay: ReplayBuffer) -> None:
             if json.loads(found) == json.loads(mine):
                 continue
             found, mine = (" ".join(str(space_from_json(json.loads(text))).split()) for text in (found, mine))
+        if name == "class":
+            found = _class_name(found)
         if found != mine:
             words = {"class": "a", "n_envs": "n_envs =", "frame_stack": "frame_stack ="}
             word = words.get(name, f"the {name.replace('_', ' ')}")
@@ -466,14 +473,14 @@ def _fill(replay: ReplayBuffer, content: Content) -> None:
     skipped = content.number("size") - size
     alike = content.number("n_slots") == replay.n_slots
     replay.reset()
-    replay.pos = content.number("position") if alike else size
-    replay._size = size
+    replay.head = content.number("position") if alike else size
+    replay._size, replay.laps = size, int(size > replay.head)
     first_seen = replay.oldest - obs.n_context
     for name, column in _observation_columns(replay).items():
         _write_slots(replay, column.write, first_seen, arrays[name][skipped:])
     columns: dict[str, Callable[[Any, np.ndarray], None]] = {
-        "actions": replay.actions.write,
-        "rewards": replay.rewards.__setitem__,
+        "actions": replay.action_column.write,
+        "rewards": replay.reward_column.__setitem__,
         "flags": replay.flags.__setitem__,
     }
     columns |= {f"own.{name}": column.__setitem__ for name, column in replay.own_columns().items()}

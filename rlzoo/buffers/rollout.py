@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,25 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from rlzoo.buffers.base_buffer import Obs, map_obs
+from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
 from rlzoo.core.interaction import Step
 from rlzoo.core.memory import available_memory
 
 BYTES_OF_A_ROW = 250  # the views of it
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
-_COLUMNS = ("actions", "rewards", "terminated", "truncated", "episode_starts")
+_COLUMNS = {
+    "actions": "action_column",
+    "rewards": "rewards",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "episode_starts": "starts_column",
+}
+"""Names of columns in a checkpoint, and their attributes."""
 
-Obs = Any  # a tensor or array [..., *shape], or a dict of them
 Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
-
-
-def map_obs(function: Callable[..., Any], *observations: Obs) -> Obs:
-    """Apply `function` to an observation, or to each entry of a dict observation."""
-    first = observations[0]
-    if isinstance(first, dict):
-        return {key: function(*(obs[key] for obs in observations)) for key in first}
-    return function(*observations)
 
 
 def _stored_dtype(dtype: Any) -> Any:
@@ -38,48 +38,61 @@ def _stored_dtype(dtype: Any) -> Any:
     return np.float32 if np.issubdtype(dtype, np.floating) else dtype
 
 
-class RolloutBuffer:
+class RolloutBuffer(RolloutArrays):
     """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
     the column. The columns given by `Step.extra` are allocated when they first appear.
 
+    A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
+
+    :param buffer_size: steps of each environment in a rollout
+    :param device: where `get` hands out batches
+    :param gae_lambda: factor for `compute_returns_and_advantage`
+    :param gamma: discount for `compute_returns_and_advantage`
     :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
         integers, since a VecNormalize scales them, they are stored so
     """
 
     def __init__(
         self,
-        n_steps: int,
-        n_envs: int,
+        buffer_size: int,
         observation_space: spaces.Space,
         action_space: spaces.Space,
+        device: torch.device | str = "auto",
+        gae_lambda: float = 1.0,
+        gamma: float = 0.99,
+        n_envs: int = 1,
+        *,
         like: Obs = None,
     ) -> None:
-        self.n_steps, self.n_envs = n_steps, n_envs
+        super().__init__(buffer_size, observation_space, action_space, device, n_envs)
+        self.gae_lambda, self.gamma = gae_lambda, gamma
+        self.n_steps = n_steps = buffer_size
         self._check_memory(observation_space)
         if isinstance(observation_space, spaces.Dict):
-            self.observations: Obs = {
+            self.obs_column: Obs = {
                 key: self._obs_column(space, None if like is None else like[key])
                 for key, space in observation_space.spaces.items()
             }
         else:
-            self.observations = self._obs_column(observation_space, like)
-        shared = map_obs(torch.from_numpy, self.observations)
+            self.obs_column = self._obs_column(observation_space, like)
+        shared = map_obs(torch.from_numpy, self.obs_column)
         self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
         self._obs_writers = [
-            map_obs(lambda column, t=t: column[t], self.observations) for t in range(n_steps + 1)
+            map_obs(lambda column, t=t: column[t], self.obs_column) for t in range(n_steps + 1)
         ]
         action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
-        self.actions = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
+        self.action_column = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
         self.rewards = np.zeros((n_steps, n_envs), np.float32)
         self.terminated = np.zeros((n_steps, n_envs), bool)
         self.truncated = np.zeros((n_steps, n_envs), bool)
-        self.episode_starts = np.zeros((n_steps, n_envs), bool)
+        self.starts_column = np.zeros((n_steps, n_envs), bool)
         self.extra: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
         self.raw: RawRollout | None = None
         self.filled = 0  # steps collected since the last update
+        self.estimates = self.learned = None
 
     def _check_memory(self, observation_space: spaces.Space) -> None:
         """:raises UserError: the observations alone take more memory than is free"""
@@ -104,7 +117,7 @@ class RolloutBuffer:
     def start(self, obs: Obs) -> None:
         """Begin a new rollout with the observations that the environments show now."""
         self._finals.clear()
-        self.filled = 0
+        self.filled, self.estimates, self.learned = 0, None, None
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)
@@ -131,13 +144,13 @@ class RolloutBuffer:
         else:
             row[...] = obs
 
-    def add(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
+    def add_step(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
-        self.actions[t] = step.action.cpu()
+        self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards
         self.terminated[t] = result.terminated
         self.truncated[t] = result.truncated
-        self.episode_starts[t] = episode_start
+        self.starts_column[t] = episode_start
         self._write_obs(t + 1, result.obs)
         for name, value in step.extra.items():
             if name not in self.extra:
@@ -154,8 +167,8 @@ class RolloutBuffer:
     def state_dict(self) -> dict[str, Any]:
         """Copies of the rows collected since the last update; empty without any, or where they are too large
         for a checkpoint."""
-        columns = {"observations": _head(self.observations, self.filled + 1)}
-        columns |= {name: getattr(self, name)[: self.filled] for name in _COLUMNS}
+        columns = {"observations": _head(self.obs_column, self.filled + 1)}
+        columns |= {name: getattr(self, column)[: self.filled] for name, column in _COLUMNS.items()}
         extra = {name: column[: self.filled].cpu() for name, column in self.extra.items()}
         state: dict[str, Any] = {
             "columns": columns,
@@ -180,9 +193,9 @@ class RolloutBuffer:
             filled, n_envs = state["columns"]["rewards"].shape
             if not 0 < filled <= self.n_steps or n_envs != self.n_envs:
                 raise ValueError(f"{filled} steps of {n_envs} environments")
-            _fill(self.observations, state["columns"]["observations"], filled + 1)
-            for name in _COLUMNS:
-                _fill(getattr(self, name), state["columns"][name], filled)
+            _fill(self.obs_column, state["columns"]["observations"], filled + 1)
+            for name, column in _COLUMNS.items():
+                _fill(getattr(self, column), state["columns"][name], filled)
             for name, rows in state["extra"].items():
                 if rows.shape[:2] != (filled, n_envs):
                     raise ValueError(f"{name} is of shape {tuple(rows.shape)}")
@@ -209,12 +222,12 @@ class RolloutBuffer:
         """Observations that were acted on, [n_steps * n_envs, ...]."""
         return map_obs(
             lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device),
-            self.observations,
+            self.obs_column,
         )
 
     def flat_actions(self, device: torch.device) -> torch.Tensor:
         """Actions that were taken, [n_steps * n_envs, ...]."""
-        return torch.from_numpy(self.actions.reshape(-1, *self.actions.shape[2:])).to(device)
+        return torch.from_numpy(self.action_column.reshape(-1, *self.action_column.shape[2:])).to(device)
 
     def last_obs(self) -> Obs:
         """Observations after the last step, [n_envs, ...], sharing memory with the buffer."""
@@ -226,9 +239,7 @@ class RolloutBuffer:
         :param steps_before: steps that each environment had taken before this rollout
         """
         columns = {"reward": self.rewards}
-        named = (
-            self.observations if isinstance(self.observations, dict) else {"observation": self.observations}
-        )
+        named = self.obs_column if isinstance(self.obs_column, dict) else {"observation": self.obs_column}
         columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
         for name, column in columns.items():
             with np.errstate(invalid="ignore"):  # inf - inf
@@ -246,6 +257,17 @@ class RolloutBuffer:
             for name, row in final.items() if isinstance(final, dict) else [("observation", final)]:
                 if row.dtype.kind == "f" and not (finite := np.isfinite(row)).all():
                     raise _not_finite(row[~finite][0], name, env, steps_before + t + 1)
+
+
+class DictRolloutBuffer(RolloutBuffer):
+    """A rollout buffer for Dict observations."""
+
+    def __init__(
+        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+    ) -> None:
+        if not isinstance(observation_space, spaces.Dict):
+            raise UserError(f"DictRolloutBuffer is for Dict observations, not for {observation_space}")
+        super().__init__(buffer_size, observation_space, *args, **kwargs)
 
 
 class RawRollout:

@@ -99,7 +99,7 @@ def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, memo
     A sequence ends where the episode or the environment does, or where the rows jump.
     """
     steps, envs = np.divmod(rows, rollout.n_envs)
-    episode_starts = rollout.episode_starts[steps, envs]
+    episode_starts = rollout.starts_column[steps, envs]
     starts = episode_starts.copy()
     starts[0] = True
     starts[1:] |= (np.diff(envs) != 0) | (np.diff(steps) != 1)

@@ -47,12 +47,12 @@ class Trajectories:
         :param memory_names: columns of the rollout with what a recurrent policy remembered
         """
         return cls(
-            obs=rollout.observations,
-            actions=rollout.actions,
+            obs=rollout.obs_column,
+            actions=rollout.action_column,
             rewards=rollout.rewards,
             terminated=rollout.terminated,
             truncated=rollout.truncated,
-            episode_starts=rollout.episode_starts,
+            episode_starts=rollout.starts_column,
             log_mu=rollout.extra["log_mu"].cpu().numpy(),
             memory={name: rollout.extra[name][0].cpu().numpy() for name in memory_names},
             finals=rollout.finals(),

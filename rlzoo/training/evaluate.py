@@ -15,6 +15,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import is_masking_supported, mask_reader
 from rlzoo.envs.make import as_vec_env
 from rlzoo.envs.monitor import Monitor
+from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
 from rlzoo.envs.vec_monitor import VecMonitor
 
@@ -113,7 +114,7 @@ def play_episodes(
     episode_count_targets = np.array([(n_eval_episodes + i) // n_envs for i in range(n_envs)])
     episode_counts = np.zeros(n_envs, dtype=int)
     current_rewards, current_lengths = np.zeros(n_envs), np.zeros(n_envs, dtype=int)
-    observations = env.reset()
+    observations = copy_obs(env.reset())  # `callback` compares them with what the first step leads to
     states: Any = None
     episode_starts = np.ones(n_envs, dtype=bool)
     while (playing := episode_counts < episode_count_targets).any():

@@ -7,8 +7,10 @@ and owns the clock; the algorithm acts, and takes one gradient step on each batc
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlzoo.buffers.rollout import map_obs
@@ -16,7 +18,7 @@ from rlzoo.core.denormals import denormals_as_zero
 from rlzoo.core.interaction import Inputs
 from rlzoo.envs.finite import check_finite, check_finite_obs
 from rlzoo.envs.obs_arrays import copy_obs
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_env import StepArrays, VecEnv, infos_of_step
 from rlzoo.training.base_callback import BaseCallback
 from rlzoo.training.progress import LoopLocals, log_progress, record_episodes, record_metrics
 
@@ -70,6 +72,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
+    record = partial(add_transition, replay) if replay.adds_otherwise else replay.add_step
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
@@ -88,7 +91,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
             raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
-            replay.add_step(step.action, raw)
+            record(step.action, raw)
             clock.num_timesteps += env.num_envs
             clock.collected += 1
             if len(result.ended):
@@ -105,6 +108,23 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     return True
 
 
+def add_transition(replay: Any, actions: Any, result: StepArrays) -> None:
+    """Give a step to the `add` that a derived class of replay buffers has, with the arguments of that."""
+    obs, next_obs = map_obs(np.array, replay.obs.current(replay.head)), copy_obs(result.obs)
+    infos = infos_of_step(result)
+    for index in result.ended:
+        final = infos[index]["terminal_observation"]
+        for key in final if isinstance(final, dict) else ():
+            next_obs[key][index] = final[key]
+        if not isinstance(final, dict):
+            next_obs[index] = final
+    dones = result.terminated | result.truncated
+    replay.add(obs, next_obs, actions.cpu().numpy(), result.rewards.copy(), dones, infos)
+    replay.obs.write(replay.head, result.obs)
+    if len(result.ended):
+        replay.obs.begin(replay.head, result.obs, result.ended)
+
+
 def can_learn(algorithm: Any, n_envs: int) -> bool:
     """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one."""
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
@@ -119,7 +139,9 @@ def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     if algorithm.learns_aside or not can_learn(algorithm, n_envs):
         return []
     steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
-    replay.gamma, replay.progress = config.gamma, 1 - clock.progress_remaining
+    replay.progress = 1 - clock.progress_remaining
+    if not replay.own_gamma:
+        replay.gamma = config.gamma
     algorithm.set_training_mode(True)
     history = []
     with denormals_as_zero():

@@ -81,7 +81,7 @@ def collect(
             inputs = Inputs(obs, episode_start, t, clock, masks)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
-            rollout.add(t, step, result, episode_start)
+            rollout.add_step(t, step, result, episode_start)
             clock.num_timesteps += env.num_envs
             episode_start = result.terminated | result.truncated
             if len(result.ended):

@@ -121,7 +121,7 @@ def agent(cls, space="Discrete", **kwargs):
 def rollout_of(model):
     """Made-up experience: each step ends some episode, and the last one truncates and terminates some."""
     rng = np.random.default_rng(1)
-    rollout = RolloutBuffer(N_STEPS, N_ENVS, Idle.observation_space, model.action_space)
+    rollout = RolloutBuffer(N_STEPS, Idle.observation_space, model.action_space, n_envs=N_ENVS)
     rollout.start(rng.normal(size=(N_ENVS, 4)))
     for t in range(N_STEPS):
         terminated, truncated = np.zeros(N_ENVS, bool), np.zeros(N_ENVS, bool)
@@ -134,7 +134,7 @@ def rollout_of(model):
         result = StepArrays(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
-        rollout.add(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+        rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))
     return rollout
 
 
@@ -156,11 +156,11 @@ def n_step_targets(model, rollout, gamma, gae_lambda):
             if rollout.truncated[t, e] and not rollout.terminated[t, e]:
                 next_value = value(final_of[t, e])
             elif not end:
-                next_value = value(rollout.observations[t + 1, e])
-            delta = rollout.rewards[t, e] + gamma * next_value - value(rollout.observations[t, e])
+                next_value = value(rollout.obs_column[t + 1, e])
+            delta = rollout.rewards[t, e] + gamma * next_value - value(rollout.obs_column[t, e])
             following = delta + (0.0 if end else gamma * gae_lambda * following)
             advantages[t, e] = following
-    values = [value(obs) for obs in rollout.observations[:-1].reshape(N, 4)]
+    values = [value(obs) for obs in rollout.obs_column[:-1].reshape(N, 4)]
     return torch.tensor(advantages.reshape(N)), torch.tensor(advantages.reshape(N) + values)
 
 

@@ -62,7 +62,7 @@ def recorded(model, n_updates, **kwargs):
     updates, update = [], model.update
 
     def remember(rollout, clock):
-        columns = ("observations", "actions", "rewards", "terminated", "truncated", "episode_starts")
+        columns = ("obs_column", "action_column", "rewards", "terminated", "truncated", "starts_column")
         memory = {name: value[0].clone() for name, value in rollout.extra.items() if name.startswith("lstm")}
         updates.append(
             SimpleNamespace(
@@ -95,15 +95,15 @@ def by_loop(given):
     for e in range(N_ENVS):
         memory = {name: value[e : e + 1].clone() for name, value in given.memory.items()}
         for t in range(N_STEPS):
-            if given.episode_starts[t, e]:
+            if given.starts_column[t, e]:
                 memory = policy.initial_memory(1)
             run = OneStep(memory)
-            distribution, value = policy._distribution_and_values(as_row(given.observations[t, e]), run)
-            action = as_row(given.actions[t, e])
+            distribution, value = policy._distribution_and_values(as_row(given.obs_column[t, e]), run)
+            action = as_row(given.action_column[t, e])
             rows[t, e] = distribution.log_prob(action)[0], value[0, 0], distribution.entropy()[0]
             memory = run.after
             end = given.terminated[t, e] or given.truncated[t, e]
-            seen_next = finals.get((t, e)) if end else given.observations[t + 1, e]
+            seen_next = finals.get((t, e)) if end else given.obs_column[t + 1, e]
             if seen_next is not None:
                 with torch.no_grad():
                     following[t, e] = policy.predict_values(as_row(seen_next), memory=memory)
@@ -316,7 +316,7 @@ def test_mask_is_the_old_name_of_episode_start():
 def test_values_in_locals_are_those_of_the_memory():
     seen = []
     model = agent(RecurrentPPO, batch_size=N_STEPS * N_ENVS)
-    model.learn(N_STEPS * N_ENVS, callback=lambda locals_, _: seen.append(locals_["values"].clone()))
+    model.learn(N_STEPS * N_ENVS, callback=lambda locals_, _: seen.append(locals_["values"].flatten()))
     assert torch.equal(torch.stack(seen), model.rollout_buffer.extra["values"])
 
 

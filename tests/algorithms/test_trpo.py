@@ -52,7 +52,7 @@ def agent(space: str = "Discrete", **kwargs: Any) -> TRPO:
 def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
     """Made-up experience; every fourth step ends an episode, by termination or truncation."""
     rng = np.random.default_rng(1)
-    rollout = RolloutBuffer(N_STEPS, N_ENVS, Idle.observation_space, model.action_space)
+    rollout = RolloutBuffer(N_STEPS, Idle.observation_space, model.action_space, n_envs=N_ENVS)
     rollout.start(rng.normal(size=(N_ENVS, 4)))
     for t in range(N_STEPS):
         ends, never = np.full(N_ENVS, t % 4 == 3), np.zeros(N_ENVS, bool)
@@ -63,7 +63,7 @@ def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
         result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
-        rollout.add(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+        rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))
     return rollout
 
 
@@ -245,7 +245,7 @@ def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated:
     """With lambda 1: up to the end of the episode, and beyond it where it was truncated."""
     model = agent(gae_lambda=1.0, gamma=0.9)
     rollout = rollout_of(model, truncated)
-    final = torch.tensor(2 * rollout.observations[4])  # of the first episode
+    final = torch.tensor(2 * rollout.obs_column[4])  # of the first episode
     with torch.no_grad():
         value = model.policy.predict_values(final).flatten().numpy() * truncated
     seen: dict[str, torch.Tensor] = {}

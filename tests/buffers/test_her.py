@@ -196,7 +196,7 @@ def test_rows_are_real_or_relabelled_while_the_ring_is_overwritten(strategy: str
         record.advance(n_steps)
         if not record.finished():
             continue
-        batch = record.buffer.sample(100)
+        batch = record.buffer.draw(100)
         assert check_batch(record, batch, strategy) == 80  # 4 in 5
 
 
@@ -209,7 +209,7 @@ def test_every_finished_transition_is_equally_likely() -> None:
     torch.manual_seed(1)
     record = Record(60, 2, seed=3)
     record.advance(75)
-    places = [tuple(row) for row in record.buffer.sample(20_000).observations["observation"].tolist()]
+    places = [tuple(row) for row in record.buffer.draw(20_000).observations["observation"].tolist()]
     finished = by_place(record.finished())
     assert set(places) == set(finished)
     assert chi_squared(np.array([places.count(place) for place in finished])) < 2 * len(finished)
@@ -221,7 +221,7 @@ def test_every_goal_is_equally_likely(strategy: str) -> None:
     record = Record(60, 1, goal_selection_strategy=strategy)
     record.advance(5, end=0.0)
     record.advance(1, end=2.0)
-    batch = record.buffer.sample(20_000)
+    batch = record.buffer.draw(20_000)
     goals = batch.observations["desired_goal"].numpy()
     kept = record.finished()
     for row in kept:
@@ -240,7 +240,7 @@ def test_every_goal_is_equally_likely(strategy: str) -> None:
 def test_fraction(n_sampled_goal: int, relabelled: int) -> None:
     record = Record(100, 1, n_sampled_goal=n_sampled_goal)
     record.advance(50)
-    assert check_batch(record, record.buffer.sample(30), "future") == relabelled
+    assert check_batch(record, record.buffer.draw(30), "future") == relabelled
 
 
 def test_batches_are_relabelled_one_by_one() -> None:
@@ -257,12 +257,12 @@ def test_episodes_that_are_cut_off_count_as_finished() -> None:
     record.advance(7, end=0.0)
     assert not record.buffer.can_sample()
     with pytest.raises(UserError, match="nothing to draw"):
-        record.buffer.sample(4)
+        record.buffer.draw(4)
     record.restart()
     assert record.buffer.can_sample()
-    check_batch(record, record.buffer.sample(64), "future")
+    check_batch(record, record.buffer.draw(64), "future")
     record.advance(5, end=0.0)
-    check_batch(record, record.buffer.sample(64), "episode")
+    check_batch(record, record.buffer.draw(64), "episode")
     assert len(record.finished()) == 14
 
 
@@ -272,10 +272,10 @@ def test_an_episode_longer_than_the_buffer_is_not_drawn_until_it_ends() -> None:
     assert not record.buffer.can_sample()
     record.advance(1, end=2.0)
     assert len(record.finished()) == 10
-    check_batch(record, record.buffer.sample(64), "future")
+    check_batch(record, record.buffer.draw(64), "future")
     record.advance(6, end=0.0)
     assert len(record.finished()) == 4
-    assert check_batch(record, record.buffer.sample(64), "future") == 51
+    assert check_batch(record, record.buffer.draw(64), "future") == 51
 
 
 def test_infos_reach_compute_reward() -> None:
@@ -284,7 +284,7 @@ def test_infos_reach_compute_reward() -> None:
         warnings.simplefilter("error")
         for _ in range(4):
             record.advance(20)
-            assert check_batch(record, record.buffer.sample(50), "future") == 40
+            assert check_batch(record, record.buffer.draw(50), "future") == 40
     with pytest.raises(UserError, match="copy_info_dict=True"):
         Record(30, 1, env=InformedGoals())
     with pytest.raises(UserError, match="cannot be saved"):
@@ -300,7 +300,7 @@ def test_a_reward_for_one_pair_of_goals_is_asked_row_by_row(copy_info_dict: bool
         for row in record.rows[0]:
             row["info"]["bonus"] = 0.0  # this reward does not depend on infos
         for _ in range(2):
-            assert check_batch(record, record.buffer.sample(25), "future") == 20
+            assert check_batch(record, record.buffer.draw(25), "future") == 20
     [notice] = [str(one.message) for one in caught if "compute_reward" in str(one.message)]
     assert "does not take batches" in notice
 
@@ -319,10 +319,10 @@ def test_goals_are_chosen_before_scaling() -> None:
     record = Record(50, 1)
     record.advance(40)
     torch.manual_seed(5)
-    raw = record.buffer.sample(40)
+    raw = record.buffer.draw(40)
     assert check_batch(record, raw, "future") == 32
     torch.manual_seed(5)
-    scaled = record.buffer.sample(40, env=Scaling())
+    scaled = record.buffer.draw(40, env=Scaling())
     for key in GOAL_KEYS:
         torch.testing.assert_close(scaled.observations[key] * 2, raw.observations[key])
         torch.testing.assert_close(scaled.next_observations[key] * 2, raw.next_observations[key])
@@ -339,7 +339,7 @@ def test_bit_flipping(kwargs: dict[str, Any]) -> None:
     for _ in range(60):
         actions = rng.integers(0, 4, 2)
         replay.add_step(torch.from_numpy(actions), venv.step_arrays(actions))
-    batch = replay.sample(200)
+    batch = replay.draw(200)
     same = (batch.next_observations["achieved_goal"] == batch.next_observations["desired_goal"]).reshape(
         200, -1
     )
@@ -359,7 +359,7 @@ def test_worker_processes_are_asked_for_rewards() -> None:
         for step in range(20):
             actions = np.full(2, step % 4)
             replay.add_step(torch.from_numpy(actions), venv.step_arrays(actions))
-        batch = replay.sample(64)
+        batch = replay.draw(64)
         same = (batch.next_observations["achieved_goal"] == batch.next_observations["desired_goal"]).all(
             dim=1
         )
@@ -376,7 +376,7 @@ def test_what_a_loaded_file_must_make_again_follows_from_its_columns() -> None:
     for n_steps in (4, 30, 25):
         record.advance(n_steps)
         copy = HerReplayBuffer(40, SPACE, ACTIONS, env=Goals(), n_envs=2)
-        copy.flags[:], copy.pos, copy._size = record.buffer.flags, record.buffer.pos, record.buffer._size
+        copy.flags[:], copy.head, copy._size = record.buffer.flags, record.buffer.head, record.buffer._size
         copy.load_own_state(record.buffer.own_state())
         size = record.buffer.size()
         np.testing.assert_array_equal(
@@ -408,7 +408,7 @@ def test_a_saved_buffer_goes_on_to_the_bit(tmp_path: Any) -> None:
             each.rows = [list(rows) for rows in each.rows]
             each.advance(5)
             torch.manual_seed(0)
-            batches.append(each.buffer.sample(50))
+            batches.append(each.buffer.draw(50))
             check_batch(each, batches[-1], "future")
         for key in GOAL_KEYS:
             assert batches[0].observations[key].equal(batches[1].observations[key])
@@ -423,7 +423,7 @@ def test_a_loaded_buffer_may_close_the_episodes_that_went_on(tmp_path: Any) -> N
     assert not copy.buffer.going_on.any()
     record.restart()
     torch.manual_seed(0)
-    check_batch(record, copy.buffer.sample(200), "future")
+    check_batch(record, copy.buffer.draw(200), "future")
 
 
 def test_refusals() -> None:

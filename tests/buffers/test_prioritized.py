@@ -46,7 +46,7 @@ def test_frequencies_and_weights_in_closed_form(alpha):
     for progress, beta in ((0.0, 0.4), (0.5, 0.7), (1.0, 1.0)):
         replay.progress = progress
         assert replay.beta == pytest.approx(beta)
-        batch = replay.sample(16)
+        batch = replay.draw(16)
         weights = (20 * p[batch.indices]) ** -beta
         np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-5)
         assert batch.weights.dtype == torch.float32
@@ -57,24 +57,24 @@ def test_a_batch_is_spread_over_the_sum_of_priorities():
     replay = make(buffer_size=32)
     fill(replay, 32)
     for _ in range(5):
-        assert sorted(replay.sample(32).indices) == list(range(32))  # equal priorities: one of each
+        assert sorted(replay.draw(32).indices) == list(range(32))  # equal priorities: one of each
 
 
 def test_new_transitions_have_the_largest_priority_and_dropped_ones_none():
     replay = make(buffer_size=10, alpha=1.0, eps=0.5)
     fill(replay, 4)
     assert replay.tree.total == 0  # written when it is needed
-    replay.sample(1)
+    replay.draw(1)
     np.testing.assert_array_equal(replay.tree.leaves, [1.0] * 4 + [0.0] * 7)
     replay.update_priorities(np.array([1, 2]), np.array([2.0, -0.25]))
     np.testing.assert_array_equal(replay.tree.leaves, [1.0, 2.5, 0.75, 1.0] + [0.0] * 7)
     envs = fill(replay, 3)
-    replay.sample(1)
+    replay.draw(1)
     np.testing.assert_array_equal(replay.tree.leaves, [1.0, 2.5, 0.75, 1.0] + [2.5] * 3 + [0.0] * 4)
     for n_steps in (5, 1, 1, 2, 25, 11, 3):
         fill(replay, n_steps, envs=envs)
-        drawn = set(replay.sample(500).indices)
-        valid = {(replay.pos - 1 - k) % replay.n_slots for k in range(len(replay))}
+        drawn = set(replay.draw(500).indices)
+        valid = {(replay.head - 1 - k) % replay.n_slots for k in range(len(replay))}
         assert drawn == valid
         leaves = replay.tree.leaves
         assert (leaves[sorted(valid)] > 0).all()
@@ -95,11 +95,11 @@ def test_priorities_told_before_new_transitions_are_drawn_reach_those():
 def test_priorities_told_late_revive_nothing(n_envs):
     replay = make(n_envs=n_envs, buffer_size=5 * n_envs)
     envs = fill(replay, 5)
-    indices = replay.sample(50).indices
+    indices = replay.draw(50).indices
     for _ in range(7):  # what was drawn is overwritten bit by bit before anyone says how wrong it was
         fill(replay, 1, envs=envs)
         replay.update_priorities(indices, np.ones(50))
-        assert set(replay.sample(500).indices // n_envs) == set(range(6)) - {replay.pos}
+        assert set(replay.draw(500).indices // n_envs) == set(range(6)) - {replay.head}
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
@@ -121,7 +121,7 @@ def test_transitions_are_those_of_plain_replay(space, n_stack, n_steps):
             replay.add_step(actions, result)
             naive.add(actions, result)
         assert_same(replay, naive)
-        batch = replay.sample(30)
+        batch = replay.draw(30)
         replay.update_priorities(batch.indices, torch.rand(30))
     assert set(replay._draw(5000)) == {
         (replay.oldest + k) % replay.n_slots * 3 + env for k in range(replay.size()) for env in range(3)
@@ -152,14 +152,14 @@ def test_beta_by_a_number_of_transitions():
 def test_what_a_file_must_hold_is_in_the_columns_and_the_state():
     replay, copy = make(n_envs=2, buffer_size=20), make(n_envs=2, buffer_size=20)
     envs = fill(replay, 15)
-    batch = replay.sample(12)
+    batch = replay.draw(12)
     replay.update_priorities(batch.indices, torch.rand(12) * 3)
     fill(replay, 2, envs=envs)
     columns, state = replay.own_columns(), replay.own_state()
     for name, column in copy.own_columns().items():
         column[...] = columns[name]
     copy.load_own_state(state)
-    copy._size, copy.pos = replay._size, replay.pos
+    copy._size, copy.head = replay._size, replay.head
     torch.manual_seed(3)
     drawn = replay._draw(100)
     torch.manual_seed(3)
@@ -184,7 +184,7 @@ def test_refusals(kwargs):
 def test_a_saved_buffer_goes_on_to_the_bit(tmp_path):
     replay, copy = make(n_envs=2, buffer_size=20), make(n_envs=2, buffer_size=20)
     envs = fill(replay, 25)
-    batch = replay.sample(12)
+    batch = replay.draw(12)
     replay.update_priorities(batch.indices, torch.rand(12) * 3)
     fill(replay, 2, envs=envs)
     save_replay_buffer(tmp_path / "replay", replay)
@@ -195,7 +195,7 @@ def test_a_saved_buffer_goes_on_to_the_bit(tmp_path):
         for each in (replay, copy):
             torch.manual_seed(4)
             each.add_step(*step)
-            batches.append(each.sample(16))
+            batches.append(each.draw(16))
             each.update_priorities(batches[-1].indices, torch.linspace(0, 9, 16))
         for name in ("observations", "next_observations", "rewards", "discounts", "weights"):
             assert getattr(batches[0], name).equal(getattr(batches[1], name))

@@ -112,7 +112,7 @@ def test_columns_that_are_written_as_tensors(space, n_stack):
     envs = RandomEnvs(space, 2, 0, n_stack=n_stack)
     replay, naive = make(envs, 10, n_steps=2)
     columns = replay.obs.columns.values() if space is DICT else [replay.obs.columns]
-    for column in (*columns, replay.actions):
+    for column in (*columns, replay.action_column):
         column._writer = torch.from_numpy(column._writer)
     drive(envs, replay, naive, steps=40)
     memory = io.BytesIO()
@@ -199,7 +199,7 @@ def test_add_takes_transitions_that_have_nothing_to_do_with_each_other(space, n_
 def test_add_reshapes_what_one_environment_gives():
     replay = ReplayBuffer(4, spaces.Discrete(5), spaces.Discrete(3))
     replay.add(np.array(1), np.array(2), np.array([2]), 1.0, True, [{}])
-    batch = replay.sample(2)
+    batch = replay.draw(2)
     assert batch.observations.tolist() == [1, 1] and batch.next_observations.tolist() == [2, 2]
     assert batch.actions.tolist() == [2, 2] and batch.actions.dtype == torch.int64
     assert batch.discounts.tolist() == [0, 0]
@@ -227,7 +227,7 @@ def filled(rows=50, n_envs=2, steps=120, **kwargs):
 def test_every_transition_is_drawn_and_no_other(steps):
     replay = filled(steps=steps)
     torch.manual_seed(0)
-    drawn = Counter(replay.sample(20_000).indices.tolist())
+    drawn = Counter(replay.draw(20_000).indices.tolist())
     slots = (replay.oldest + np.arange(replay.size())) % replay.n_slots
     assert set(drawn) == {int(slot) * 2 + env for slot in slots for env in range(2)}
     expected = 20_000 / len(replay)
@@ -240,7 +240,7 @@ def test_batches_drawn_together_are_those_of_one_large_draw():
     torch.manual_seed(3)
     batches = list(replay.batches(5, 32))
     torch.manual_seed(3)
-    whole = replay.sample(160)
+    whole = replay.draw(160)
     assert len(batches) == 5
     for name in ("observations", "actions", "next_observations", "rewards", "discounts"):
         assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), getattr(whole, name))
@@ -262,9 +262,9 @@ def test_the_draw_follows_the_generator_of_torch():
     replay = filled()
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    first = replay.sample(8).indices
+    first = replay.draw(8).indices
     torch.set_rng_state(state)
-    assert np.array_equal(replay.sample(8).indices, first)
+    assert np.array_equal(replay.draw(8).indices, first)
 
 
 def test_dict_batches():
@@ -302,7 +302,7 @@ def test_what_is_drawn_is_scaled_by_present_statistics(n_steps):
         whole = np.flatnonzero(scaled.discounts == np.float32(0.9**3))
         assert len(whole) > 5
         for row in whole:
-            rewards = replay.rewards.reshape(-1).take(indices[row] + 2 * np.arange(3), mode="wrap")
+            rewards = replay.reward_column.reshape(-1).take(indices[row] + 2 * np.arange(3), mode="wrap")
             expected = (normalizer.normalize_reward(rewards) * 0.9 ** np.arange(3)).sum()
             assert scaled.rewards[row] == pytest.approx(expected, rel=1e-5)
 
@@ -311,8 +311,8 @@ def test_sample_takes_a_normalizer_of_its_own():
     replay = filled()
     normalizer = VecNormalize(FakeVenv())
     normalizer.obs_rms.update(np.full((10, 3), 100.0) + np.arange(10)[:, None])
-    assert replay.sample(20, env=normalizer).observations.mean() < -1
-    assert replay.normalizer is None and replay.sample(20).observations.mean() > -1
+    assert replay.draw(20, env=normalizer).observations.mean() < -1
+    assert replay.normalizer is None and replay.draw(20).observations.mean() > -1
 
 
 class FakeVenv(DummyVecEnv):
@@ -401,7 +401,7 @@ def test_the_buffer_can_grow_its_finals_while_acting_and_be_written_to_afterward
         replay.start(final)
         replay.add_step(torch.zeros(1, 2), step(final, final, terminated=True))
     replay.add_step(torch.zeros(1, 2), step(final, final, terminated=True))
-    assert not replay.sample(3).observations.is_inference()
+    assert not replay.draw(3).observations.is_inference()
 
 
 def test_mistakes_are_named():
@@ -416,7 +416,7 @@ def test_mistakes_are_named():
     assert len(DictReplayBuffer(5, DICT, ACTIONS)) == 0
     replay = ReplayBuffer(5, VECTOR, ACTIONS)
     with pytest.raises(UserError, match="nothing to draw from"):
-        replay.sample(3)
+        replay.draw(3)
     with pytest.raises(UserError, match="nothing to draw from"):
         next(replay.batches(1, 3))
     with pytest.raises(UserError, match="call start"):

@@ -15,7 +15,8 @@ from gymnasium import spaces
 from naive_replay import DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same
 
 from rlzoo.buffers import replay_file
-from rlzoo.buffers.replay import NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.prioritized import PrioritizedReplayBuffer
+from rlzoo.buffers.replay import ReplayBuffer
 from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 
@@ -67,13 +68,13 @@ def test_sampling_and_collecting_go_on_as_if_nothing_had_happened(space, n_stack
     save_replay_buffer(path, ours.replay)
     loaded = ours.empty(20)
     load_replay_buffer(path, loaded, truncate_last_traj=False)
-    assert (loaded.pos, loaded.size(), loaded.nbytes > 0) == (ours.replay.pos, ours.replay.size(), True)
+    assert (loaded.head, loaded.size(), loaded.nbytes > 0) == (ours.replay.head, ours.replay.size(), True)
     if steps:
         assert_same(loaded, ours.naive)
         state = torch.get_rng_state()
-        expected = ours.replay.sample(64)
+        expected = ours.replay.draw(64)
         torch.set_rng_state(state)
-        assert np.array_equal(loaded.sample(64).indices, expected.indices)
+        assert np.array_equal(loaded.draw(64).indices, expected.indices)
     ours.go_on(loaded, 30)
     assert_same(loaded, ours.naive)
 
@@ -178,9 +179,9 @@ def test_what_a_derived_buffer_has_is_saved_too(path):
     for target in (loaded, smaller):
         load_replay_buffer(path, target)
         slots = (target.oldest + np.arange(target.size())) % target.n_slots
-        assert np.array_equal(target.grades[slots], target.rewards[slots].astype(np.float64) / 3)
+        assert np.array_equal(target.grades[slots], target.reward_column[slots].astype(np.float64) / 3)
         assert target.best == replay.best
-    assert np.array_equal(loaded.rewards[loaded.newest], smaller.rewards[smaller.newest])
+    assert np.array_equal(loaded.reward_column[loaded.newest], smaller.reward_column[smaller.newest])
 
 
 def test_neither_saving_nor_loading_holds_the_buffer_twice(path, monkeypatch):
@@ -188,7 +189,7 @@ def test_neither_saving_nor_loading_holds_the_buffer_twice(path, monkeypatch):
     space = spaces.Box(-1, 1, (1000,))
     replay, loaded = (ReplayBuffer(25_000, space, ACTIONS) for _ in range(2))
     replay.start(np.zeros((1, 1000)))
-    replay._size = replay.pos = 25_000
+    replay._size = replay.head = 25_000
     for action in (lambda: save_replay_buffer(path, replay), lambda: load_replay_buffer(path, loaded)):
         tracemalloc.start()
         action()
@@ -306,9 +307,7 @@ def test_another_buffer_is_named_with_this_one(path):
     save_replay_buffer(path, ours.replay)
     space, image = ours.envs.space, spaces.Box(0, 255, (4, 3, 5), np.uint8)
     shared = {"n_envs": 2, "frame_stack": 4}
-    refused(
-        path, NStepReplayBuffer(9, space, ACTIONS, **shared), "a ReplayBuffer, but .* a NStepReplayBuffer"
-    )
+    refused(path, PrioritizedReplayBuffer(9, space, ACTIONS, **shared), "but .* a Prioritized")
     refused(path, ReplayBuffer(9, image, ACTIONS, **shared), r"\(4, 3, 4\).*\(4, 3, 5\)")
     refused(path, ReplayBuffer(9, space, spaces.Discrete(3), **shared), r"action space Box.*Discrete\(3\)")
     refused(path, ReplayBuffer(9, space, ACTIONS, n_envs=3, frame_stack=4), "n_envs = 2, but .* n_envs = 3")
@@ -342,12 +341,12 @@ def test_values_that_cannot_be_learned_from_are_refused(column, value, message, 
         replay.add_step(np.array([0, 2]), envs.step())
     save_replay_buffer(path, replay)
     load_replay_buffer(path, target)
-    columns = {"actions": replay.actions, "obs": replay.obs.columns}
+    columns = {"actions": replay.action_column, "obs": replay.obs.columns}
     if column in columns:
         rows = columns[column].read(slice(0, 1)).copy()
         rows.reshape(-1)[0] = value
         columns[column].write(slice(0, 1), rows)
     else:
-        replay.rewards[0, 0] = value
+        replay.reward_column[0, 0] = value
     save_replay_buffer(path, replay)
     refused(path, target, message)

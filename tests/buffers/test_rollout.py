@@ -23,12 +23,12 @@ def result(obs, reward=0.0, terminated=(0, 0), truncated=(0, 0), final_obs=None)
 
 
 def filled(n_steps=3, **last):
-    buffer = RolloutBuffer(n_steps, 2, BOX, spaces.Discrete(3))
+    buffer = RolloutBuffer(n_steps, BOX, spaces.Discrete(3), n_envs=2)
     buffer.start(np.zeros((2, 2)))
     for t in range(n_steps):
         step = Step(torch.tensor([t, t + 1]), None, {"values": torch.full((2,), float(t))})
         outcome = result(np.full((2, 2), t + 1.0), t, **(last if t == n_steps - 1 else {}))
-        buffer.add(t, step, outcome, np.array([t == 0, False]))
+        buffer.add_step(t, step, outcome, np.array([t == 0, False]))
     return buffer
 
 
@@ -46,7 +46,7 @@ def test_rows_and_extra_columns():
 def test_acting_reads_the_row_that_was_written():
     buffer = filled()
     assert buffer.obs_rows[2].tolist() == [[2, 2], [2, 2]]
-    assert buffer.obs_rows[2].data_ptr() == torch.from_numpy(buffer.observations[2]).data_ptr()
+    assert buffer.obs_rows[2].data_ptr() == torch.from_numpy(buffer.obs_column[2]).data_ptr()
 
 
 def test_finals_are_kept_for_truncated_episodes_only_and_forgotten_with_the_rollout():
@@ -62,12 +62,12 @@ def test_finals_are_kept_for_truncated_episodes_only_and_forgotten_with_the_roll
 
 def test_dict_observations():
     space = spaces.Dict({"a": BOX, "b": spaces.Discrete(4)})
-    buffer = RolloutBuffer(1, 2, space, spaces.Box(-1, 1, (2, 3)))
+    buffer = RolloutBuffer(1, space, spaces.Box(-1, 1, (2, 3)), n_envs=2)
     obs = {"a": np.zeros((2, 2)), "b": np.array([1, 2])}
     buffer.start(obs)
     after = {"a": np.ones((2, 2)), "b": np.array([3, 0])}
     outcome = result(after, truncated=(0, 1), final_obs={"a": np.full((1, 2), 5.0), "b": np.array([2])})
-    buffer.add(0, Step(torch.ones(2, 2, 3), None), outcome, np.zeros(2, bool))
+    buffer.add_step(0, Step(torch.ones(2, 2, 3), None), outcome, np.zeros(2, bool))
     assert buffer.flat_obs(torch.device("cpu"))["b"].tolist() == [1, 2]
     assert buffer.last_obs()["a"].tolist() == [[1, 1], [1, 1]]
     assert buffer.finals()[0]["b"].tolist() == [2]
@@ -77,7 +77,7 @@ def test_dict_observations():
 def test_a_non_finite_observation_is_named_by_environment_and_step(bad):
     buffer = filled()
     buffer.check_finite(100)
-    buffer.observations[2, 1, 0] = bad
+    buffer.obs_column[2, 1, 0] = bad
     with pytest.raises(
         EnvironmentFailed, match=r"environment 1 returned (nan|inf) in its observation at step 102"
     ) as error:
@@ -142,21 +142,21 @@ def test_actions_come_to_the_host():
         def __array__(self, *args, **kwargs):
             raise TypeError("can't convert a device tensor to numpy")
 
-    buffer = RolloutBuffer(1, 2, BOX, spaces.Discrete(3))
+    buffer = RolloutBuffer(1, BOX, spaces.Discrete(3), n_envs=2)
     buffer.start(np.zeros((2, 2)))
-    buffer.add(0, Step(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
-    assert buffer.actions.tolist() == [[2, 1]]
+    buffer.add_step(0, Step(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
+    assert buffer.action_column.tolist() == [[2, 1]]
 
 
 def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
-    rollout = RolloutBuffer(3, 2, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     rollout.start(np.zeros((2, 1), np.float32))
     ended = StepArrays(
         np.array([[0.1], [0.2]], np.float32), np.ones(2), np.array([True, False]), np.zeros(2, bool),
         np.array([0]), np.array([[0.9]], np.float32), [{}, {}],
     )  # fmt: skip
-    rollout.add(0, Step(torch.zeros(2, dtype=torch.int64), np.zeros(2)), ended, np.ones(2, bool))
-    again = RolloutBuffer(3, 2, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout.add_step(0, Step(torch.zeros(2, dtype=torch.int64), np.zeros(2)), ended, np.ones(2, bool))
+    again = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     again.load_state_dict(rollout.state_dict(), torch.device("cpu"))
     assert again.filled == 1
     again.restart(np.full((2, 1), 0.5, np.float32))
@@ -168,7 +168,7 @@ def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
 
 @pytest.mark.parametrize("damage", ["shape", "column", "final"])
 def test_damaged_rollout_is_one_clear_error(damage: str) -> None:
-    rollout = RolloutBuffer(3, 1, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
     rollout.filled = 2
     state = rollout.state_dict()
     if damage == "shape":

@@ -19,9 +19,9 @@ STARTS = {0: [4], 1: [0, 1, 6], 2: []}
 
 def rollout_and_memory():
     """Row t of environment e remembers 100 e + t before it, in two numbers."""
-    rollout = RolloutBuffer(N_STEPS, N_ENVS, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout = RolloutBuffer(N_STEPS, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=N_ENVS)
     for env, steps in STARTS.items():
-        rollout.episode_starts[steps, env] = True
+        rollout.starts_column[steps, env] = True
     t, env = np.meshgrid(np.arange(N_STEPS + 1), np.arange(N_ENVS), indexing="ij")
     memory = torch.tensor(100.0 * env + t)[:, :, None, None].expand(-1, -1, 1, 2) + 1.0
     return rollout, {"m": memory}
@@ -88,7 +88,7 @@ def test_the_sequences_of_a_rollout():
 
 def test_a_rollout_that_no_episode_interrupts_is_not_padded():
     rollout, memory = rollout_and_memory()
-    rollout.episode_starts[:] = False
+    rollout.starts_column[:] = False
     sequences = rollout_sequences(rollout, memory)
     assert torch.equal(sequences.pad(torch.arange(N)), torch.arange(N).reshape(N_STEPS, N_ENVS))
 
@@ -121,7 +121,7 @@ def test_one_minibatch_of_all_rows_is_the_rollout_as_it_is():
 
 def test_one_environment_does_not_run_on_into_itself():
     """Behind its last row comes its first."""
-    rollout = RolloutBuffer(4, 1, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    rollout = RolloutBuffer(4, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
     memory = {"m": torch.arange(5.0)[:, None, None, None]}
     torch.manual_seed(0)
     for _ in range(10):

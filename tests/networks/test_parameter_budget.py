@@ -50,4 +50,4 @@ def test_agent_larger_than_the_memory_is_one_error(net_arch):
 def test_rollout_larger_than_the_memory_is_one_error():
     env = PPO("MlpPolicy", "CartPole-v1", device="cpu").get_env()
     with pytest.raises(UserError, match=r"n_steps=100,000,000,000 with 2 environments needs .* GB"):
-        RolloutBuffer(10**11, 2, env.observation_space, env.action_space)
+        RolloutBuffer(10**11, env.observation_space, env.action_space, n_envs=2)

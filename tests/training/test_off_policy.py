@@ -177,7 +177,7 @@ def test_priorities_and_their_weights_follow_the_training() -> None:
 def test_noise_is_added_to_actions_of_any_origin_and_stays_in_bounds() -> None:
     model = make(TD3, env=CountingBox, action_noise=NormalActionNoise(np.full(1, 5.0), np.zeros(1)))
     model.learn(20)  # random actions, then those of the actor
-    assert (model.replay_buffer.actions.rows[:20] == 1).all()
+    assert (model.replay_buffer.action_column.rows[:20] == 1).all()
 
 
 def test_noise_begins_anew_where_an_episode_ended() -> None:
@@ -193,7 +193,7 @@ def test_what_is_remembered_is_what_happened() -> None:
     model = make(n_envs=2).learn(40)
     replay = model.replay_buffer
     assert isinstance(replay, ReplayBuffer) and len(replay) == 40
-    batch = replay.sample(500)
+    batch = replay.draw(500)
     before, after = batch.observations[:, 0].numpy(), batch.next_observations[:, 0].numpy()
     np.testing.assert_array_equal(after, before + 1)  # also where an episode ended
     np.testing.assert_array_equal(batch.rewards.numpy(), after)
@@ -206,12 +206,12 @@ def test_normalised_experience_is_stored_as_it_was() -> None:
     model = DQN("MlpPolicy", env, **SMALL).learn(100)
     replay = model.replay_buffer
     replay.normalizer = None
-    batch = replay.sample(200)
+    batch = replay.draw(200)
     assert set(batch.observations[:, 0].tolist()) <= set(range(7))
     np.testing.assert_array_equal(batch.next_observations, batch.observations + 1)  # also final ones
     np.testing.assert_array_equal(batch.rewards, batch.next_observations[:, 0])
     replay.normalizer = env
-    scaled = replay.sample(200)
+    scaled = replay.draw(200)
     np.testing.assert_allclose(
         np.unique(scaled.observations[:, 0].numpy()),
         np.unique(env.normalize_obs(np.arange(7, dtype=np.float32)[:, None])),
@@ -261,7 +261,7 @@ def test_sample_does_not_scale_twice() -> None:
         batches = []
         for env in (None, one.get_vec_normalize_env()):
             torch.manual_seed(0)
-            batches.append(one.replay_buffer.sample(20, env=env))
+            batches.append(one.replay_buffer.draw(20, env=env))
         np.testing.assert_array_equal(batches[0].observations, batches[1].observations)
         np.testing.assert_array_equal(batches[0].rewards, batches[1].rewards)
 
@@ -285,9 +285,7 @@ def test_a_wrapper_that_defines_no_step_leaves_rescaling_alone() -> None:
     env = Plain(VecNormalize(DummyVecEnv([Counting])))
     replay = DQN("MlpPolicy", env, **SMALL).learn(40).replay_buffer
     raw = np.arange(7, dtype=np.float32)[:, None]
-    np.testing.assert_array_equal(
-        np.unique(replay.sample(300).observations), np.unique(env.normalize_obs(raw))
-    )
+    np.testing.assert_array_equal(np.unique(replay.draw(300).observations), np.unique(env.normalize_obs(raw)))
 
 
 class Grey(Counting):
@@ -364,7 +362,7 @@ def test_normalised_integers_are_acted_on_as_they_are() -> None:
     env, seen = VecNormalize(DummyVecEnv([FarBytes])), []
     model = PPO("MlpPolicy", env, n_steps=16, batch_size=16, device="cpu")
     model.learn(16, look_at_steps(seen))
-    np.testing.assert_array_equal(model.rollout_buffer.observations[1:, 0, 0], [obs[0] for obs, _ in seen])
+    np.testing.assert_array_equal(model.rollout_buffer.obs_column[1:, 0, 0], [obs[0] for obs, _ in seen])
 
 
 def as_older_file(path: Any) -> None:
@@ -436,7 +434,7 @@ def test_a_new_environment_closes_the_episodes_of_the_old_one(n_envs: int) -> No
     model = make(n_envs=n_envs).learn(13 * n_envs)
     model.set_env(DummyVecEnv([Counting] * n_envs))
     model.learn(13 * n_envs, reset_num_timesteps=False)
-    batch = model.replay_buffer.sample(500)
+    batch = model.replay_buffer.draw(500)
     np.testing.assert_array_equal(batch.next_observations.numpy(), batch.observations.numpy() + 1)
 
 

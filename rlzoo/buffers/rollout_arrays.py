@@ -1,0 +1,210 @@
+"""A rollout as the arrays and batches that scripts read, made when somebody asks for them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.buffers.base_buffer import BaseBuffer, Obs, map_obs, part_shape
+from rlzoo.buffers.samples import DictRolloutBufferSamples, RolloutBufferSamples
+from rlzoo.core.errors import UserError
+from rlzoo.core.returns import gae
+
+
+class Estimates(NamedTuple):
+    """What the policy that collected a rollout makes of it, arrays [n_steps, n_envs]."""
+
+    values: np.ndarray
+    log_probs: np.ndarray
+    advantages: np.ndarray
+    returns: np.ndarray
+
+
+class RolloutArrays(BaseBuffer):
+    """Arrays [n_steps, n_envs, ...] of a rollout.
+
+    `observations`, `actions` and `rewards` share memory with the buffer. `values`, `log_probs`, `advantages`
+    and `returns` are computed from a whole rollout when they are first asked for, or are those of the last
+    update; they cannot be written to.
+    """
+
+    n_steps: int
+    gae_lambda: float
+    gamma: float
+    obs_column: Obs  # [n_steps + 1, n_envs, ...]
+    action_column: np.ndarray
+    rewards: np.ndarray
+    starts_column: np.ndarray
+    filled: int
+    estimates: Estimates | None
+    learned: tuple[Any, Any, Any, Any] | None  # the same of the last update, not yet converted
+    algorithm: weakref.ref[Any] | None = None  # what computes estimates
+    _pos: int = 0  # steps that `add` has written
+
+    @property
+    def full(self) -> bool:
+        """Whether the rollout is complete."""
+        return self.pos == self.n_steps
+
+    @property
+    def pos(self) -> int:
+        """Steps of each environment that the rollout holds."""
+        return self.n_steps if self.learned is not None else max(self.filled, self._pos)
+
+    def size(self) -> int:
+        return self.pos
+
+    def reset(self) -> None:
+        """Forget everything; the memory stays."""
+        self.filled = self._pos = 0
+        self.estimates = self.learned = None
+
+    # ------------------------------------------------------------------ arrays
+
+    @property
+    def observations(self) -> Obs:
+        """Observations that were acted on."""
+        space = self.observation_space
+        if isinstance(space, spaces.Dict):
+            return {key: self._by_step(self.obs_column[key], part) for key, part in space.spaces.items()}
+        return self._by_step(self.obs_column, space)
+
+    def _by_step(self, column: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
+        return column[:-1].reshape(self.n_steps, self.n_envs, *part_shape(space))
+
+    @property
+    def actions(self) -> np.ndarray:
+        """Actions as they are learned from, [n_steps, n_envs, action_dim]."""
+        return self.action_column.reshape(self.n_steps, self.n_envs, self.action_dim)
+
+    @property
+    def episode_starts(self) -> np.ndarray:
+        """1 where an observation is the first of its episode."""
+        return self.starts_column.astype(np.float32)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the observations that were acted on."""
+        return self._estimated().values
+
+    @property
+    def log_probs(self) -> np.ndarray:
+        """Log-probabilities of the actions."""
+        return self._estimated().log_probs
+
+    @property
+    def advantages(self) -> np.ndarray:
+        """Advantages of the actions, by generalised advantage estimation."""
+        return self._estimated().advantages
+
+    @property
+    def returns(self) -> np.ndarray:
+        """Lambda-returns, which the value function is fitted to."""
+        return self._estimated().returns
+
+    def _estimated(self) -> Estimates:
+        """:raises UserError: the rollout is not complete"""
+        if self.estimates is None:
+            algorithm = None if self.algorithm is None else self.algorithm()
+            if algorithm is None:
+                zeros = np.zeros((self.n_steps, self.n_envs), np.float32)
+                self.estimates = Estimates(zeros, zeros.copy(), zeros.copy(), zeros.copy())
+                return self.estimates
+            if self.learned is None and self.filled < self.n_steps:
+                raise UserError(
+                    f"the rollout in progress has {self.filled} of {self.n_steps} steps: values, log_probs,"
+                    " advantages and returns are there at its end, in _on_rollout_end"
+                )
+            columns = algorithm.estimate(self) if self.learned is None else self.learned
+            shape = (self.n_steps, self.n_envs)
+            self.estimates = Estimates(*(_read_only(_array(column).reshape(shape)) for column in columns))
+        return self.estimates
+
+    # ------------------------------------------------------------------ by scripts
+
+    def add(  # type: ignore[override]
+        self, obs: Obs, action: Any, reward: Any, episode_start: Any, value: Any, log_prob: Any
+    ) -> None:
+        """Write the next step of all environments, for a buffer that no algorithm fills.
+
+        :param obs: what was acted on, [n_envs, ...]
+        :param episode_start: whether `obs` is the first of its episode, [n_envs]
+        :param value: of `obs`, [n_envs]; `log_prob` that of the action
+        :raises UserError: the rollout is complete: call `reset`
+        """
+        t = self._pos
+        if t == self.n_steps:
+            raise UserError(f"the rollout is complete with {t} steps: call reset() before add()")
+        if t == 0:
+            self.algorithm = self.estimates = self.learned = None
+        estimates = self._estimated()
+
+        def write(column: np.ndarray, rows: Any) -> None:
+            column[t] = np.reshape(_array(rows), column.shape[1:])
+
+        map_obs(write, self.obs_column, obs)
+        write(self.action_column, action)
+        write(self.rewards, reward)
+        write(self.starts_column, episode_start)
+        write(estimates.values, value)
+        write(estimates.log_probs, log_prob)
+        self._pos += 1
+
+    def compute_returns_and_advantage(self, last_values: Any, dones: Any) -> None:
+        """Fill `advantages` and `returns` from what `add` wrote.
+
+        :param last_values: values of the observations after the last step, [n_envs]
+        :param dones: whether the episodes ended with the last step, [n_envs]
+        """
+        estimates = self._estimated()
+        last = _array(last_values).reshape(1, -1).astype(np.float32)
+        ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1).astype(bool)])
+        following = np.concatenate([estimates.values[1:], last])
+        estimates.advantages[:], estimates.returns[:] = gae(
+            self.rewards,
+            estimates.values,
+            following,
+            ended,
+            np.zeros_like(ended),
+            self.gamma,
+            self.gae_lambda,
+        )
+
+    def get(self, batch_size: int | None = None) -> Iterator[RolloutBufferSamples | DictRolloutBufferSamples]:
+        """Batches of the whole rollout in random order.
+
+        :param batch_size: rows of a batch; None: all of them
+        :raises UserError: the rollout is not complete
+        """
+        if not self.full:
+            raise UserError(f"the rollout has {self.pos} of {self.n_steps} steps, and get() needs all")
+        n_rows = self.n_steps * self.n_envs
+        order = np.random.permutation(n_rows)
+        observations = map_obs(self.swap_and_flatten, self.observations)
+        actions = self.swap_and_flatten(self.actions)
+        estimates = self._estimated()
+        columns = [self.swap_and_flatten(column).reshape(-1) for column in estimates]
+        kind = DictRolloutBufferSamples if isinstance(observations, dict) else RolloutBufferSamples
+        size = batch_size or n_rows
+        for start in range(0, n_rows, size):
+            rows = order[start : start + size]
+            yield kind(
+                map_obs(lambda column, rows=rows: self.to_torch(column[rows]), observations),
+                self.to_torch(actions[rows].astype(np.float32)),
+                *(self.to_torch(column[rows]) for column in columns),
+            )
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _array(values: Any) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)

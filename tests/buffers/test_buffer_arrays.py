@@ -1,0 +1,273 @@
+"""Buffers as scripts use them: arrays, named tuples, classes of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlzoo import (
+    DQN,
+    PPO,
+    SAC,
+    ActorCriticPolicy,
+    BaseBuffer,
+    BaseCallback,
+    DictReplayBuffer,
+    DictRolloutBuffer,
+    NStepReplayBuffer,
+    ReplayBuffer,
+    ReplayBufferSamples,
+    RolloutBuffer,
+    UserError,
+)
+from rlzoo.buffers.replay_batch import as_batch
+
+BOX, ACTIONS = spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))
+
+
+class Steps:
+    """Random transitions of two environments; `added` keeps those that were given to a buffer."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.obs = self.rng.normal(size=(2, 3)).astype(np.float32)
+        self.added: list[tuple[Any, ...]] = []
+
+    def add_to(self, buffer: ReplayBuffer, count: int) -> None:
+        for _ in range(count):
+            next_obs, fresh = self.rng.normal(size=(2, 2, 3)).astype(np.float32)
+            action, reward = self.rng.uniform(-1, 1, (2, 2)), self.rng.normal(size=2)
+            done = self.rng.random(2) < 0.3
+            limit = done & (self.rng.random(2) < 0.5)
+            self.added.append((self.obs, next_obs, action, reward, done, limit))
+            buffer.add(
+                self.obs, next_obs, action, reward, done, [{"TimeLimit.truncated": bool(x)} for x in limit]
+            )
+            self.obs = np.where(done[:, None], fresh, next_obs)
+
+
+@pytest.mark.parametrize("count", [4, 10, 11, 37])
+def test_arrays_hold_what_was_added(count: int) -> None:
+    steps, buffer = Steps(), ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
+    steps.add_to(buffer, count)
+    assert (buffer.pos, buffer.size(), buffer.full) == (count % 10, min(count, 10), count >= 10)
+    names = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+    for column, name in enumerate(names):
+        array = getattr(buffer, name)
+        assert len(array) == 10
+        for t in range(max(count - 10, 0), count):
+            np.testing.assert_allclose(array[t % 10], steps.added[t][column], rtol=1e-6)
+        assert not array[count:].any()
+
+
+def test_rewards_can_be_replaced_before_the_ring_is_full() -> None:
+    steps, buffer = Steps(), ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
+    steps.add_to(buffer, 5)
+    buffer.rewards[:] = 3
+    assert (buffer.sample(50).rewards == 3).all()
+    steps.add_to(buffer, 20)
+    with pytest.raises(ValueError, match="read-only"):  # a copy by then
+        buffer.rewards[:] = 4
+
+
+def test_samples_unpack_in_the_known_order() -> None:
+    steps, buffer = Steps(), ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
+    steps.add_to(buffer, 9)
+    samples = buffer.sample(6)
+    obs, actions, next_obs, dones, rewards, discounts = samples
+    assert isinstance(samples, ReplayBufferSamples) and discounts is None
+    assert obs.shape == next_obs.shape == (6, 3) and actions.shape == (6, 2)
+    assert dones.shape == rewards.shape == (6, 1)
+    torch.manual_seed(0)
+    batch = buffer.draw(6)
+    torch.manual_seed(0)
+    again = as_batch(buffer.sample(6), buffer.gamma)
+    for name in ("observations", "actions", "next_observations", "rewards", "discounts"):
+        assert getattr(batch, name).equal(getattr(again, name)), name
+
+
+def test_n_step_samples_have_their_discounts() -> None:
+    steps, buffer = Steps(), NStepReplayBuffer(40, BOX, ACTIONS, n_envs=2, n_steps=3, gamma=0.9)
+    steps.add_to(buffer, 15)
+    samples = buffer.sample(50)
+    assert samples.discounts is not None
+    powers = {0.9, 0.81, 0.729}
+    assert {round(float(value), 6) for value in samples.discounts} <= powers
+
+
+def test_sampled_dones_are_terminations_only() -> None:
+    steps, buffer = Steps(), ReplayBuffer(200, BOX, ACTIONS, n_envs=2)
+    steps.add_to(buffer, 60)
+    samples = buffer.sample(300)
+    slots, envs = np.divmod(samples.indices, 2)
+    expected = [steps.added[t][4][e] and not steps.added[t][5][e] for t, e in zip(slots, envs, strict=True)]
+    assert samples.dones.flatten().tolist() == [float(value) for value in expected]
+
+
+def test_extend_adds_several_steps() -> None:
+    buffer = ReplayBuffer(10, BOX, ACTIONS)
+    zeros = [np.zeros((1, 3))] * 3
+    buffer.extend(zeros, zeros, [np.zeros((1, 2))] * 3, [np.ones(1)] * 3, [np.zeros(1)] * 3, [[{}]] * 3)
+    assert buffer.size() == 3 and isinstance(buffer, BaseBuffer)
+
+
+class Tripled(ReplayBuffer):
+    """Its own `add`, with the arguments of stable-baselines3's constructor only."""
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: Any,
+        action_space: Any,
+        device: Any = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+    ) -> None:
+        super().__init__(buffer_size, observation_space, action_space, device, n_envs)
+
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Any) -> None:
+        assert all("terminal_observation" in infos[index] for index in np.flatnonzero(done))
+        super().add(obs, next_obs, action, 3 * reward, done, infos)
+
+
+class Shifted(ReplayBuffer):
+    """Its own `sample`."""
+
+    def sample(self, batch_size: int, env: Any = None) -> Any:
+        samples = super().sample(batch_size, env)
+        return samples._replace(rewards=samples.rewards + 1)
+
+
+def test_an_own_add_is_called_in_training() -> None:
+    arguments = {"learning_starts": 50, "buffer_size": 200, "seed": 0}
+    own = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=Tripled, **arguments).learn(45)
+    plain = DQN("MlpPolicy", "CartPole-v1", **arguments).learn(45)
+    assert (own.replay_buffer.rewards[:45] == 3).all()
+    for name in ("observations", "next_observations", "actions", "dones", "timeouts"):
+        np.testing.assert_array_equal(
+            getattr(own.replay_buffer, name), getattr(plain.replay_buffer, name), name
+        )
+
+
+def test_an_own_sample_is_learned_from() -> None:
+    class Seen(Shifted):
+        batches: list[float] = []
+
+        def sample(self, batch_size: int, env: Any = None) -> Any:
+            samples = super().sample(batch_size, env)
+            self.means.append(float(samples.rewards.mean()))
+            return samples
+
+    model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=Seen, learning_starts=20, train_freq=1)
+    model.learn(40)
+    assert len(Seen.means) == model.n_updates == 20 and set(Seen.means) == {2.0}
+
+
+def test_n_steps_make_an_n_step_buffer() -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", n_steps=3, gamma=0.9, buffer_size=200)
+    assert isinstance(model.replay_buffer, NStepReplayBuffer)
+    assert (model.replay_buffer.n_steps, model.replay_buffer.gamma) == (3, 0.9)
+    kwargs = {"n_steps": 4, "gamma": 0.95}
+    model = SAC(
+        "MlpPolicy", "Pendulum-v1", buffer_size=200, replay_buffer_class=NStepReplayBuffer,
+        replay_buffer_kwargs=kwargs, learning_starts=10,
+    ).learn(20)  # fmt: skip
+    assert model.replay_buffer.gamma == 0.95 != model.gamma
+
+
+def test_plain_buffers_read_each_others_files(tmp_path: Any) -> None:
+    first, second = (SAC("MlpPolicy", "Pendulum-v1", n_steps=n, buffer_size=200) for n in (1, 3))
+    first.learn(30)
+    first.save_replay_buffer(tmp_path / "replay")
+    second.load_replay_buffer(tmp_path / "replay")
+    assert second.replay_buffer.size() == 30
+
+
+def test_a_deleted_replay_buffer_is_loaded_again(tmp_path: Any) -> None:
+    model = DQN("MlpPolicy", "CartPole-v1", buffer_size=100).learn(20)
+    model.save_replay_buffer(tmp_path / "replay")
+    del model.replay_buffer
+    with pytest.raises(AttributeError):
+        _ = model.replay_buffer
+    model.load_replay_buffer(tmp_path / "replay")
+    assert model.replay_buffer.size() == 20
+
+
+# -- rollouts ------------------------------------------------------------------------------------
+
+
+def test_a_rollout_filled_by_a_script_has_advantages() -> None:
+    rng, buffer = np.random.default_rng(0), RolloutBuffer(6, BOX, spaces.Discrete(3), "cpu", 0.9, 0.95)
+    rewards, values, starts = rng.normal(size=6), rng.normal(size=6), np.array([1, 0, 0, 1, 0, 0])
+    for t in range(6):
+        buffer.add(
+            np.zeros((1, 3)), np.array([1]), rewards[t : t + 1], starts[t : t + 1],
+            torch.tensor([values[t]]), torch.zeros(1),
+        )  # fmt: skip
+    assert buffer.full and buffer.size() == 6
+    buffer.compute_returns_and_advantage(torch.tensor([0.5]), np.array([False]))
+    expected, running = np.zeros(6), 0.0
+    for t in reversed(range(6)):
+        following, goes_on = (0.5, 1) if t == 5 else (values[t + 1], 1 - starts[t + 1])
+        running = rewards[t] + 0.95 * following * goes_on - values[t] + 0.95 * 0.9 * goes_on * running
+        expected[t] = running
+    np.testing.assert_allclose(buffer.advantages[:, 0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(buffer.returns[:, 0], expected + values, rtol=1e-4, atol=1e-5)
+    batches = list(buffer.get(4))
+    assert [len(batch.actions) for batch in batches] == [4, 2] and batches[0].actions.shape == (4, 1)
+    with pytest.raises(UserError, match="call reset"):
+        buffer.add(np.zeros((1, 3)), [1], [0.0], [0], torch.zeros(1), torch.zeros(1))
+    buffer.reset()
+    with pytest.raises(UserError, match="0 of 6"):
+        next(buffer.get())
+
+
+class ReadRollout(BaseCallback):
+    """Reads the rollout at its end, and refuses half of one."""
+
+    def _on_step(self) -> bool:
+        if self.n_calls == 3:
+            with pytest.raises(UserError, match="3 of 16"):
+                _ = self.model.rollout_buffer.advantages
+        return True
+
+    def _on_rollout_end(self) -> None:
+        rollout = self.model.rollout_buffer
+        self.returns = rollout.returns
+        np.testing.assert_allclose(rollout.advantages, rollout.returns - rollout.values, atol=1e-5)
+        assert rollout.size() == 16 and rollout.log_probs.shape == (16, 1)
+
+
+def test_callbacks_read_the_estimates_of_a_rollout() -> None:
+    callback = ReadRollout()
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=8, n_epochs=2, seed=0)
+    model.learn(16, callback=callback)
+    np.testing.assert_array_equal(model.rollout_buffer.returns, callback.returns)  # of the old policy
+    plain = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=8, n_epochs=2, seed=0).learn(16)
+    np.testing.assert_array_equal(plain.rollout_buffer.returns, callback.returns)
+    for name, value in plain.policy.state_dict().items():
+        assert value.equal(model.policy.state_dict()[name])
+
+
+class ConstantValues(ActorCriticPolicy):
+    """A policy whose own `forward` says what observations are worth."""
+
+    def forward(self, obs: Any, deterministic: bool = False) -> Any:
+        actions, values, log_probs = super().forward(obs, deterministic)
+        return actions, torch.full_like(values, 2.0), log_probs
+
+
+def test_an_own_forward_gives_the_values_of_a_rollout() -> None:
+    model = PPO(ConstantValues, "CartPole-v1", n_steps=16, batch_size=8, n_epochs=1).learn(16)
+    assert (model.rollout_buffer.values == 2).all()
+
+
+def test_dict_buffers_refuse_other_spaces() -> None:
+    for kind in (DictReplayBuffer, DictRolloutBuffer):
+        with pytest.raises(UserError, match="for Dict observations"):
+            kind(10, BOX, ACTIONS)
