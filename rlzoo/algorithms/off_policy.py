@@ -423,8 +423,9 @@ class OffPolicyAlgorithm(Algorithm):
 
         self._replay_deleted = False
         replay = self.replay_buffer
-        warns = isinstance(replay, HerReplayBuffer) and truncate_last_traj
-        replay_file.load_replay_buffer(path, replay, truncate_last_traj and not warns)
-        if warns:
+        if truncate_last_traj and isinstance(replay, HerReplayBuffer):
+            replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
             replay.truncate_last_trajectory()  # says so
+        else:
+            replay_file.load_replay_buffer(path, replay, truncate_last_traj)
         self.replay_continues = not truncate_last_traj

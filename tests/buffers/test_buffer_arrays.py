@@ -156,7 +156,7 @@ def test_an_own_add_is_called_in_training() -> None:
 
 def test_an_own_sample_is_learned_from() -> None:
     class Seen(Shifted):
-        batches: list[float] = []
+        means: list[float] = []
 
         def sample(self, batch_size: int, env: Any = None) -> Any:
             samples = super().sample(batch_size, env)
