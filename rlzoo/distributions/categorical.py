@@ -80,7 +80,7 @@ class Categorical(Distribution):
         return torch.where(probs > 0, probs * (self.log_probs - other.log_probs), 0.0).sum(dim=-1)
 
 
-class Unfilled(list[Any]):
+class Unfilled:
     """The parts of a distribution that `proba_distribution` has not given any yet."""
 
     def __iter__(self) -> Any:
@@ -95,7 +95,7 @@ class MultiCategorical(Distribution):
 
     def __init__(self, action_dims: Sequence[int]) -> None:
         self.action_dims = [int(n) for n in action_dims]
-        self.parts: list[Any] = Unfilled()  # of `part_class`
+        self.parts: Any = Unfilled()  # list of `part_class`
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
         return linear_head(latent_dim, sum(self.action_dims))

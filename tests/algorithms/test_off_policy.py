@@ -143,7 +143,7 @@ def test_hindsight_takes_the_arguments_that_it_had_in_older_files() -> None:
         assert model.replay_buffer.n_sampled_goal == 2  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("buffer_size", [10**14, 10**30])
+@pytest.mark.parametrize("buffer_size", [10**14, 10**18])
 def test_a_buffer_that_no_memory_can_hold_is_refused(buffer_size: int) -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", **{**SMALL, "buffer_size": buffer_size})
     with warnings.catch_warnings(), pytest.raises(UserError, match="there is no memory for a replay buffer"):

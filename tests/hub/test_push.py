@@ -166,7 +166,7 @@ def test_what_is_wrong_is_found_before_the_agent_plays(hub, monkeypatch, capsys)
 
 
 def test_an_environment_without_images_wants_no_video(hub, capsys):
-    assert main(["push", "--algo", "her", "--env", "BitFlipping-v0"]) == 2
+    assert main(["push", "--algo", "ppo_mask", "--env", "InvalidActionDiscrete-v0"]) == 2
     assert "--no-video" in capsys.readouterr().err.splitlines()[-1] and not hub.repos
 
 
