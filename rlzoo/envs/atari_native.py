@@ -66,7 +66,6 @@ IN_COLOUR = {
     "zaxxon",
 }
 UNLIMITED = 2**31 - 1  # frames
-NO_INFO: dict[str, Any] = {}
 FULL_STRENGTH = [1.0]  # of the paddle, for each action sent
 NATIVE_ATTRIBUTES = ("spec", "action_space", "observation_space", "render_mode", "metadata")
 SCREEN = (160, 210)  # width and height of a game's picture
@@ -98,6 +97,19 @@ def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, scr
         full_action_space=settings["full_action_space"],
         autoreset_mode="NextStep",
     )
+
+
+class LivesInfos(Sequence[dict[str, Any]]):
+    """Infos with the current lives of each game; a dictionary is made when somebody reads it."""
+
+    def __init__(self, lives: list[int]) -> None:
+        self._lives = lives
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:  # type: ignore[override]
+        return {"lives": self._lives[index]}
 
 
 class NativeAtariVecEnv(DummyVecEnv):
@@ -160,7 +172,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._episodes: dict[int, dict[str, Any]] = {}  # games that were over in this step
         self._actions: list[int] = []
         self._steps_taken = -1
-        self._no_infos = [NO_INFO] * num_envs
+        self._infos = LivesInfos(self._lives)
         self._t_start = time.time()
         self._writers: list[ResultsWriter] = []
         if monitor_dir is not None:
@@ -215,7 +227,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         rewards = np.sign(self._rewards) if self.clip_reward else self._rewards
         if not ended:
             return StepArrays(
-                self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._no_infos
+                self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._infos
             )
         step = StepArrays(
             self._screens,
@@ -224,7 +236,7 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._truncated.copy(),
             np.array(ended),
             self._screens[ended],
-            [{"lives": self._lives[index]} if index in ended else NO_INFO for index in range(self.num_envs)],
+            [*self._infos],
         )
         for index, episode in self._episodes.items():
             step.infos[index]["episode"] = episode

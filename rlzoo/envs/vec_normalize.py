@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -341,9 +342,13 @@ class VecNormalize(VecEnvWrapper):
     def load(load_path: str | os.PathLike[str] | BinaryIO, venv: VecEnv) -> VecNormalize:
         """A VecNormalize around `venv` with the settings and statistics that `save` wrote.
 
-        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled
+        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled; for a
+            missing `vecnormalize.pkl`, the `vecnormalize.npz` beside it
         :raises UserError: no such file, no file of ours, or of another environment
         """
+        if isinstance(load_path, str | os.PathLike) and not os.path.exists(load_path):
+            ours = Path(load_path).with_suffix(".npz")
+            load_path = ours if Path(load_path).suffix == ".pkl" and ours.exists() else load_path
         if isinstance(load_path, str | os.PathLike) and is_pickle(load_path):
             content = read_pickled_statistics(load_path)
         else:

@@ -78,6 +78,7 @@ def test_equals_the_python_wrappers(
             observation, reward, terminated, truncated, info = env.step(int(actions[i]))
             assert (step.rewards[i], step.terminated[i], step.truncated[i]) == (reward, terminated, truncated)
             assert (i in step.ended) == (terminated or truncated)
+            assert step.infos[i]["lives"] == info["lives"]
             assert ("episode" in step.infos[i]) == ("episode" in info)
             if "episode" in info:
                 n_episodes += 1

@@ -165,6 +165,14 @@ def test_what_cannot_be_normalised_is_refused() -> None:
         VecNormalize(NativeCartPole("CartPole-v1"), norm_obs=False, norm_obs_keys=["x"])
 
 
+def test_statistics_are_found_under_the_name_of_a_pickle(tmp_path: Path) -> None:
+    venv = VecNormalize(random_script(), clip_obs=3.0)
+    venv.save(tmp_path / "vecnormalize.npz")
+    assert VecNormalize.load(tmp_path / "vecnormalize.pkl", random_script()).clip_obs == 3.0
+    with pytest.raises(UserError, match=r"vecnormalize\.zip"):
+        VecNormalize.load(str(tmp_path / "vecnormalize.zip"), random_script())
+
+
 @pytest.mark.parametrize("name", ["statistics.npz", "vec_normalize.pkl", "no_suffix"])
 def test_save_and_load_restore_settings_and_statistics(tmp_path: Path, name: str) -> None:
     settings: dict[str, Any] = {"gamma": 0.9, "clip_obs": 3.0, "clip_reward": 2.0, "epsilon": 1e-4}
