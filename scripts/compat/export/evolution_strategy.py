@@ -1,7 +1,6 @@
 """Improve the parameters of an agent by random mutation."""
 
 import gymnasium as gym
-import numpy as np
 import torch
 from stable_baselines3 import A2C
 from stable_baselines3.common.evaluation import evaluate_policy
