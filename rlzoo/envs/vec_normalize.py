@@ -342,8 +342,8 @@ class VecNormalize(VecEnvWrapper):
     def load(load_path: str | os.PathLike[str] | BinaryIO, venv: VecEnv) -> VecNormalize:
         """A VecNormalize around `venv` with the settings and statistics that `save` wrote.
 
-        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled; for a
-            missing `vecnormalize.pkl`, the `vecnormalize.npz` beside it
+        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled; for
+            a missing `vecnormalize.pkl`, the `vecnormalize.npz` beside it
         :raises UserError: no such file, no file of ours, or of another environment
         """
         if isinstance(load_path, str | os.PathLike) and not os.path.exists(load_path):
