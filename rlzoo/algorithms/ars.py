@@ -101,7 +101,7 @@ class ARS(Algorithm):
         self,
         total_timesteps: int,
         callback: Any = None,
-        log_interval: int | None = None,
+        log_interval: int | None = -1,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         async_eval: AsyncEval | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import time
 import warnings
 from collections import deque
@@ -331,7 +332,7 @@ class Algorithm(Counters, Threaded):
         self: Self,
         total_timesteps: int,
         callback: Any = None,
-        log_interval: int | None = None,
+        log_interval: int | None = -1,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
@@ -344,7 +345,8 @@ class Algorithm(Counters, Threaded):
 
         :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends
             the training
-        :param log_interval: iterations between two dumps of metrics
+        :param log_interval: iterations (off-policy algorithms: episodes) between two dumps of metrics; -1:
+            the algorithm's default, None: never
         :param reset_num_timesteps: False goes on counting, so that logs and schedules continue
         :raises UserError: when there is no environment, or no more than the actor
         """
@@ -368,7 +370,8 @@ class Algorithm(Counters, Threaded):
         if self._last_obs is None or reset_num_timesteps:
             self._reset_envs(env, resume=not reset_num_timesteps)
         with self.training_threads():
-            type(self).loop(self, env, hooks, log_interval or self.default_log_interval)
+            every = sys.maxsize if log_interval is None else log_interval
+            type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
         return self
 
     def _prepare_callback(self, callback: Any, progress_bar: bool) -> BaseCallback:

@@ -203,7 +203,7 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
                 model.learn(
                     session.blueprint.n_timesteps - first_step,
                     callback=session.callbacks,
-                    log_interval={-1: None, -2: sys.maxsize}.get(run.log_interval, run.log_interval),
+                    log_interval=None if run.log_interval == -2 else run.log_interval,
                     reset_num_timesteps=not session.resumed,
                     progress_bar=run.progress,
                 )

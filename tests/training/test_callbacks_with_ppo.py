@@ -153,10 +153,11 @@ def test_a_threshold_ends_the_training() -> None:
     assert make_ppo().learn(1000, evaluation).num_timesteps == 20
 
 
-def test_metrics_are_dumped_every_n_steps() -> None:
+@pytest.mark.parametrize("log_interval", [1000, None])
+def test_metrics_are_dumped_every_n_steps(log_interval: int | None) -> None:
     model, recorder = make_ppo(), Recorder()
     model.set_logger(Logger(None, [recorder]))
-    model.learn(192, LogEveryNTimesteps(50), log_interval=1000)
+    model.learn(192, LogEveryNTimesteps(50), log_interval)
     assert [step for step, _ in recorder.dumps] == [50, 100, 150]
     assert "rollout/ep_rew_mean" in recorder.dumps[-1][1] and "time/fps" in recorder.dumps[-1][1]
 
