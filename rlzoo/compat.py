@@ -106,6 +106,10 @@ _CLI = ("rl_zoo3.cli", "main")
 _SPECIAL: dict[str, dict[str, str]] = {
     "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.old_gym:patch_env"},
     "stable_baselines3.sac.policies": {"Actor": "rlzoo.networks.actors:SquashedGaussianActor"},
+    "sb3_contrib.common.torch_layers": {
+        "BatchRenorm": "rlzoo.networks.batch_renorm:BatchRenorm",
+        "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
+    },
     "sb3_contrib.tqc.policies": {
         "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
         "Critic": "rlzoo.networks.continuous:ContinuousCritic",
@@ -130,8 +134,16 @@ _SPECIAL |= {
 }
 
 
-# Functions of RL Baselines3 Zoo that rlzoo lacks, and what to call instead.
+# What rlzoo lacks, and what to use instead; said when it is called.
 _INSTEAD = {
+    **dict.fromkeys(
+        ("MaskableRolloutBuffer", "MaskableDictRolloutBuffer"),
+        "rlzoo.RolloutBuffer keeps action masks, too; the algorithm makes it",
+    ),
+    **dict.fromkeys(
+        ("RecurrentRolloutBuffer", "RecurrentDictRolloutBuffer"),
+        "rlzoo.RolloutBuffer keeps recurrent states, too; the algorithm makes it",
+    ),
     "create_no_vel_env": "wrap the environment in rlzoo.MaskVelocityWrapper, or make CartPoleNoVel-v1",
     "generate_model_card": "rlzoo.push_to_hub(...) writes the model card",
     "package_to_hub": "call rlzoo.push_to_hub(...)",
@@ -317,7 +329,7 @@ def _resolve(module: str, name: str) -> Any:
         return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
     if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == _CLI):
         return functools.partial(run_command, module)  # the function of a command's module
-    if module.startswith("rl_zoo3.") and name in _INSTEAD:
+    if name in _INSTEAD:
         return functools.partial(_refuse, name)
     target = _SPECIAL.get(module, {}).get(name)
     if target is not None:
