@@ -13,6 +13,7 @@ import copy
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +173,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._episodes: dict[int, dict[str, Any]] = {}  # games that were over in this step
         self._actions: list[int] = []
         self._steps_taken = -1
+        self._reset_seeds: list[int | None] | None = None  # of a reset that no step has followed
         self._infos = LivesInfos(self._lives)
         self._t_start = time.time()
         self._writers: list[ResultsWriter] = []
@@ -188,7 +190,9 @@ class NativeAtariVecEnv(DummyVecEnv):
             self.wait_arrays()
         if self._asked_for_envs:
             return self._as_real_envs().reset()
-        for index, (seed, _) in enumerate(self._take_seeds_and_options()):
+        resets = list(self._take_seeds_and_options())
+        self._reset_seeds = [seed for seed, _ in resets]
+        for index, seed in enumerate(self._reset_seeds):
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             obs, info = self._waited(index, *first)
             self._write_obs(index, obs)
@@ -203,6 +207,7 @@ class NativeAtariVecEnv(DummyVecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:
             raise UserError("call reset() before the first step()")
+        self._reset_seeds = None
         self._actions = np.asarray(actions).tolist()
         if len(self._actions) != self.num_envs:
             raise UserError(f"{len(self._actions)} actions for {self.num_envs} environments")
@@ -313,11 +318,23 @@ class NativeAtariVecEnv(DummyVecEnv):
     def _real(self, what: str) -> DummyVecEnv:
         """Return this vector, which from now on steps real environments.
 
+        Right after a reset the games begin anew, from the same seeds.
+
         :param what: what is asked of single environments
         :raises AttributeError: games are in progress
         """
         if self._steps_taken < 0 and self._makers:
             return self._as_real_envs()
+        if self._reset_seeds is not None and self._makers:
+            seeds, real = self._reset_seeds, self._as_real_envs()
+            warnings.warn(
+                "the Atari games begin anew, because single environments were asked for after reset();"
+                " ask before it, or make them with vec_env_cls=DummyVecEnv",
+                stacklevel=3,
+            )
+            real._seeds = seeds
+            real.reset()
+            return real
         self._asked_for_envs = bool(self._makers)
         cure = "call reset() and ask again, or " if self._makers else ""
         raise AttributeError(
@@ -344,7 +361,7 @@ class NativeAtariVecEnv(DummyVecEnv):
     def has_attr(self, attr_name: str) -> bool:
         if attr_name in NATIVE_ATTRIBUTES:
             return True
-        can_be_real = self._steps_taken < 0 and bool(self._makers)
+        can_be_real = (self._steps_taken < 0 or self._reset_seeds is not None) and bool(self._makers)
         return can_be_real and self._sample.has_wrapper_attr(attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:

@@ -145,6 +145,19 @@ def test_atari_in_progress_names_the_cure(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.monitor.csv"))) == 2
 
 
+def test_atari_after_a_reset_begins_anew_as_real_games() -> None:
+    venv: Any = make_atari_env(PONG, 2, seed=0)
+    venv.reset()
+    with pytest.warns(UserWarning, match="begin anew, because single environments were asked for after"):
+        frames = [env.unwrapped.ale.getEpisodeFrameNumber() for env in venv.envs]
+    seeded: Any = make_atari_env(PONG, 2, seed=0, vec_env_cls=DummyVecEnv)
+    seeded.reset()
+    assert frames == [env.unwrapped.ale.getEpisodeFrameNumber() for env in seeded.envs]
+    obs = venv.step(np.zeros(2, int))[0]
+    np.testing.assert_array_equal(obs, seeded.step(np.zeros(2, int))[0])
+    venv.close()
+
+
 def test_a_video_of_atari_games_shows_the_screens(tmp_path: Path) -> None:
     venv: Any = VecVideoRecorder(make_atari_env(PONG), tmp_path, lambda step: step == 0, video_length=2)
     venv.reset()
