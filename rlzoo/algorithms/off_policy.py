@@ -58,7 +58,8 @@ def check_off_policy(config: Any) -> None:
 
     :raises UserError: naming the one that is out of range
     """
-    check_range(config, ("buffer_size", "batch_size", "n_steps"), low=1)
+    check_range(config, ("buffer_size", "n_steps"), low=1)
+    check_range(config, ("batch_size",), low=1, high=2**31 - 1)
     if config.n_steps > config.buffer_size:
         raise UserError(
             f"n_steps ({config.n_steps}) is more than the replay buffer holds"

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 
+from rlzoo.core.errors import UserError
+
 VARIABLE = "RLZOO_TRUST"
 
 
@@ -24,7 +26,12 @@ def trust(names: Iterable[str]) -> None:
     """Trust modules, packages with all their modules, or single classes, for the rest of this process.
 
     :param names: dotted names
+    :raises UserError: a name is none
     """
+    names = tuple(names)
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UserError(f"{name!r} is not the name of a module or class such as my_package.wrappers")
     os.environ[VARIABLE] = ",".join(dict.fromkeys((*_trusted(), *names)))
 
 

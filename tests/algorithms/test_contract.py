@@ -311,6 +311,7 @@ WRONG_ARGUMENTS = [
     ("ent_coef", {"ent_coef": float("nan")}, "ent_coef must be a number.*, not nan"),
     ("n_steps", {"n_steps": float("nan")}, "n_steps must be a whole number, not nan"),
     ("n_steps", {"n_steps": 2**63}, r"n_steps must be a whole number below 2\*\*63, not 9223372036854775808"),
+    (off_policy, {"batch_size": 2**62}, "batch_size must be at least 1 and at most 2.14748e"),
     (off_policy, {"replay_buffer_kwargs": {"n_stesp": 3}}, "replay_buffer_kwargs.*n_stesp"),
 ]
 
