@@ -174,7 +174,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._actions: list[int] = []
         self._steps_taken = -1
         self._reset_seeds: list[int | None] | None = None  # of a reset that no step has followed
-        self._infos = LivesInfos(self._lives)
+        self._lives_infos = LivesInfos(self._lives)
         self._t_start = time.time()
         self._writers: list[ResultsWriter] = []
         if monitor_dir is not None:
@@ -202,7 +202,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._press_start(range(self.num_envs))
         self._episodes.clear()
         self._steps_taken = max(self._steps_taken, 0)
-        return self._screens
+        return self._screens.copy()
 
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:
@@ -232,7 +232,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         rewards = np.sign(self._rewards) if self.clip_reward else self._rewards
         if not ended:
             return StepArrays(
-                self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._infos
+                self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._lives_infos
             )
         step = StepArrays(
             self._screens,
@@ -241,7 +241,7 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._truncated.copy(),
             np.array(ended),
             self._screens[ended],
-            [*self._infos],
+            [*self._lives_infos],
         )
         for index, episode in self._episodes.items():
             step.infos[index]["episode"] = episode

@@ -17,7 +17,7 @@ from rlzoo.envs import episode_state
 from rlzoo.envs.episode_statistics import EpisodeStatistics
 from rlzoo.envs.failures import describe, is_failure
 from rlzoo.envs.monitor import MONITOR_NAMES, Monitor
-from rlzoo.envs.obs_arrays import Obs, ObsBuffer, stack_obs
+from rlzoo.envs.obs_arrays import Obs, ObsBuffer, copy_obs, stack_obs
 from rlzoo.envs.old_gym import patch_env
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 
@@ -102,7 +102,7 @@ class DummyVecEnv(VecEnv):
                     raise
                 raise self._failed(index, "reset", error) from error
         self._steps_taken = max(self._steps_taken, 0)
-        return self._obs.batch
+        return copy_obs(self._obs.batch)
 
     def step_async(self, actions: np.ndarray) -> None:
         if len(actions) != self.num_envs:

@@ -61,7 +61,7 @@ class GymVectorEnv(VecEnv):
         obs, infos = self._call("reset", self.env.reset, seed=seed, options=options[0])
         self.reset_infos = [dict(info) for info in EnvInfos(infos, self.num_envs)]
         self._steps_taken = max(self._steps_taken, 0)
-        return obs
+        return copy_obs(obs)
 
     def step_async(self, actions: np.ndarray) -> None:
         if self._steps_taken < 0:

@@ -28,7 +28,7 @@ from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.envs.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.failures import describe
 from rlzoo.envs.file_handles import check_file_handles
-from rlzoo.envs.obs_arrays import Obs, obs_row, stack_obs
+from rlzoo.envs.obs_arrays import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.shared_arrays import SharedArrays, reserve_file
 from rlzoo.envs.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
 from rlzoo.envs.worker_answers import Unsendable, answer, answer_error, die_with_parent
@@ -130,7 +130,7 @@ class SubprocVecEnv(VecEnv):
         parts = {worker: resets[indices.start : indices.stop] for worker, indices in enumerate(self.ranges)}
         self.reset_infos = [info for infos in self._call("reset", parts).values() for info in infos]
         self._steps_taken = max(self._steps_taken, 0)
-        return memory.obs.batch
+        return copy_obs(memory.obs.batch)
 
     def step_async(self, actions: np.ndarray) -> None:
         if self._pending or any(self._owed):

@@ -151,7 +151,7 @@ class VecEnv(ABC):
     def reset(self) -> Obs:
         """Reset all environments with the seeds and options set before; infos are in `reset_infos`.
 
-        :return: first observations [n_envs, ...], valid until the next step
+        :return: first observations [n_envs, ...], which later steps leave alone
         """
 
     @abstractmethod

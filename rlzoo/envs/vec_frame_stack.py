@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import MISSING, is_channels_first, is_image_space
-from rlzoo.envs.obs_arrays import Obs
+from rlzoo.envs.obs_arrays import Obs, copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, VecEnvWrapper
 from rlzoo.envs.vec_normalize import VecNormalize
 from rlzoo.envs.vec_transpose import VecTransposeImage
@@ -202,7 +202,7 @@ class VecFrameStack(VecEnvWrapper):
             raw = dict(_items(self._below.raw_obs(obs)))
             stacks = {key: stack.reset(raw[key]) for key, stack in self._raw_stacks.items()}
             self._raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
-        return shown
+        return copy_obs(shown)
 
     def wrapper_state(self) -> dict[str, Any] | None:
         if self._raw_stacks:

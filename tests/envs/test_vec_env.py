@@ -11,6 +11,7 @@ from gymnasium import spaces
 from rlzoo.core.errors import UserError
 from rlzoo.envs.dummy import DummyVecEnv
 from rlzoo.envs.native import NativeCartPole
+from rlzoo.envs.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env import (
     StepArrays,
     VecEnv,
@@ -160,6 +161,26 @@ def test_the_tuple_face_gives_copies_and_fresh_infos() -> None:
     assert later[1].tolist() == [1.0, 1.0]
     assert dones.dtype == bool
     assert infos[1] == {"TimeLimit.truncated": False}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NativeCartPole("CartPole-v1", 2),
+        lambda: DummyVecEnv([lambda: gym.make("CartPole-v1")] * 2),
+        lambda: SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2, start_method="fork"),
+        lambda: VecFrameStack(NativeCartPole("CartPole-v1", 2), 3),
+        lambda: VecFrameStack(NativeCartPole("CartPole-v1", 2), 3, "first"),
+        lambda: VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")] * 2), norm_obs=False),
+    ],
+)
+def test_steps_leave_first_observations_alone(make: Any) -> None:
+    venv = make()
+    first = venv.reset()
+    before = first.copy()
+    obs, *_ = venv.step(np.array([0, 1]))
+    assert np.array_equal(first, before) and not np.array_equal(obs, first)
+    venv.close()
 
 
 def test_attributes_are_found_through_wrappers() -> None:
