@@ -21,7 +21,7 @@ from rlzoo.training.base_callback import (
     check_frequency,
 )
 from rlzoo.training.eval_callback import EvalCallback, MaskableEvalCallback
-from rlzoo.training.progress import log_progress
+from rlzoo.training.progress import last_metrics, log_progress
 from rlzoo.training.progress_bar import ProgressBar
 
 __all__ = [
@@ -186,13 +186,16 @@ class EveryNTimesteps(EventCallback):
 
 
 class LogEveryNTimesteps(EveryNTimesteps):
-    """Dumps the metrics every `n_steps` environment steps, whatever `log_interval` says."""
+    """Dumps the metrics every `n_steps` environment steps, whatever `log_interval` says.
+
+    Those of training are of the last update.
+    """
 
     def __init__(self, n_steps: int) -> None:
         super().__init__(n_steps, self._log)
 
     def _log(self, locals_: Mapping[str, Any], globals_: dict[str, Any]) -> None:
-        log_progress(self.model, {})
+        log_progress(self.model, last_metrics(self.model, getattr(locals_, "history", [])))
 
 
 class StopTrainingOnRewardThreshold(BaseCallback):

@@ -20,7 +20,7 @@ from rlzoo.envs.finite import check_finite, check_finite_obs
 from rlzoo.envs.obs_arrays import copy_obs
 from rlzoo.envs.vec_env import StepArrays, VecEnv, infos_of_step
 from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.progress import LoopLocals, log_progress, record_episodes, record_metrics
+from rlzoo.training.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
 
 
 def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -34,16 +34,15 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.on_training_start(locals_, globals())
         remember_start(algorithm)
         logged = (clock.episodes - clock.ended) // log_interval  # of a round in progress, not yet
-        metrics: list[dict[str, Any]] = []
         while clock.num_timesteps < clock.total_timesteps or clock.collected:
             if not collect(algorithm, env, callback, locals_):
                 break
-            metrics = learn(algorithm, env.num_envs) or metrics
+            locals_.history = learn(algorithm, env.num_envs) or locals_.history
             clock.collected = clock.ended = 0
             if clock.episodes // log_interval > logged:
                 logged = clock.episodes // log_interval
-                log_progress(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
-        record_metrics(algorithm, algorithm.summarise(metrics, clock) if metrics else {})
+                log_progress(algorithm, last_metrics(algorithm, locals_.history))
+        record_metrics(algorithm, last_metrics(algorithm, locals_.history))
         replay = algorithm.replay_buffer
         if clock.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
             warnings.warn(

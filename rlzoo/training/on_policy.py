@@ -39,6 +39,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
                 break
             rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
             metrics = algorithm.threads.call("update", algorithm.update, rollout, clock)
+            locals_.history = [metrics]
             rollout.filled = 0
             clock.iteration += 1
             if clock.iteration % log_interval == 0:

@@ -37,6 +37,7 @@ def population(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
                 if outcome.seen is not None:
                     normalizer.obs_rms.combine(outcome.seen)
             metrics = algorithm.update(played, clock)
+            locals_.history = [metrics]
             clock.iteration += 1
             if clock.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
@@ -96,6 +97,7 @@ class CandidateLocals(Mapping[str, Any]):
         self.candidate = 0
         self.outcome: Outcome | None = None
         self.step = 0
+        self.history: list[dict[str, Any]] = []  # of `LoopLocals`
 
     def _present(self) -> dict[str, Any]:
         present = {

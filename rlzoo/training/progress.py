@@ -50,6 +50,11 @@ def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
     logger.dump(step=clock.num_timesteps)
 
 
+def last_metrics(algorithm: Any, history: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Return the means of the metrics of the last update, which cost nothing until somebody asks."""
+    return algorithm.summarise(history, algorithm.clock) if history else {}
+
+
 def record_metrics(algorithm: Any, metrics: Mapping[str, Any]) -> None:
     """Record the metrics of an update, as plain numbers, without dumping them."""
     for name, value in metrics.items():
@@ -64,6 +69,8 @@ class LoopLocals(Mapping[str, Any]):
     `actions` are the policy's where it learns from a rollout, and what the environments executed where it
     replays experience; the others are `clipped_actions` and `buffer_actions`.
 
+    `history` is no local: the metrics of the last update, one dict per gradient step or one for all of them.
+
     :param buffers: `rollout_buffer` or `replay_buffer`
     """
 
@@ -72,6 +79,7 @@ class LoopLocals(Mapping[str, Any]):
         self.obs: Any = None  # what was acted on
         self.step: Any = None
         self.result: Any = None
+        self.history: list[dict[str, Any]] = []
         self._read: dict[str, Any] = {}  # of the present step: the same array for all who ask
         self._read_at = -1
         self._readers: dict[str, Callable[[], Any]] = {

@@ -313,6 +313,7 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
     locals_ = LoopLocals(algorithm)
     size = len(algorithm.demonstrations.dataset.train_rows)
     history: list[Metrics] = []
+    locals_.history = history
     try:
         callback.on_training_start(locals_, globals())
         callback.on_rollout_start()
@@ -332,7 +333,7 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
                     log_progress(
                         algorithm, {**metrics, **validation_metrics(algorithm, algorithm.demonstrations)}
                     )
-                    history = []
+                    history = locals_.history = []
                     algorithm.set_training_mode(True)
         callback.on_rollout_end()
     finally:  # also after Ctrl-C: a progress bar gives the terminal back

@@ -559,6 +559,7 @@ def test_metrics_are_logged_every_few_episodes() -> None:
     sink.rows.clear()
     model.learn(40, LogEveryNTimesteps(10), log_interval=1000)
     assert [row["time/total_timesteps"] for row in sink.rows] == [10, 20, 30, 40]
+    assert all(names <= row.keys() for row in sink.rows[1:])
 
 
 class Endless(Counting):
