@@ -40,6 +40,7 @@ class RolloutArrays(BaseBuffer):
     action_column: np.ndarray
     rewards: np.ndarray
     starts_column: np.ndarray
+    extra: dict[str, torch.Tensor]  # columns of some policies, [n_steps, n_envs, ...]
     filled: int
     estimates: Estimates | None
     learned: tuple[Any, Any, Any, Any] | None  # the same of the last update, not yet converted
@@ -106,6 +107,16 @@ class RolloutArrays(BaseBuffer):
     def returns(self) -> np.ndarray:
         """Lambda-returns, which the value function is fitted to."""
         return self._estimated().returns
+
+    @property
+    def action_masks(self) -> np.ndarray:
+        """1 for each valid choice, [n_steps, n_envs, n_choices].
+
+        :raises AttributeError: no masks were collected
+        """
+        if "action_masks" not in self.extra:
+            raise AttributeError(f"this {type(self).__name__} has no action masks: none were collected")
+        return _array(self.extra["action_masks"]).astype(np.float32)
 
     def _estimated(self) -> Estimates:
         """:raises UserError: the rollout is not complete"""

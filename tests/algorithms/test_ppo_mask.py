@@ -97,6 +97,16 @@ def test_the_rollout_is_learned_from_with_its_masks() -> None:
     assert torch.allclose(before["log_probs"], chosen, atol=1e-6)
 
 
+def test_rollout_buffer_shows_its_action_masks() -> None:
+    model = MaskablePPO("MlpPolicy", DummyVecEnv([strict("discrete")] * 2), **SMALL).learn(64)
+    masks = model.rollout_buffer.action_masks
+    assert masks.shape == (32, 2, 6) and masks.dtype == np.float32
+    assert (masks.sum(axis=2) == 2).all()
+    assert np.take_along_axis(masks, model.rollout_buffer.actions.astype(int), axis=2).all()
+    plain = MaskablePPO("MlpPolicy", DummyVecEnv([strict("discrete")] * 2), **SMALL)
+    assert not hasattr(plain.make_rollout_buffer(plain.env), "action_masks")
+
+
 def test_a_mask_that_allows_everything_changes_nothing() -> None:
     """Then MaskablePPO is PPO, to the bit."""
     plain = PPO("MlpPolicy", IdentityEnv(4, ep_length=10), **SMALL).learn(96)
