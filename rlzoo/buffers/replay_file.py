@@ -252,7 +252,7 @@ class Content:
 def load_replay_buffer(path: PathOrFile, replay: ReplayBuffer, truncate_last_traj: bool = True) -> None:
     """Fill a replay buffer with what a file holds; when not all of it fits, with the newest transitions.
 
-    :param path: a path (also without its `.safetensors`), or a binary file object
+    :param path: a path (also without its `.safetensors` or `.pkl`), or a binary file object
     :param replay: the buffer to fill, made with the same spaces and number of environments
     :param truncate_last_traj: end the episodes that were going on when the file was written, as if truncated;
         otherwise the next `add_step` continues them
@@ -282,12 +282,17 @@ class MissingReplayFile(CheckpointError, FileNotFoundError):
 
 
 def find_replay_file(path: str | os.PathLike[str]) -> Path:
-    """The existing file that a path means, with or without `.safetensors`.
+    """The existing file that a path means, with or without `.safetensors` or `.pkl`.
+
+    A `.pkl` is one by its name only. For a missing one, the `.safetensors` beside it is meant.
 
     :raises CheckpointError: there is none; the nearest name in the same folder is suggested
     """
     path = Path(path)
-    for candidate in (path, path.with_name(f"{path.name}{SUFFIX}")) if path.name else ():
+    candidates = [path, *(path.with_name(f"{path.name}{suffix}") for suffix in (SUFFIX, ".pkl") if path.name)]
+    if path.suffix == ".pkl":
+        candidates.append(path.with_suffix(SUFFIX))
+    for candidate in candidates:
         if candidate.is_file():
             return candidate
     if path.is_dir():

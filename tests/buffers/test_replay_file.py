@@ -137,6 +137,18 @@ def test_paths_and_file_objects(tmp_path):
             assert_same(loaded, ours.naive)
 
 
+@pytest.mark.parametrize(
+    ("saved", "loaded"), [("m.pkl", "m"), ("m.pkl", "m.pkl"), ("m", "m.pkl"), ("a.b", "a.b")]
+)
+def test_file_named_pkl_is_found_by_either_name(tmp_path, saved, loaded):
+    ours = Buffers()
+    save_replay_buffer(tmp_path / saved, ours.replay)
+    assert [file.name for file in tmp_path.iterdir()] == [saved if "." in saved else f"{saved}.safetensors"]
+    other = ours.empty(20)
+    load_replay_buffer(tmp_path / loaded, other, truncate_last_traj=False)
+    assert_same(other, ours.naive)
+
+
 def test_any_reader_of_the_format_reads_it(path):
     ours = Buffers(DICT)
     save_replay_buffer(path, ours.replay)
