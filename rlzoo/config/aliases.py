@@ -49,6 +49,7 @@ _RENAMED_CLASSES = {
     "YAMLCompatResizeObservation": "ResizeObservation",
 }
 _RENAMED = {
+    "stable_baselines3.common.callbacks.CheckpointCallback": "rlzoo.training.callbacks.PklCheckpointCallback",
     "gym_minigrid.wrappers.FlatObsWrapper": "minigrid.wrappers.FlatObsWrapper",
     "gymnasium.wrappers.GrayScaleObservation": "gymnasium.wrappers.GrayscaleObservation",
     "gymnasium.wrappers.FrameStack": "gymnasium.wrappers.FrameStackObservation",

@@ -20,6 +20,10 @@ from rlzoo.config.aliases import alias
         ("utils.wrappers.DoneOnSuccessWrapper", "rlzoo.TruncatedOnSuccessWrapper"),
         ("rl_zoo3.wrappers.MaskVelocityWrapper", "rlzoo.MaskVelocityWrapper"),
         ("sb3_contrib.common.wrappers.ActionMasker", "rlzoo.ActionMasker"),
+        (
+            "stable_baselines3.common.callbacks.CheckpointCallback",
+            "rlzoo.training.callbacks.PklCheckpointCallback",
+        ),
         ("gym_minigrid.wrappers.FlatObsWrapper", "minigrid.wrappers.FlatObsWrapper"),
         ("gym.wrappers.GrayScaleObservation", "gymnasium.wrappers.GrayscaleObservation"),
         (
