@@ -36,6 +36,13 @@ class SavableModule(nn.Module):
         """Training or evaluation mode of dropout and normalisation layers."""
         self.train(mode)
 
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Set gradients to zero in place, since they are views into the vector that the optimiser steps on.
+
+        :param set_to_none: of no effect, for scripts that give it
+        """
+        super().zero_grad(set_to_none=False)
+
     def parameters_to_vector(self) -> np.ndarray:
         """Return all parameters as one array [n_parameters], a copy."""
         vector = torch.cat([parameter.detach().reshape(-1).cpu() for parameter in self.parameters()])

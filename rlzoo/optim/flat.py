@@ -58,7 +58,10 @@ class FlatParameters:
             self.gradients.append(parameter.grad)
 
     def optimizer(self, optimizer_class: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
-        """An optimiser of the vector; of the single parameters where it looks at their shapes."""
+        """An optimiser of the vector; of the single parameters where it looks at their shapes.
+
+        Its `zero_grad` is the one of this object, so that gradients stay where the optimiser sees them.
+        """
         flat = issubclass(optimizer_class, ELEMENTWISE)
         made: torch.optim.Optimizer
         if self.vector.device.type == "cpu" and optimizer_class in OF_ONE_VECTOR:
@@ -67,11 +70,13 @@ class FlatParameters:
             if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
                 kwargs.setdefault("fused", True)
             made = eager(optimizer_class)([self.vector] if flat else self.parameters, lr=lr, **kwargs)
+        made.zero_grad = self.zero_grad  # type: ignore[method-assign]
         return made
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = False) -> None:
         """Set every gradient to zero, in place, and tie on again those that another optimiser set to None.
 
+        :param set_to_none: of no effect, for scripts that give it
         :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
         """
         if self.parameters[0].data_ptr() != self.vector.data_ptr():

@@ -125,3 +125,18 @@ def test_missing_gpu_is_warned_of_and_the_cpu_used():
 def test_hindsight_without_an_algorithm_names_the_replay_buffer():
     with pytest.raises(ImportError, match="replay_buffer_class=HerReplayBuffer"):
         HER("MlpPolicy", "CartPole-v1")
+
+
+@pytest.mark.parametrize("clear", ["policy", "optimizer"])
+def test_gradient_step_by_hand_is_taken(clear):
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, **SMALL)
+    policy = model.policy
+    observations = torch.ones(4, 4)
+    for _ in range(2):
+        (policy if clear == "policy" else policy.optimizer).zero_grad(set_to_none=True)
+        policy.predict_values(observations).sum().backward()
+        expected = policy.value_net.bias.item() - 3e-4  # of Adam at constant gradients
+        policy.optimizer.step()
+        assert policy.value_net.bias.item() == pytest.approx(expected, rel=1e-4)
+        assert policy.value_net.bias.grad.item() == 4
+    model.learn(16)

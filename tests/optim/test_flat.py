@@ -83,3 +83,18 @@ def test_the_module_still_saves_and_loads():
     flat = FlatParameters(net.parameters())
     net.load_state_dict(copy.deepcopy(other.state_dict()))
     assert (flat.vector == 7.0).sum() == 4
+
+
+@pytest.mark.parametrize("optimizer_class", [torch.optim.Adam, torch.optim.SGD, torch.optim.Adafactor])
+def test_zero_grad_of_the_optimiser_keeps_its_gradients(optimizer_class):
+    flat_net, plain_net = network(), network()
+    optimizer = FlatParameters(flat_net.parameters()).optimizer(optimizer_class, lr=0.01)
+    plain = optimizer_class(plain_net.parameters(), lr=0.01)
+    for net, steps in ((flat_net, optimizer), (plain_net, plain)):
+        for _ in range(3):
+            steps.zero_grad()
+            loss(net).backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            steps.step()
+    for p, q in zip(flat_net.parameters(), plain_net.parameters(), strict=True):
+        torch.testing.assert_close(p, q)
