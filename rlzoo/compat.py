@@ -22,7 +22,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
-import runpy
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -31,6 +30,7 @@ from typing import Any
 PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3")
 VARIABLE = "RLZOO_COMPAT"  # environment variable with the packages that are aliased, for worker processes
 SCRIPT_VARIABLE = "RLZOO_COMPAT_SCRIPT"  # the script that `python -m rlzoo.compat` runs
+PACKAGE_VARIABLE = "RLZOO_COMPAT_PACKAGE"  # the package that it is in
 VERSION = "2.9.2"  # of the packages whose interface is offered
 
 # Submodules of each package; their parents are implied.
@@ -170,6 +170,10 @@ class AliasModule(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by name, as other modules are."""
+        return importlib.import_module, (self.__name__,)
+
     def __dir__(self) -> list[str]:
         import rlzoo
 
@@ -192,18 +196,9 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of an alias module; None for modules of other packages.
-
-        :raises ModuleNotFoundError: for a submodule that the real package does not have either
-        """
-        if fullname.partition(".")[0] not in self.packages:
+        """Return the spec of an alias module; None for other modules."""
+        if fullname.partition(".")[0] not in self.packages or fullname not in _MODULES:
             return None
-        if fullname not in _MODULES:
-            from rlzoo.core.errors import nearest
-
-            match = nearest(fullname, sorted(_MODULES))
-            hint = f"; did you mean {match!r}?" if match else ""
-            raise ModuleNotFoundError(f"rlzoo.compat has no module {fullname!r}{hint}", name=fullname)
         is_package = any(module.startswith(f"{fullname}.") for module in _MODULES)
         return importlib.machinery.ModuleSpec(fullname, self, origin="rlzoo.compat", is_package=is_package)
 
@@ -262,8 +257,11 @@ def disable(*packages: str) -> None:
 
 
 def enable_from_environment() -> None:
-    """Enable in a worker process what the process that started it had enabled."""
-    packages = [package for package in os.environ.get(VARIABLE, "").split(",") if package in PACKAGES]
+    """Enable in a worker process what the process that started it had enabled.
+
+    :raises ValueError: the environment variable names another package
+    """
+    packages = [package for package in os.environ.get(VARIABLE, "").split(",") if package]
     if packages:
         enable(*packages)
 
@@ -375,31 +373,59 @@ class ScriptLoader(importlib.machinery.SourceFileLoader):
         raise OSError("not cached")
 
 
-def main(namespace: ModuleType) -> None:
-    """Run the script or module that the command line names in `namespace`, which is `__main__`.
+def main(spec: importlib.machinery.ModuleSpec) -> None:
+    """Run the script or module that the command line names, as `__main__`.
 
-    Worker processes import the main module anew, under the name `__mp_main__`. It stays `rlzoo.compat`, so
-    that packages are aliased there before the script is run again.
+    :param spec: of this module. Worker processes import the main module anew by it, so that packages are
+        aliased there before `rerun` runs the script again.
     """
-    if namespace.__name__ == "__mp_main__":
-        if SCRIPT_VARIABLE in os.environ:
-            sys.argv[0] = os.environ[SCRIPT_VARIABLE]
-            _run_script(namespace, sys.argv[0])
-        return
     is_module, real = _parse(sys.argv[1:])
     if real:
         disable(*real)  # importing this module has enabled all
+    package = ""
     if is_module:
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=False)
+        sys.path[0] = os.getcwd()
+        path, package = _find_module(sys.argv[0])
     else:
-        os.environ[SCRIPT_VARIABLE] = script = os.path.abspath(sys.argv[0])
-        sys.path[0] = os.path.dirname(script)
-        _run_script(namespace, script)
+        path = os.path.abspath(sys.argv[0])
+        sys.path[0] = os.path.dirname(path)
+    sys.argv[0] = os.environ[SCRIPT_VARIABLE] = path
+    os.environ[PACKAGE_VARIABLE] = package
+    namespace = sys.modules["__main__"] = ModuleType("__main__")
+    namespace.__spec__ = spec
+    _run_script(namespace, path, package)
 
 
-def _run_script(namespace: ModuleType, path: str) -> None:
-    namespace.__file__ = path
+def rerun(namespace: ModuleType) -> None:
+    """Run the script again in a worker process, where the main module is called `__mp_main__`."""
+    if SCRIPT_VARIABLE in os.environ:
+        sys.argv[0] = os.environ[SCRIPT_VARIABLE]
+        _run_script(namespace, sys.argv[0], os.environ.get(PACKAGE_VARIABLE, ""))
+
+
+def _run_script(namespace: ModuleType, path: str, package: str) -> None:
+    namespace.__file__, namespace.__package__ = path, package
     ScriptLoader(namespace.__name__, path).exec_module(namespace)
+
+
+def _find_module(name: str) -> tuple[str, str]:
+    """Return the file and the package of the module that `python -m NAME` would run.
+
+    :raises SystemExit: there is none, or it is a command of RL Baselines3 Zoo, which has then been run
+    """
+    if name in _MODULES and name.partition(".")[0] in _enabled():
+        run_command(name)
+        raise SystemExit(0)
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        print(f"rlzoo.compat: there is no module {name} to run", file=sys.stderr)
+        raise SystemExit(2)
+    return spec.origin, spec.parent or ""
 
 
 def _parse(arguments: list[str]) -> tuple[bool, list[str]]:
@@ -433,6 +459,12 @@ if __name__ in ("__main__", "__mp_main__"):
     # The alias modules belong to the imported `rlzoo.compat`, not to this second copy of it.
     from rlzoo import compat
 
-    compat.main(sys.modules[__name__])
+    if __name__ == "__main__":
+        assert __spec__ is not None  # started with -m
+        compat.main(__spec__)
+    else:
+        compat.rerun(sys.modules[__name__])
+elif os.environ.get(VARIABLE):
+    enable_from_environment()
 else:
-    enable_from_environment() if VARIABLE in os.environ else enable()
+    enable()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 SCRIPT = """
@@ -228,6 +230,7 @@ def test_compat_after_the_real_package_is_refused(tmp_path):
     ("arguments", "message"),
     [
         (["missing.py"], "there is no script missing.py"),
+        (["-m", "missing.module"], "there is no module missing.module to run"),
         (["--real", "torch", "x.py"], "--real takes one of stable_baselines3, sb3_contrib, rl_zoo3"),
         ([], "usage: "),
     ],
@@ -258,8 +261,9 @@ def test_policies_are_those_of_the_algorithm(aliases):
 
 
 def test_unknown_names_are_answered_with_the_nearest(aliases):
-    with pytest.raises(ModuleNotFoundError, match=r"did you mean 'stable_baselines3.common.callbacks'"):
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
         importlib.import_module("stable_baselines3.common.callback")
+    assert importlib.util.find_spec("stable_baselines3.common.callback") is None
     with pytest.raises(AttributeError, match="did you mean 'EvalCallback'"):
         _ = importlib.import_module("stable_baselines3.common.callbacks").EvalCallbck
 
@@ -318,3 +322,36 @@ def test_names_of_vec_env_submodules_are_importable(tmp_path):
     )
     ended = python("-c", code, cwd=tmp_path)
     assert ended.stdout.split() == ["3", "None"], ended.stderr
+
+
+def test_alias_modules_are_pickled_by_name(aliases):
+    module = importlib.import_module("stable_baselines3.common")
+    assert cloudpickle.loads(cloudpickle.dumps(lambda: module.PPO))() is module.PPO
+
+
+def test_script_has_a_namespace_of_its_own(tmp_path):
+    text = "print(__doc__, 'PACKAGES' in globals(), __package__ == '')\nfrom .neighbour import name"
+    (tmp_path / "script.py").write_text(text)
+    ended = python("-m", "rlzoo.compat", "script.py", cwd=tmp_path)
+    assert ended.stdout == "None False True\n"
+    assert "attempted relative import with no known parent package" in ended.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_module_of_a_package_runs_with_its_workers(tmp_path, method):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "neighbour.py").write_text("from stable_baselines3 import PPO")
+    (tmp_path / "package" / "module.py").write_text("""
+import multiprocessing, sys
+from .neighbour import PPO
+
+def square(x):
+    return x * x
+
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        print(pool.map(square, [3]), PPO.__module__)
+""")
+    ended = python("-m", "rlzoo.compat", "-m", "package.module", method, cwd=tmp_path)
+    assert ended.stdout == "[9] rlzoo.algorithms.ppo\n", ended.stderr

@@ -94,7 +94,7 @@ def train(**options: Any) -> Algorithm:
     ... )  # doctest: +SKIP
 
     :param options: keywords of the command; `hyperparams`, `env_kwargs`, `eval_env_kwargs` are dictionaries
-    :return: the trained agent; its training environments are closed
+    :return: the trained agent, without environments and logger, which are closed: `set_env(env)` goes on
     :raises UserError: a keyword or a value is wrong; names the nearest right one
     :raises RunFailed: training could not go on; the message says what was kept
     """
@@ -106,11 +106,20 @@ def train(**options: Any) -> Algorithm:
     if args.optimize_hyperparameters:
         raise UserError("optimize_hyperparameters=True is rlzoo.optimize(...)")
     if args.resume:
-        return resume(args.resume, **command.changes_by_resume(args)).model
+        return _detached(resume(args.resume, **command.changes_by_resume(args)).model)
     runs = command.runs_of(args)
     if len(runs) > 1:
         raise UserError(f"rlzoo.train trains on one environment, not on {len(runs)}; call it for each")
-    return train_run(runs[0], _call("train", options)).model
+    return _detached(train_run(runs[0], _call("train", options)).model)
+
+
+def _detached(model: Algorithm) -> Algorithm:
+    """Return the model without the environments and log files of its run, which are closed."""
+    from rlzoo.core.logger import configure
+
+    model.env = None
+    model.set_logger(configure(None, []))
+    return model
 
 
 @with_signature

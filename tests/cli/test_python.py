@@ -47,6 +47,15 @@ def test_train_returns_the_agent_and_keeps_the_run(options):
     assert (folder / "command.txt").read_text().startswith("rlzoo.train(algo='ppo', env='CartPole-v1'")
 
 
+def test_trained_model_goes_on_in_other_environments(options):
+    model = rlzoo.train(**options)
+    with pytest.raises(rlzoo.UserError, match="has no environment; give it one with set_env"):
+        model.learn(8)
+    model.set_env(rlzoo.make_vec_env(options["env"], n_envs=2))
+    before = model.num_timesteps
+    assert model.learn(8, reset_num_timesteps=False).num_timesteps > before
+
+
 def test_train_resumes_and_starts_from_agents(options):
     rlzoo.train(**options)
     folder = options["log_folder"] / "ppo" / "CartPole-v1_1"
