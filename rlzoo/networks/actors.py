@@ -145,6 +145,11 @@ class SquashedGaussianActor(PolicyPart):
             return mean, cast(Tensor, self.log_std), {"latent_sde": latent}
         return mean, forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX), {}
 
+    @property
+    def use_sde(self) -> bool:
+        """Whether the actor explores with generalised state-dependent noise."""
+        return isinstance(self.action_dist, StateDependentNoise)
+
     def get_std(self) -> Tensor:
         """Return the standard deviations of the noise matrix (gSDE only), [latent_dim, action_dim].
 

@@ -61,6 +61,27 @@ class Critics(EnsembleMlp, SavableModule):
         """Values [B, n_outputs] that the first critic gives to actions."""
         return self.first(obs, actions)
 
+    @property
+    def n_critics(self) -> int:
+        """Number of critics."""
+        return self.n
+
+    @property
+    def n_quantiles(self) -> int:
+        """Number of outputs of each critic: quantiles of the return for TQC, else one value."""
+        last: Any = self.layers[-1]
+        return int(last.weight.shape[2])
+
+    @property
+    def quantiles_total(self) -> int:
+        """Number of outputs of all critics."""
+        return self.n_critics * self.n_quantiles
+
+    @property
+    def q_networks(self) -> list[nn.Sequential]:
+        """The critics behind their features, one by one; see `EnsembleMlp.networks`."""
+        return self.networks()
+
     def extract_features(self, obs: TensorObs) -> Tensor:
         preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
         features: Tensor = self.features_extractor(preprocessed)

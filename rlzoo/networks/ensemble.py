@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rlzoo.networks.batch_renorm import BatchRenorm
+
 
 class EnsembleLinear(nn.Module):
     """`n` linear layers: [n, B, in_features] or [B, in_features] (the same for all) -> [n, B, out_features].
@@ -108,6 +110,34 @@ class EnsembleMlp(nn.Module):
         for layer in self.layers:
             x = layer.first(x) if isinstance(layer, EnsembleLinear | EnsembleLayerNorm) else layer(x)
         return x
+
+    def networks(self) -> list[nn.Sequential]:
+        """Return the networks as modules of their own, to be looked at and called.
+
+        Their parameters share memory with those of the ensemble, which are the ones that learn; they
+        themselves take no gradients. Made anew at each call.
+        """
+        state = self.state_dict()
+        made = []
+        for i in range(self.n):
+            prefix = f"{self.name}{i}."
+            network = nn.Sequential(*map(_single, self.layers)).train(self.training)
+            mine = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+            network.load_state_dict(mine, assign=True)
+            made.append(network.requires_grad_(False))
+        return made
+
+
+def _single(layer: nn.Module) -> nn.Module:
+    """A layer of one network, whose parameters are still to be assigned; what has none as it is."""
+    if isinstance(layer, EnsembleLinear):
+        _, in_features, out_features = layer.weight.shape
+        return nn.Linear(in_features, out_features, device="meta")
+    if isinstance(layer, EnsembleLayerNorm):
+        return nn.LayerNorm(layer.weight.shape[-1], layer.eps, device="meta")
+    if isinstance(layer, BatchRenorm):
+        return BatchRenorm(None, layer.scale.shape[-1], layer.momentum, layer.eps, layer.warmup_steps)
+    return layer
 
 
 def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: Any) -> None:

@@ -157,3 +157,17 @@ def test_the_loss_of_one_network_leaves_the_others_alone():
     for parameter in together.parameters():
         assert parameter.grad[1].abs().sum() > 0
         assert not parameter.grad[0].any() and not parameter.grad[2].any()
+
+
+@pytest.mark.parametrize("layers", [{"layer_norm": True, "dropout": 0.1}, {"batch_norm": BatchRenorm}, {}])
+def test_single_networks_are_views_of_the_ensemble(layers):
+    ensemble = EnsembleMlp(3, 4, 2, [8, 5], **layers).eval()
+    x = torch.randn(6, 4)
+    networks = ensemble.networks()
+    with torch.no_grad():
+        ensemble.layers[-1].bias += torch.arange(3.0).view(3, 1, 1)
+    for network, expected in zip(networks, ensemble(x), strict=True):
+        torch.testing.assert_close(network(x), expected)
+        linear = [layer for layer in network if isinstance(layer, torch.nn.Linear)]
+        assert [layer.in_features for layer in linear] == [4, 8, 5]
+        assert not any(parameter.requires_grad for parameter in network.parameters())
