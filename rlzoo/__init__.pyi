@@ -566,7 +566,6 @@ class CrossQ(_CrossQ):
     learning_starts: int
     batch_size: int
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -574,7 +573,6 @@ class CrossQ(_CrossQ):
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
-    target_entropy: float | str
     policy_delay: int
     use_sde: bool
     sde_sample_freq: int
@@ -622,7 +620,6 @@ class DDPG(_DDPG):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -691,7 +688,6 @@ class DQN(_DQN):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     replay_buffer_class: Any
     replay_buffer_kwargs: Any
@@ -921,7 +917,6 @@ class QRDQN(_QRDQN):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     replay_buffer_class: Any
     replay_buffer_kwargs: Any
@@ -1019,7 +1014,6 @@ class SAC(_SAC):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1028,7 +1022,6 @@ class SAC(_SAC):
     n_steps: int
     ent_coef: float | str
     target_update_interval: int
-    target_entropy: float | str
     use_sde: bool
     sde_sample_freq: int
     use_sde_at_warmup: bool
@@ -1080,7 +1073,6 @@ class TD3(_TD3):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1131,7 +1123,6 @@ class TQC(_TQC):
     batch_size: int
     tau: float
     gamma: float
-    train_freq: TrainFreqLike
     gradient_steps: int
     action_noise: Any
     replay_buffer_class: Any
@@ -1140,7 +1131,6 @@ class TQC(_TQC):
     n_steps: int
     ent_coef: float | str
     target_update_interval: int
-    target_entropy: float | str
     top_quantiles_to_drop_per_net: int
     use_sde: bool
     sde_sample_freq: int

@@ -75,7 +75,8 @@ def algorithm_stub(name: str, algorithm: Any) -> str:
     fields = {field.name: str(field.type) for field in dataclasses.fields(algorithm.Config)}
     summary = inspect.cleandoc(algorithm.__doc__ or name).splitlines()[0]
     lines = [f"class {name}(_{name}):", f'    """{summary}"""', ""]
-    lines += [f"    {field}: {annotation}" for field, annotation in fields.items()]
+    shown = {name: kind for name, kind in fields.items() if name not in algorithm.shown_otherwise}
+    lines += [f"    {field}: {annotation}" for field, annotation in shown.items()]
     lines += ["    def __init__(", "        self,", "        policy: str | type,", "        env: Any = None,"]
     parameters = inspect.signature(algorithm).parameters
     for parameter in list(parameters.values())[2:]:

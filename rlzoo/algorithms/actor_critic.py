@@ -25,6 +25,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     """
 
     action_spaces = (spaces.Box,)
+    shown_otherwise = (*OffPolicyAlgorithm.shown_otherwise, "target_entropy")
     policy: Any
     actor_averager: Target
     critic_averager: Target
@@ -54,6 +55,15 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
+
+    @property
+    def target_entropy(self) -> float:
+        """The entropy that a learned coefficient aims at, a number also where the argument was "auto"."""
+        return self._entropy.target_entropy
+
+    @target_entropy.setter
+    def target_entropy(self, value: float | str) -> None:
+        self._replace_config(target_entropy=value)
 
     @property
     def log_ent_coef(self) -> torch.Tensor | None:

@@ -102,6 +102,7 @@ class Algorithm(Counters, Threaded):
         spaces.MultiBinary,
     )
     default_log_interval: ClassVar[int] = 1
+    shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
     unsaved: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
@@ -114,7 +115,7 @@ class Algorithm(Counters, Threaded):
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
-        for name in field_names(cls.Config):
+        for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
             setattr(cls, name, _hyperparameter_property(name))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter("policy", kind), inspect.Parameter("env", kind)]
@@ -443,8 +444,7 @@ class Algorithm(Counters, Threaded):
 
     def _require_callables(self) -> None:
         for name in schedule_names(self.Config):
-            value = getattr(self.config, name)
-            if isinstance(value, MissingCallable):
+            if isinstance(value := getattr(self.config, name), MissingCallable):
                 raise UserError(value.how_to_give_it(name))
 
     def get_env(self) -> VecEnv | None:

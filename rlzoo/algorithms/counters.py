@@ -36,6 +36,16 @@ class Counters:
         """The learning rate as a function of the progress remaining, from 1 to 0."""
         return self.schedules["learning_rate"]
 
+    @lr_schedule.setter
+    def lr_schedule(self, value: Any) -> None:
+        self._replace_config(learning_rate=value)
+
+    def _setup_lr_schedule(self) -> None:
+        """Do nothing: an assigned `learning_rate` is in use at once."""
+
+    def _replace_config(self, **changes: Any) -> None:
+        raise NotImplementedError
+
     @property
     def _total_timesteps(self) -> int:
         return self.clock.total_timesteps

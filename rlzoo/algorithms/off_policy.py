@@ -28,11 +28,13 @@ from rlzoo.core.interaction import Clock, Inputs, Step
 from rlzoo.core.memory import available_memory
 from rlzoo.core.noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.signatures import constructor_parameters
+from rlzoo.core.train_frequency import TrainFreq, TrainFrequencyUnit
 from rlzoo.envs.rescaling import Rescaling
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.envs.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.flat import FlatParameters
-from rlzoo.training.off_policy import off_policy
+from rlzoo.training.off_policy import off_policy, take_gradient_steps
+from rlzoo.training.progress import record_metrics
 
 BUFFER_FIELDS = (
     "buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device",
@@ -159,6 +161,8 @@ class OffPolicyAlgorithm(Algorithm):
         "gamma",
     )
 
+    shown_otherwise: ClassVar[tuple[str, ...]] = ("train_freq",)
+
     config: Any
     action_noise: ActionNoise | None = None
     noise_shape: tuple[int, ...] = ()  # of the noise of all environments
@@ -219,6 +223,37 @@ class OffPolicyAlgorithm(Algorithm):
             self.action_noise.reset(indices)
         elif self.action_noise is not None:
             self.action_noise.reset()
+
+    @property
+    def train_freq(self) -> TrainFreq:
+        """How many steps of each environment, or episodes, are between two rounds of updates.
+
+        A number of steps, `(n, "step")`, `(n, "episode")` or a `TrainFreq` may be assigned.
+        """
+        count, in_episodes = self.update_period()
+        return TrainFreq(count, TrainFrequencyUnit.EPISODE if in_episodes else TrainFrequencyUnit.STEP)
+
+    @train_freq.setter
+    def train_freq(self, value: Any) -> None:
+        self._replace_config(train_freq=value)
+
+    def train(self, gradient_steps: int, batch_size: int | None = None) -> None:
+        """Take gradient steps on the replay buffer now, as `learn` takes them between steps.
+
+        `learning_starts` does not count. Metrics of the steps are recorded, but not dumped.
+
+        :param batch_size: by default the hyperparameter
+        :raises UserError: the replay buffer has nothing to sample
+
+        >>> model.load_replay_buffer("expert")
+        >>> model.train(gradient_steps=1000)
+        """
+        self.require_whole()
+        if not self.replay_buffer.can_sample():
+            raise UserError("the replay buffer has nothing to sample: fill it before train()")
+        self.replay_buffer.progress = 1 - self.clock.progress_remaining
+        history = take_gradient_steps(self, gradient_steps, batch_size or self.config.batch_size)
+        record_metrics(self, self.summarise(history, self.clock) if history else {})
 
     def update_period(self) -> tuple[int, bool]:
         """Steps of each environment between two rounds of updates, or (with True) episodes."""

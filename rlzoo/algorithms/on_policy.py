@@ -26,6 +26,7 @@ from rlzoo.core.returns import following_values, gae
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env import VecEnv
 from rlzoo.training.on_policy import on_policy
+from rlzoo.training.progress import record_metrics
 
 Columns = dict[str, Any]
 """`obs`, `actions`, `context`, and whatever else an algorithm adds, row by row [n_steps * n_envs, ...]."""
@@ -117,6 +118,19 @@ class OnPolicyAlgorithm(Algorithm):
         actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
         extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
         return Step(actions, self.to_env_action(actions), extra)
+
+    def train(self) -> None:
+        """Learn once more from the last rollout, as if the present policy had collected it.
+
+        Metrics are recorded, but not dumped.
+
+        :raises UserError: there is no rollout yet, or it is not full
+        """
+        self.require_whole()
+        rollout = self.rollout_buffer
+        if rollout is None or rollout.filled or not self.clock.num_timesteps:
+            raise UserError("there is no full rollout to learn from: learn() collects one")
+        record_metrics(self, self.update(rollout, self.clock))
 
     # ------------------------------------------------------------------ reading a rollout
 

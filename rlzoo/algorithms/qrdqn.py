@@ -86,6 +86,12 @@ class QRDQN(DQN):
     config: QRDQNConfig
     policy_family = "quantile"
 
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles of the return that the policy estimates for each action."""
+        n_quantiles: int = self.policy.n_quantiles
+        return n_quantiles
+
     def policy_arguments(self) -> dict[str, Any]:
         arguments = super().policy_arguments()
         if "optimizer_class" not in arguments:

@@ -134,17 +134,23 @@ def can_learn(algorithm: Any, n_envs: int) -> bool:
 
 def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
-    clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    clock, config = algorithm.clock, algorithm.config
     if algorithm.learns_aside or not can_learn(algorithm, n_envs):
         return []
     steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
-    replay.progress = 1 - clock.progress_remaining
+    algorithm.replay_buffer.progress = 1 - clock.progress_remaining
+    return take_gradient_steps(algorithm, steps, config.batch_size)
+
+
+def take_gradient_steps(algorithm: Any, steps: int, batch_size: int) -> list[dict[str, Any]]:
+    """Gradient steps on batches of the replay buffer; the metrics of each."""
+    clock, replay = algorithm.clock, algorithm.replay_buffer
     if not replay.own_gamma:
-        replay.gamma = config.gamma
+        replay.gamma = algorithm.config.gamma
     algorithm.set_training_mode(True)
     history = []
     with denormals_as_zero():
-        for batch in algorithm.threads.timed(replay.batches(steps, config.batch_size)):
+        for batch in algorithm.threads.timed(replay.batches(steps, batch_size)):
             history.append(algorithm.update(batch, clock))
             if batch.priorities is not None:
                 replay.update_priorities(batch.indices, batch.priorities)

@@ -19,6 +19,7 @@ from rlzoo.core.encoding import decode_value, pack, unpack
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.pickle_tree import Instance, Reference, read_pickle, walk
 from rlzoo.core.pickled_values import plain_value
+from rlzoo.core.space_json import space_from_json
 from rlzoo.core.system_info import get_system_info
 from rlzoo.core.tensor_file import from_bytes, to_bytes
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
@@ -155,6 +156,8 @@ def load_from_zip_file(
         data = {name: decode_value(value, given) for name, value in named.items() if name not in given}
         data.update({name: given[name] for name in named.keys() & given.keys()})
         data["n_envs"] = config["n_envs"]
+        for name in ("observation_space", "action_space"):
+            data[name] = given.get(name, space_from_json(config[name]))
     target = get_device(device)
     parameters: dict[str, Any] = {}
     for name, value in checkpoint.weights.items():

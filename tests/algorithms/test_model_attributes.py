@@ -8,7 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from rlzoo import DQN, HER, PPO, QRDQN, SAC, TD3, NormalActionNoise, UserError, make_vec_env
+from rlzoo import (
+    A2C,
+    DQN,
+    HER,
+    PPO,
+    QRDQN,
+    SAC,
+    TD3,
+    TQC,
+    NormalActionNoise,
+    TrainFreq,
+    TrainFrequencyUnit,
+    UserError,
+    make_vec_env,
+)
 from rlzoo.core.device import get_device
 from rlzoo.training.save_files import load_from_zip_file
 
@@ -140,3 +154,78 @@ def test_gradient_step_by_hand_is_taken(clear):
         assert policy.value_net.bias.item() == pytest.approx(expected, rel=1e-4)
         assert policy.value_net.bias.grad.item() == 4
     model.learn(16)
+
+
+def test_target_entropy_is_a_number_and_not_changed():
+    model = SAC("MlpPolicy", "Pendulum-v1", **SMALL)
+    assert model.target_entropy == -1.0 and model.config.target_entropy == "auto"
+    with pytest.raises(UserError, match="target_entropy cannot be changed"):
+        model.target_entropy = -2.0
+    with pytest.raises(AttributeError, match="target_entropy"):
+        TD3("MlpPolicy", "Pendulum-v1", **SMALL).target_entropy  # noqa: B018
+
+
+def test_train_freq_is_a_named_tuple_with_a_unit():
+    model = DQN("MlpPolicy", "CartPole-v1", **SMALL)
+    assert model.train_freq == TrainFreq(4, TrainFrequencyUnit.STEP)
+    model.train_freq = (2, "episode")
+    assert model.train_freq == TrainFreq(2, TrainFrequencyUnit.EPISODE)
+    model.train_freq = TrainFreq(3, TrainFrequencyUnit.STEP)
+    assert model.update_period() == (3, False)
+
+
+def test_numbers_of_quantiles_and_critics_are_readable():
+    kwargs = {"n_quantiles": 7, "n_critics": 3, "net_arch": [8]}
+    critic = TQC("MlpPolicy", "Pendulum-v1", policy_kwargs=kwargs).critic
+    assert (critic.n_critics, critic.n_quantiles, critic.quantiles_total) == (3, 7, 21)
+    quantiles = {"n_quantiles": 5, "net_arch": [8]}
+    assert QRDQN("MlpPolicy", "CartPole-v1", policy_kwargs=quantiles).n_quantiles == 5
+
+
+def test_actor_tells_whether_it_uses_sde():
+    assert SAC("MlpPolicy", "Pendulum-v1", use_sde=True, **SMALL).actor.use_sde
+    assert not SAC("MlpPolicy", "Pendulum-v1", **SMALL).actor.use_sde
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "lr_schedule"])
+def test_assigned_learning_rate_is_used_from_then_on(name):
+    model = A2C("MlpPolicy", "CartPole-v1", **SMALL).learn(10)
+
+    def assign(local_values, _):
+        setattr(model, name, lambda progress: 1e-5)
+        model._setup_lr_schedule()
+
+    model.learn(10, callback=assign)
+    assert model.lr_schedule(1.0) == 1e-5
+    assert model.policy.optimizer.param_groups[0]["lr"] == 1e-5
+
+
+def test_train_takes_steps_on_the_replay_buffer():
+    model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=100, **SMALL)
+    with pytest.raises(UserError, match="nothing to sample"):
+        model.train(gradient_steps=1)
+    model.learn(20)
+    before = model.policy.parameters_to_vector()
+    assert model.n_updates == 0
+    model.train(gradient_steps=3, batch_size=5)
+    assert model.n_updates == 3 and model.logger.name_to_value["train/n_updates"] == 3
+    assert np.isfinite(model.logger.name_to_value["train/critic_loss"])
+    assert not np.array_equal(before, model.policy.parameters_to_vector())
+
+
+def test_train_learns_from_the_last_rollout_again():
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=8, n_epochs=2, **SMALL)
+    with pytest.raises(UserError, match="no full rollout"):
+        model.train()
+    before = model.learn(16).policy.parameters_to_vector()
+    model.train()
+    assert model.n_updates == 8
+    assert not np.array_equal(before, model.policy.parameters_to_vector())
+
+
+def test_spaces_are_among_the_data_of_a_file(tmp_path):
+    model = PPO("MlpPolicy", "CartPole-v1")
+    model.save(tmp_path / "agent")
+    data, _, _ = load_from_zip_file(tmp_path / "agent.zip")
+    assert data["observation_space"] == model.observation_space
+    assert data["action_space"] == model.action_space

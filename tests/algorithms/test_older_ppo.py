@@ -86,7 +86,7 @@ def test_old_names_of_todays_classes() -> None:
         assert DQN("MlpPolicy", "CartPole-v1", target_network_update_freq=500).target_update_interval == 500
     with pytest.warns(UserWarning, match="nb_train_steps is now gradient_steps"):
         ddpg = DDPG("MlpPolicy", "Pendulum-v1", nb_train_steps=5, nb_rollout_steps=10, memory_limit=99)
-    assert (ddpg.gradient_steps, ddpg.train_freq, ddpg.buffer_size) == (5, 10, 99)
+    assert (ddpg.gradient_steps, ddpg.train_freq.frequency, ddpg.buffer_size) == (5, 10, 99)
     with pytest.warns(UserWarning, match="memory_limit is now buffer_size"):
         her = HER("MlpPolicy", BitFlippingEnv(3, continuous=True), DDPG, memory_limit=99)
     assert type(her) is DDPG and her.buffer_size == 99
