@@ -81,6 +81,7 @@ class ReplayBuffer(ReplayArrays):
         self.device, self.buffer_device = get_device(device), get_device(buffer_device)
         self.n_envs, self.n_steps, self.gamma, self.frame_stack = n_envs, n_steps, gamma, frame_stack
         self.handle_timeout_termination = handle_timeout_termination
+        self.optimize_memory_usage = optimize_memory_usage
         self.normalizer: Any = None  # scales what is drawn by present statistics: Rescaling, VecNormalize
         self.stored = Stored()
         self.stored_by_older = Stored()  # what a file means that does not say
