@@ -38,7 +38,7 @@ def test_train_freq_counts_steps_or_episodes() -> None:
     with pytest.raises(rlzoo.UserError, match="TrainFrequencyUnit"):
         more(rlzoo.TrainFreq(1, "steps"), 0, 0)
     model = rlzoo.DQN("MlpPolicy", "CartPole-v1", train_freq=rlzoo.TrainFreq(2, unit.EPISODE))
-    assert tuple(model.train_freq) == (2, "episode")
+    assert tuple(model.train_freq) == (2, unit.EPISODE)
 
 
 def test_parameters_are_found_by_parts_of_their_names() -> None:
