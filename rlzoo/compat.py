@@ -376,7 +376,7 @@ class ScriptLoader(importlib.machinery.SourceFileLoader):
 def main(spec: importlib.machinery.ModuleSpec) -> None:
     """Run the script or module that the command line names, as `__main__`.
 
-    :param spec: of this module. Worker processes import the main module anew by it, so that packages are
+    :param spec: of this module. Worker processes import the main module again by it, so that packages are
         aliased there before `rerun` runs the script again.
     """
     is_module, real = _parse(sys.argv[1:])

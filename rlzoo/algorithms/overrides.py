@@ -38,7 +38,7 @@ OF_ROLLOUT_BUFFERS: Mapping[str, str] = {
 
 
 def refuse_overrides(cls: type, replaced: Mapping[str, str]) -> None:
-    """Ask that a subclass of the user's overrides nothing that is never called.
+    """Check that a user's subclass overrides no method that is never called.
 
     :param replaced: names of such methods, with what to override instead
     :raises UserError: naming the class, the method and what replaces it

@@ -77,7 +77,7 @@ class Aside:
             self._oldest += held.popleft()[1]
 
     def clear(self) -> None:
-        """Forget everything; the memory stays."""
+        """Clear the buffer without freeing its memory."""
         self._held.clear()
         self._oldest = self._next
 

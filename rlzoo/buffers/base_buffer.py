@@ -55,7 +55,7 @@ class BaseBuffer(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear the buffer."""
 
     @abstractmethod
     def add(self, *args: Any, **kwargs: Any) -> None:

@@ -174,7 +174,7 @@ class ReplayBuffer(ReplayArrays):
         """The algorithm has another environment now; only called where `needs_env`."""
 
     def reset(self) -> None:
-        """Forget everything; the memory stays."""
+        """Clear the buffer without freeing its memory."""
         self.head = self.laps = self._size = 0
         self._started = False
         self.obs.clear()
@@ -351,7 +351,7 @@ class ReplayBuffer(ReplayArrays):
 
     @contextmanager
     def _scaled_with(self, env: Any) -> Iterator[None]:
-        """Let a VecNormalize scale what is drawn; None leaves that to `normalizer`."""
+        """Normalise samples with a VecNormalize; None leaves that to `normalizer`."""
         normalizer = self.normalizer
         in_use = (getattr(normalizer, "observations", None), getattr(normalizer, "rewards", None))
         scaled = "scaled" in (self.stored.observations, self.stored.rewards)

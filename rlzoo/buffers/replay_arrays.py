@@ -24,7 +24,7 @@ class ReplayArrays(BaseBuffer):
 
     n_slots: int
     head: int  # the slot of the present observation; the transition from it is not there yet
-    laps: int  # how often the ring has begun anew
+    laps: int  # how often the ring has wrapped around
     obs: Observations
     action_column: Column
     reward_column: np.ndarray

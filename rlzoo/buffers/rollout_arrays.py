@@ -61,7 +61,7 @@ class RolloutArrays(BaseBuffer):
         return self.pos
 
     def reset(self) -> None:
-        """Forget everything; the memory stays."""
+        """Clear the buffer without freeing its memory."""
         self.filled = self._pos = 0
         self.estimates = self.learned = None
 

@@ -318,7 +318,7 @@ class NativeAtariVecEnv(DummyVecEnv):
     def _real(self, what: str) -> DummyVecEnv:
         """Return this vector, which from now on steps real environments.
 
-        Right after a reset the games begin anew, from the same seeds.
+        Right after a reset the games restart from the same seeds.
 
         :param what: what is asked of single environments
         :raises AttributeError: games are in progress
@@ -328,7 +328,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._reset_seeds is not None and self._makers:
             seeds, real = self._reset_seeds, self._as_real_envs()
             warnings.warn(
-                "the Atari games begin anew, because single environments were asked for after reset();"
+                "the Atari games restart, because single environments were asked for after reset();"
                 " ask before it, or make them with vec_env_cls=DummyVecEnv",
                 stacklevel=3,
             )

@@ -98,7 +98,7 @@ class StackedObservations:
     def update(
         self, observations: Obs, dones: np.ndarray, infos: list[dict[str, Any]]
     ) -> tuple[Obs, list[dict[str, Any]]]:
-        """Add the observations of a step; where an episode ended, the stack is begun anew.
+        """Add the observations of a step; where an episode ended, the stack starts again.
 
         :param infos: `terminal_observation` in them is replaced by its stack
         :return: the stacks [num_envs, ...] and the infos

@@ -145,10 +145,10 @@ def test_atari_in_progress_names_the_cure(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.monitor.csv"))) == 2
 
 
-def test_atari_after_a_reset_begins_anew_as_real_games() -> None:
+def test_atari_after_a_reset_restarts_as_real_games() -> None:
     venv: Any = make_atari_env(PONG, 2, seed=0)
     venv.reset()
-    with pytest.warns(UserWarning, match="begin anew, because single environments were asked for after"):
+    with pytest.warns(UserWarning, match="restart, because single environments were asked for after"):
         frames = [env.unwrapped.ale.getEpisodeFrameNumber() for env in venv.envs]
     seeded: Any = make_atari_env(PONG, 2, seed=0, vec_env_cls=DummyVecEnv)
     seeded.reset()
