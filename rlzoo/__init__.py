@@ -17,34 +17,34 @@ __version__ = "0.1.0"
 # Where each public name lives. `rlzoo/__init__.pyi` is made from this table by scripts/make_stubs.py.
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
-    "rlzoo.algorithms.off_policy": "OffPolicyAlgorithm",
-    "rlzoo.algorithms.on_policy": "OnPolicyAlgorithm",
-    "rlzoo.algorithms.a2c": "A2C",
-    "rlzoo.algorithms.acer": "ACER",
-    "rlzoo.algorithms.acktr": "ACKTR",
-    "rlzoo.algorithms.bc": "BC",
+    "rlzoo.algorithms.off_policy.off_policy_algorithm": "OffPolicyAlgorithm",
+    "rlzoo.algorithms.on_policy.on_policy_algorithm": "OnPolicyAlgorithm",
+    "rlzoo.algorithms.on_policy.a2c": "A2C",
+    "rlzoo.algorithms.off_policy.acer": "ACER",
+    "rlzoo.algorithms.on_policy.acktr": "ACKTR",
+    "rlzoo.algorithms.imitation.bc": "BC",
     "rlzoo.algorithms.ars": "ARS",
-    "rlzoo.algorithms.crossq": "CrossQ",
-    "rlzoo.algorithms.ddpg": "DDPG",
-    "rlzoo.algorithms.gail": "GAIL",
-    "rlzoo.algorithms.her": "HER",
-    "rlzoo.algorithms.dqn": "DQN",
-    "rlzoo.algorithms.older_ppo": "PPO1 PPO2",
-    "rlzoo.algorithms.ppo": "PPO",
-    "rlzoo.algorithms.ppo_lstm": "RecurrentPPO",
-    "rlzoo.algorithms.ppo_mask": "MaskablePPO",
-    "rlzoo.algorithms.qrdqn": "QRDQN",
-    "rlzoo.algorithms.sac": "SAC",
-    "rlzoo.algorithms.td3": "TD3",
-    "rlzoo.algorithms.tqc": "TQC",
-    "rlzoo.algorithms.trpo": "TRPO",
+    "rlzoo.algorithms.off_policy.crossq": "CrossQ",
+    "rlzoo.algorithms.off_policy.ddpg": "DDPG",
+    "rlzoo.algorithms.imitation.gail": "GAIL",
+    "rlzoo.algorithms.off_policy.her": "HER",
+    "rlzoo.algorithms.off_policy.dqn": "DQN",
+    "rlzoo.algorithms.on_policy.older_ppo": "PPO1 PPO2",
+    "rlzoo.algorithms.on_policy.ppo": "PPO",
+    "rlzoo.algorithms.on_policy.ppo_lstm": "RecurrentPPO",
+    "rlzoo.algorithms.on_policy.ppo_mask": "MaskablePPO",
+    "rlzoo.algorithms.off_policy.qrdqn": "QRDQN",
+    "rlzoo.algorithms.off_policy.sac": "SAC",
+    "rlzoo.algorithms.off_policy.td3": "TD3",
+    "rlzoo.algorithms.off_policy.tqc": "TQC",
+    "rlzoo.algorithms.on_policy.trpo": "TRPO",
     "rlzoo.buffers.base_buffer": "BaseBuffer",
     "rlzoo.buffers.demonstrations": "ExpertDataset",
-    "rlzoo.buffers.her": "GoalSelectionStrategy HerReplayBuffer",
-    "rlzoo.buffers.prioritized": "PrioritizedReplayBuffer",
-    "rlzoo.buffers.replay": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
-    "rlzoo.buffers.rollout": "RolloutBuffer DictRolloutBuffer",
-    "rlzoo.cli.parser": "StoreDict",
+    "rlzoo.buffers.replay.her_replay_buffer": "GoalSelectionStrategy HerReplayBuffer",
+    "rlzoo.buffers.replay.prioritized": "PrioritizedReplayBuffer",
+    "rlzoo.buffers.replay.replay_buffer": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
+    "rlzoo.buffers.rollout_buffer": "RolloutBuffer DictRolloutBuffer",
+    "rlzoo.cli.flags.parser": "StoreDict",
     "rlzoo.cli.python": "enjoy optimize train",
     "rlzoo.buffers.samples": (
         "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
@@ -54,13 +54,13 @@ _MODULES = {
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
     ),
-    "rlzoo.core.logger": (
+    "rlzoo.metrics.logger": (
         "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
         " KVWriter Logger SeqWriter TensorBoardOutputFormat Video configure configure_logger"
         " filter_excluded_keys get_latest_run_id make_output_format read_csv read_json"
     ),
-    "rlzoo.core.quantiles": "quantile_huber_loss",
-    "rlzoo.core.noise": (
+    "rlzoo.algorithms.off_policy.quantile_regression": "quantile_huber_loss",
+    "rlzoo.core.action_noise": (
         "ActionNoise AdaptiveParamNoiseSpec LinearNormalActionNoise NormalActionNoise"
         " OrnsteinUhlenbeckActionNoise VectorizedActionNoise"
     ),
@@ -76,7 +76,9 @@ _MODULES = {
         "check_for_nested_spaces is_image_space is_image_space_channels_first check_for_correct_spaces"
         " check_shape_equal"
     ),
-    "rlzoo.core.train_frequency": "RolloutReturn TrainFreq TrainFrequencyUnit should_collect_more_steps",
+    "rlzoo.algorithms.train_frequency": (
+        "RolloutReturn TrainFreq TrainFrequencyUnit should_collect_more_steps"
+    ),
     "rlzoo.core.type_aliases": (
         "AtariResetReturn AtariStepReturn GymEnv GymObs GymResetReturn GymStepReturn OptimizerStateDict"
         " PyTorchObs TensorDict"
@@ -89,61 +91,62 @@ _MODULES = {
         " make_proba_distribution sum_independent_dims"
     ),
     "rlzoo.envs.action_masks": "ActionMasker get_action_masks is_masking_supported",
-    "rlzoo.envs.atari": (
+    "rlzoo.envs.atari.atari_wrappers": (
         "AtariWrapper ClipRewardEnv EpisodicLifeEnv FireResetEnv MaxAndSkipEnv NoopResetEnv StickyActionEnv"
         " WarpFrame wrap_deepmind"
     ),
-    "rlzoo.envs.check": "check_env",
-    "rlzoo.envs.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
-    "rlzoo.envs.goal_env": "HERGoalEnvWrapper",
-    "rlzoo.envs.gym_vector": "GymVectorEnv",
-    "rlzoo.envs.make": "make_vec_env",
+    "rlzoo.envs.single_env.check_env": "check_env",
+    "rlzoo.envs.vec_env.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
+    "rlzoo.envs.single_env.goal_env": "HERGoalEnvWrapper",
+    "rlzoo.envs.vec_env.gym_vector": "GymVectorEnv",
+    "rlzoo.envs.make_vec_env": "make_vec_env",
     "rlzoo.envs.make_atari": "make_atari make_atari_env",
-    "rlzoo.envs.monitor": "LoadMonitorResultsError Monitor ResultsWriter get_monitor_files load_results",
-    "rlzoo.envs.obs_arrays": "copy_obs_dict dict_to_obs obs_space_info",
-    "rlzoo.envs.stacked_observations": "StackedObservations",
-    "rlzoo.envs.subproc": "CloudpickleWrapper SubprocVecEnv",
-    "rlzoo.envs.tile_images": "tile_images",
-    "rlzoo.envs.toy": (
+    "rlzoo.envs.single_env.monitor": (
+        "LoadMonitorResultsError Monitor ResultsWriter get_monitor_files load_results"
+    ),
+    "rlzoo.core.observations": "copy_obs_dict dict_to_obs obs_space_info",
+    "rlzoo.envs.vec_wrappers.stacked_observations": "StackedObservations",
+    "rlzoo.envs.vec_env.subproc": "CloudpickleWrapper SubprocVecEnv",
+    "rlzoo.envs.vec_env.tile_images": "tile_images",
+    "rlzoo.envs.examples.toy": (
         "BitFlippingEnv Catch FakeImageEnv IdentityEnv IdentityEnvBox IdentityEnvMultiBinary"
         " IdentityEnvMultiDiscrete SimpleMultiObsEnv"
     ),
-    "rlzoo.envs.toy_invalid_actions": (
+    "rlzoo.envs.examples.toy_invalid_actions": (
         "InvalidActionEnvDiscrete InvalidActionEnvMultiBinary InvalidActionEnvMultiDiscrete"
     ),
-    "rlzoo.envs.vec_check_nan": "VecCheckNan",
-    "rlzoo.envs.vec_env": (
-        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped"
-        " sync_envs_normalization unwrap_vec_normalize unwrap_vec_wrapper"
+    "rlzoo.envs.vec_wrappers.vec_check_nan": "VecCheckNan",
+    "rlzoo.envs.vec_env.vec_env": (
+        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped unwrap_vec_wrapper"
     ),
-    "rlzoo.envs.vec_extract_dict_obs": "VecExtractDictObs",
-    "rlzoo.envs.vec_frame_stack": "VecFrameStack",
-    "rlzoo.envs.vec_monitor": "VecMonitor",
-    "rlzoo.envs.vec_normalize": "VecNormalize",
-    "rlzoo.envs.vec_transpose": "VecTransposeImage",
-    "rlzoo.envs.vec_video_recorder": "VecVideoRecorder",
-    "rlzoo.envs.velocity_mask": "MaskVelocityWrapper",
-    "rlzoo.envs.wrappers": (
+    "rlzoo.envs.vec_wrappers.vec_extract_dict_obs": "VecExtractDictObs",
+    "rlzoo.envs.vec_wrappers.vec_frame_stack": "VecFrameStack",
+    "rlzoo.envs.vec_wrappers.vec_monitor": "VecMonitor",
+    "rlzoo.envs.vec_wrappers.vec_normalize": ("VecNormalize sync_envs_normalization unwrap_vec_normalize"),
+    "rlzoo.envs.vec_wrappers.vec_transpose": "VecTransposeImage",
+    "rlzoo.envs.vec_wrappers.vec_video_recorder": "VecVideoRecorder",
+    "rlzoo.envs.examples.velocity_mask": "MaskVelocityWrapper",
+    "rlzoo.envs.single_env.wrappers": (
         "ActionNoiseWrapper ActionSmoothingWrapper DelayedRewardWrapper FrameSkip HistoryWrapper"
         " ResizeObservation TimeFeatureWrapper TruncatedOnSuccessWrapper"
     ),
     "rlzoo.hub.load": "load_from_hub",
-    "rlzoo.hub.pull": "download_from_hub get_hf_trained_models",
-    "rlzoo.hub.push": "push_to_hub",
-    "rlzoo.networks.linear": "ARSLinearPolicy ARSPolicy",
+    "rlzoo.hub.download": "download_from_hub get_hf_trained_models",
+    "rlzoo.hub.upload": "push_to_hub",
+    "rlzoo.policies.linear_policy": "ARSLinearPolicy ARSPolicy",
     "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
-    "rlzoo.networks.masked": (
+    "rlzoo.policies.masked_policies": (
         "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy"
     ),
     "rlzoo.networks.mlp": "MlpExtractor create_mlp get_actor_critic_arch",
-    "rlzoo.networks.actors": "Actor SquashedGaussianActor",
-    "rlzoo.networks.base_policy": "BaseModel BasePolicy",
-    "rlzoo.networks.continuous": "ContinuousCritic CrossQPolicy SACPolicy TD3Policy TQCPolicy",
-    "rlzoo.networks.policies": (
+    "rlzoo.policies.actors": "Actor SquashedGaussianActor",
+    "rlzoo.policies.base_policy": "BaseModel BasePolicy",
+    "rlzoo.policies.continuous_policies": "ContinuousCritic CrossQPolicy SACPolicy TD3Policy TQCPolicy",
+    "rlzoo.policies.actor_critic_policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),
-    "rlzoo.networks.q_networks": "DQNPolicy QNetwork QRDQNPolicy QuantileNetwork",
-    "rlzoo.networks.recurrent": (
+    "rlzoo.policies.value_based": "DQNPolicy QNetwork QRDQNPolicy QuantileNetwork",
+    "rlzoo.policies.recurrent_policies": (
         "CnnLnLstmPolicy LstmPolicy MlpLnLstmPolicy RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy"
         " RecurrentMultiInputActorCriticPolicy"
     ),
@@ -151,7 +154,7 @@ _MODULES = {
         "get_action_dim get_flattened_obs_dim get_obs_shape is_vectorized_observation maybe_transpose"
         " preprocess_obs"
     ),
-    "rlzoo.networks.registry": "LnCnnPolicy LnMlpPolicy register_policy",
+    "rlzoo.policies.policy_registry": "LnCnnPolicy LnMlpPolicy register_policy",
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",
     "rlzoo.optim.parameters": "get_parameters_by_name update_learning_rate zip_strict",
     "rlzoo.optim.polyak": "polyak_update",
@@ -163,34 +166,34 @@ _MODULES = {
     "rlzoo.plots.curves": (
         "X_EPISODES X_TIMESTEPS X_WALLTIME plot_curves plot_results rolling_window ts2xy window_func"
     ),
-    "rlzoo.training.callbacks": (
+    "rlzoo.callbacks.callbacks": (
         "BaseCallback CallbackList CheckpointCallback ConvertCallback EvalCallback EventCallback"
         " EveryNTimesteps LogEveryNTimesteps MaskableEvalCallback ProgressBarCallback RawStatisticsCallback"
         " SaveVecNormalizeCallback StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement"
         " StopTrainingOnRewardThreshold"
     ),
-    "rlzoo.experiment.algos": "ALGOS",
+    "rlzoo.runs.algos": "ALGOS",
     "rlzoo.experiment.from_hyperparams": (
         "create_test_env flatten_dict_observations get_callback_list get_class_by_name get_wrapper_class"
     ),
-    "rlzoo.experiment.saved_agents": ("get_model_path get_saved_hyperparams get_trained_models"),
-    "rlzoo.experiment.record_video": "record_video",
-    "rlzoo.experiment.show": "InlineVideo show",
-    "rlzoo.export.export": "export_model",
+    "rlzoo.runs.saved_agents": ("get_model_path get_saved_hyperparams get_trained_models"),
+    "rlzoo.playback.video_recording": "record_video",
+    "rlzoo.playback.inline_video": "InlineVideo show",
+    "rlzoo.export.exporter": "export_model",
     "rlzoo.training.expert_trajectories": "generate_expert_traj",
     "rlzoo.training.candidates": "AsyncEval",
     "rlzoo.training.parallel_callback": "ParallelTrainCallback",
-    "rlzoo.training.trial_eval_callback": "TrialEvalCallback",
+    "rlzoo.callbacks.trial_eval_callback": "TrialEvalCallback",
     "rlzoo.tuning.experiment_manager": "ExperimentManager",
-    "rlzoo.tuning.own_samplers": (
+    "rlzoo.tuning.space.own_samplers": (
         "HYPERPARAMS_CONVERTER HYPERPARAMS_SAMPLER convert_params sample_a2c_params sample_ars_params"
         " sample_ddpg_params sample_dqn_params sample_ppo_lstm_params sample_ppo_params sample_qrdqn_params"
         " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
     ),
-    "rlzoo.core.system_info": "get_system_info",
+    "rlzoo.processes.system_info": "get_system_info",
     "rlzoo.training.save_files": "load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file",
-    "rlzoo.training.evaluate": "evaluate_policy Predictor",
-    "rlzoo.training.base_callback": "CallbackLike",
+    "rlzoo.evaluation.evaluate": "evaluate_policy Predictor",
+    "rlzoo.callbacks.base_callback": "CallbackLike",
 }
 
 # Second names that scripts written for the Stable Baselines family use.

@@ -104,32 +104,32 @@ _CLI = ("rl_zoo3.cli", "main")
 
 # Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
 _SPECIAL: dict[str, dict[str, str]] = {
-    "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.old_gym:patch_env"},
-    "stable_baselines3.sac.policies": {"Actor": "rlzoo.networks.actors:SquashedGaussianActor"},
+    "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.single_env.old_gym:patch_env"},
+    "stable_baselines3.sac.policies": {"Actor": "rlzoo.policies.actors:SquashedGaussianActor"},
     "sb3_contrib.common.torch_layers": {
         "BatchRenorm": "rlzoo.networks.batch_renorm:BatchRenorm",
         "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
     },
     "sb3_contrib.tqc.policies": {
-        "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
-        "Critic": "rlzoo.networks.continuous:ContinuousCritic",
+        "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
+        "Critic": "rlzoo.policies.continuous_policies:ContinuousCritic",
     },
     "sb3_contrib.common.maskable.evaluation": {
-        "evaluate_policy": "rlzoo.training.evaluate:evaluate_masked_policy"
+        "evaluate_policy": "rlzoo.evaluation.evaluate:evaluate_masked_policy"
     },
     "sb3_contrib.crossq.policies": {
-        "Actor": "rlzoo.networks.actors:SquashedGaussianActor",
-        "CrossQCritic": "rlzoo.networks.continuous:ContinuousCritic",
+        "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
+        "CrossQCritic": "rlzoo.policies.continuous_policies:ContinuousCritic",
     },
     "stable_baselines3.common.callbacks": {
-        "CheckpointCallback": "rlzoo.training.callbacks:PklCheckpointCallback"
+        "CheckpointCallback": "rlzoo.callbacks.callbacks:PklCheckpointCallback"
     },
     "stable_baselines3.common.logger": {
-        level: f"rlzoo.core.logger:{level}" for level in ("DEBUG", "INFO", "WARN", "ERROR", "DISABLED")
+        level: f"rlzoo.metrics.logger:{level}" for level in ("DEBUG", "INFO", "WARN", "ERROR", "DISABLED")
     },
 }
 _SPECIAL |= {
-    module: {"get_latest_run_id": "rlzoo.experiment.saved_agents:get_latest_run_id"}
+    module: {"get_latest_run_id": "rlzoo.runs.saved_agents:get_latest_run_id"}
     for module in ("rl_zoo3", *(f"rl_zoo3.{name}" for name in _SUBMODULES["rl_zoo3"].split()))
 }
 
@@ -210,7 +210,7 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
         vars(module)["__all__"] = [name for name in rlzoo.__all__ if not name.startswith("__")]
         if module.__name__ in ("rl_zoo3.import_envs", "rl_zoo3.exp_manager", "rl_zoo3.train"):
-            from rlzoo.envs.velocity_mask import register_without_velocity
+            from rlzoo.envs.examples.velocity_mask import register_without_velocity
 
             register_without_velocity()
         if "." not in module.__name__:
@@ -322,7 +322,7 @@ def _resolve(module: str, name: str) -> Any:
 
     family = _POLICY_FAMILIES.get(module.removesuffix(".policies"))
     if family is not None and name in _RECURRENT_NAMES:
-        from rlzoo.networks.registry import get_policy_class
+        from rlzoo.policies.policy_registry import get_policy_class
 
         return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
     if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == _CLI):

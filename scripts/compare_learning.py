@@ -114,7 +114,7 @@ def keywords(side: str, values: dict[str, Any], action_space: Any) -> dict[str, 
     from speed_worker import our_value, their_value
 
     from rlzoo.config.hyperparams import ZOO_KEYS
-    from rlzoo.experiment.noise import NOISE_KEYS
+    from rlzoo.experiment.noise_config import NOISE_KEYS
 
     convert = our_value if side == "rlzoo" else their_value
     not_arguments = {*ZOO_KEYS, *NOISE_KEYS, "policy"}

@@ -112,7 +112,7 @@ CASES: dict[str, Training | Cold] = {
 
 def specification(case: Training, steps: int | None) -> dict[str, Any]:
     """What both sides are given, as plain JSON values."""
-    from rlzoo.config.her import learner_entry
+    from rlzoo.config.her_entries import learner_entry
     from rlzoo.config.hyperparams import ZOO_KEYS, lookup
     from rlzoo.config.literals import plain
 

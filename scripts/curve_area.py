@@ -22,7 +22,7 @@ def area(folder: Path, n_steps: int) -> float:
 
     :raises SystemExit: the run is shorter by more than one episode
     """
-    from rlzoo.envs.monitor import load_results
+    from rlzoo.envs.single_env.monitor import load_results
 
     episodes = load_results(folder)
     returns, lengths = np.asarray(episodes["r"], float), np.asarray(episodes["l"], float)

@@ -31,14 +31,14 @@ from rlzoo.config.hyperparams import lookup
 from rlzoo.config.shipped import shipped_path
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.action_masks import get_action_masks
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.vec_env import unwrap_vec_normalize
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.build import load_model
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.export.export import export_model
+from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.export.exporter import export_model
 from rlzoo.export.policy_module import MASKS, STARTS, STATES, PolicyModule
+from rlzoo.runs import run_folder
 
 TIE = 1e-5
 COLUMNS = (

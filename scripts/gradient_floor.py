@@ -66,10 +66,10 @@ def measure(threads: int) -> str:
     import torch
     from gymnasium import spaces
 
-    from rlzoo.algorithms.sac import SAC
-    from rlzoo.buffers.replay_batch import ReplayBatch
-    from rlzoo.envs.dummy import DummyVecEnv
-    from rlzoo.envs.toy import IdentityEnvBox
+    from rlzoo.algorithms.off_policy.sac import SAC
+    from rlzoo.buffers.replay.replay_batch import ReplayBatch
+    from rlzoo.envs.examples.toy import IdentityEnvBox
+    from rlzoo.envs.vec_env.dummy import DummyVecEnv
 
     torch.set_num_threads(threads)
     shapes = products()

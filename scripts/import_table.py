@@ -22,8 +22,8 @@ import torch
 
 import rlzoo
 from rlzoo.algorithms.foreign import algorithm_of
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
 
 STEPS = 300
 

@@ -41,8 +41,8 @@ def env_ids() -> list[str]:
 def make(env_id: str) -> gym.Env[Any, Any]:
     """Make an environment as it is evaluated; Atari with whole games and unclipped rewards."""
     from rlzoo.config.env_ids import is_atari
-    from rlzoo.envs.atari import AtariWrapper
-    from rlzoo.envs.registration import ensure_registered
+    from rlzoo.envs.atari.atari_wrappers import AtariWrapper
+    from rlzoo.envs.single_env.registration import ensure_registered
 
     ensure_registered(env_id)
     env = gym.make(env_id)

@@ -16,9 +16,9 @@ import sys
 import time
 from pathlib import Path
 
+from rlzoo.benchmark.run_list import WITHOUT_EVALUATIONS, jobs_of, run_jobs
+from rlzoo.benchmark.scoring import find_agents, score_all
 from rlzoo.config.benchmark import Row
-from rlzoo.report.benchmark_run import WITHOUT_EVALUATIONS, jobs_of, run_jobs
-from rlzoo.report.scoring import find_agents, score_all
 
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH = "optimize --algo ppo --env MountainCarContinuous-v0 --n-trials 30 -n 20000 --n-jobs 2 --sampler tpe"

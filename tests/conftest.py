@@ -18,7 +18,7 @@ if hasattr(signal, "SIGHUP"):
 
 import pytest  # noqa: E402
 
-from rlzoo.core.trust import VARIABLE  # noqa: E402
+from rlzoo.io.trust import VARIABLE  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

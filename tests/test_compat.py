@@ -184,14 +184,14 @@ def test_script_runs_unmodified_in_worker_processes(tmp_path, method):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     ended = python("-m", "rlzoo.compat", "script.py", method, cwd=tmp_path)
-    assert ended.stdout.split()[:3] == ["rlzoo.algorithms.ppo", "16", str(script)], ended.stderr
+    assert ended.stdout.split()[:3] == ["rlzoo.algorithms.on_policy.ppo", "16", str(script)], ended.stderr
     assert not list(tmp_path.glob("__pycache__"))
 
 
 def test_import_in_a_script_reaches_worker_processes(tmp_path):
     (tmp_path / "script.py").write_text("import rlzoo.compat\n" + SCRIPT)
     ended = python("script.py", "spawn", cwd=tmp_path)
-    assert ended.stdout.split()[:2] == ["rlzoo.algorithms.ppo", "16"], ended.stderr
+    assert ended.stdout.split()[:2] == ["rlzoo.algorithms.on_policy.ppo", "16"], ended.stderr
 
 
 def test_module_that_no_script_runs_reaches_worker_processes(tmp_path):
@@ -207,7 +207,7 @@ def test_module_that_no_script_runs_reaches_worker_processes(tmp_path):
 
 
 def test_nothing_is_aliased_without_compat(tmp_path):
-    ended = python("-c", "import rlzoo.algorithms.ppo, stable_baselines3.fake", cwd=tmp_path)
+    ended = python("-c", "import rlzoo.algorithms.on_policy.ppo, stable_baselines3.fake", cwd=tmp_path)
     assert "No module named 'stable_baselines3" in ended.stderr
 
 
@@ -252,8 +252,8 @@ def aliases():
 
 
 def test_policies_are_those_of_the_algorithm(aliases):
-    from rlzoo.networks.continuous import SACPolicy
-    from rlzoo.networks.recurrent import RecurrentActorCriticPolicy
+    from rlzoo.policies.continuous_policies import SACPolicy
+    from rlzoo.policies.recurrent_policies import RecurrentActorCriticPolicy
 
     assert importlib.import_module("stable_baselines3.sac.policies").MlpPolicy is SACPolicy
     assert importlib.import_module("stable_baselines3.sac").MlpPolicy is SACPolicy
@@ -288,7 +288,7 @@ def test_star_import_has_the_public_names(tmp_path):
     """)
     (tmp_path / "script.py").write_text(text)
     ended = python("-m", "rlzoo.compat", "script.py", cwd=tmp_path)
-    assert ended.stdout.strip() == "rlzoo.training.callbacks", ended.stderr
+    assert ended.stdout.strip() == "rlzoo.callbacks.callbacks", ended.stderr
 
 
 def test_worker_imports_aliases_that_its_functions_need(tmp_path):
@@ -354,4 +354,4 @@ if __name__ == "__main__":
         print(pool.map(square, [3]), PPO.__module__)
 """)
     ended = python("-m", "rlzoo.compat", "-m", "package.module", method, cwd=tmp_path)
-    assert ended.stdout == "[9] rlzoo.algorithms.ppo\n", ended.stderr
+    assert ended.stdout == "[9] rlzoo.algorithms.on_policy.ppo\n", ended.stderr

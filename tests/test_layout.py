@@ -21,13 +21,19 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sort
 # Each folder may import itself and every row above its own.
 LAYERS = (
     ("core",),
-    ("distributions", "optim", "buffers", "envs", "config"),
+    ("io", "accel", "distributions"),
+    ("optim", "processes", "metrics", "buffers"),
+    ("envs", "config"),
     ("networks",),
+    ("policies",),
+    ("evaluation",),
+    ("callbacks",),
     ("training", "interop"),
     ("algorithms",),
+    ("runs",),
     ("experiment",),
-    ("plots",),
-    ("tuning", "report"),
+    ("playback", "plots"),
+    ("tuning", "benchmark"),
     ("export", "hub"),
     ("cli",),
 )
@@ -57,8 +63,8 @@ FORBIDDEN_CALLS = (
     "pandas.read_pickle",
 )
 UNPICKLERS = ("pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib")
-PICKLING_MAY = ("envs/subproc.py",)  # between our own processes
-COMPAT_MAY = ("core/safe_path.py",)  # the start of a worker process: aliases are as in its parent
+PICKLING_MAY = ("envs/vec_env/subproc.py",)  # between our own processes
+COMPAT_MAY = ("processes/safe_path.py",)  # the start of a worker process: aliases are as in its parent
 
 
 # -- reading a file -----------------------------------------------------------------------------
@@ -258,16 +264,16 @@ def test_package_keeps_the_law(rule: Callable[[str, str], Iterator[str]]) -> Non
 # -- each rule sees what it forbids -------------------------------------------------------------
 
 BAD = [
-    (wrong_imports, "core/a.py", "from rlzoo.envs.vec_env import VecEnv"),
+    (wrong_imports, "core/a.py", "from rlzoo.envs.vec_env.vec_env import VecEnv"),
     (wrong_imports, "envs/a.py", "import rlzoo.config.catalog"),
     (wrong_imports, "envs/a.py", "from ..config import catalog"),
     (wrong_imports, "training/a.py", "def f():\n    from rlzoo.algorithms.base import Algorithm"),
-    (wrong_imports, "training/a.py", "importlib.import_module('rlzoo.algorithms.ppo')"),
+    (wrong_imports, "training/a.py", "importlib.import_module('rlzoo.algorithms.on_policy.ppo')"),
     (wrong_imports, "training/a.py", "from rlzoo import PPO"),
     (wrong_imports, "training/a.py", "import rlzoo\nrlzoo.PPO"),
     (wrong_imports, "training/a.py", "import rlzoo\ngetattr(rlzoo, name)"),
-    (wrong_imports, "report/a.py", "from rlzoo.tuning import study"),
-    (wrong_imports, "plots/a.py", "from rlzoo.report import scores"),
+    (wrong_imports, "benchmark/a.py", "from rlzoo.tuning import study"),
+    (wrong_imports, "plots/a.py", "from rlzoo.benchmark import scores"),
     (wrong_imports, "extras/a.py", "x = 1"),
     (heavy_config, "config/a.py", "def f():\n    import torch.nn as nn"),
     (heavy_config, "config/a.py", "from gymnasium import spaces"),
@@ -300,7 +306,7 @@ GOOD = [
     (wrong_imports, "core/a.py", "import rlzoo\nrlzoo.__version__"),
     (wrong_imports, "experiment/a.py", "import rlzoo\ngetattr(rlzoo, name)"),
     (heavy_config, "envs/a.py", "import torch"),
-    (unsafe_calls, "envs/subproc.py", "import cloudpickle\ncloudpickle.loads(b)"),
+    (unsafe_calls, "envs/vec_env/subproc.py", "import cloudpickle\ncloudpickle.loads(b)"),
     (unsafe_calls, "cli/a.py", "policy.eval()\nimport torch\ntorch.load(f, weights_only=True)"),
     (unsafe_calls, "cli/a.py", "class Mine(yaml.SafeLoader): ...\nyaml.load(f, Loader=Mine)"),
     (unsafe_calls, "cli/a.py", "B: Any = yaml.CSafeLoader\nclass Mine(B): ...\nyaml.load(f, Mine)"),

@@ -80,7 +80,7 @@ def test_alias_is_the_same_object(alias: str, name: str) -> None:
 
 def test_names_are_where_they_say() -> None:
     from rlzoo import CheckpointCallback, results_plotter
-    from rlzoo.training.callbacks import CheckpointCallback as Original
+    from rlzoo.callbacks.callbacks import CheckpointCallback as Original
 
     assert CheckpointCallback is Original
     assert results_plotter.X_TIMESTEPS == rlzoo.X_TIMESTEPS

@@ -9,21 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlzoo.benchmark.collection import MAX_BYTES, agent_folders, entry_of
+from rlzoo.benchmark.scores import read_scores
 from rlzoo.config.benchmark import read_list
 from rlzoo.config.env_ids import plays_stochastically
 from rlzoo.config.run import PlayConfig, model_file, run_name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.experiment import registry, run_folder
-from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.build import load_model
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.evaluation.evaluate import mask_keywords
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.records import as_written
+from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.resolved_config import check_hyperparams
 from rlzoo.plots.runs import EVALUATIONS
-from rlzoo.report.collection import MAX_BYTES, agent_folders, entry_of
-from rlzoo.report.scores import read_scores
-from rlzoo.training.evaluate import mask_keywords
+from rlzoo.runs import pretrained_registry as registry
+from rlzoo.runs import run_folder
+from rlzoo.runs.json_records import as_written
 
 ROOT = registry.shipped_root()
 AGENTS = registry.shipped_agents()

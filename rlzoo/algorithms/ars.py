@@ -27,13 +27,13 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.interaction import Clock
-from rlzoo.envs.rescaling import vec_normalizers
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.networks.linear import make_actor
+from rlzoo.core.types import Clock
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import vec_normalizers
 from rlzoo.optim.flat import FlatParameters
+from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
-from rlzoo.training.population import population
+from rlzoo.training.population_loop import population
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo.accel.threads import Threaded, one_thread
+from rlzoo.accel.tune_malloc import available_memory, keep_freed_memory
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.counters import Counters
@@ -36,24 +38,23 @@ from rlzoo.algorithms.hyperparameters import (
 )
 from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
 from rlzoo.algorithms.position import begin_episodes
+from rlzoo.callbacks.callbacks import BaseCallback, to_callback
 from rlzoo.config.old_names import todays_arguments
 from rlzoo.core.device import get_device
-from rlzoo.core.encoding import MissingCallable
 from rlzoo.core.errors import UnsupportedSpace, UserError
-from rlzoo.core.interaction import Clock, Inputs, Step
-from rlzoo.core.logger import Logger, configure_logger
-from rlzoo.core.memory import available_memory, keep_freed_memory
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
-from rlzoo.core.threads import Threaded, one_thread
-from rlzoo.envs.make import as_vec_env
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
-from rlzoo.networks.keywords import policy_keywords
+from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.envs.make_vec_env import as_vec_env
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
+from rlzoo.io.encoding import MissingCallable
+from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
-from rlzoo.networks.registry import get_policy_class
 from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.flat import FlatParameters
-from rlzoo.training.callbacks import BaseCallback, to_callback
+from rlzoo.policies.policy_kwargs import policy_keywords
+from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.training.supervised import pretrain
 
 Metrics: TypeAlias = dict[str, Any]
@@ -477,10 +478,9 @@ class Algorithm(Counters, Threaded):
                 f"force_reset=False goes on with the episodes of {self.n_envs} environments, "
                 f"but the new vector has {vec_env.num_envs}"
             )
-        last_obs = self._last_obs
+        last_obs = None if force_reset else self._last_obs
         self._use_env(vec_env)
-        if not force_reset:
-            self._last_obs = last_obs
+        self._last_obs = last_obs
 
     def get_vec_normalize_env(self) -> Any:
         """The `VecNormalize` wrapper of the environment, or None."""

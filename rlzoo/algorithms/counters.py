@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlzoo.core.interaction import Clock
+from rlzoo.core.types import Clock
 
 
 class Counters:

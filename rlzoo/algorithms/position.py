@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from rlzoo.core.errors import CheckpointError
+from rlzoo.core.observations import copy_obs
 from rlzoo.core.seeding import set_rng_state
-from rlzoo.envs.obs_arrays import copy_obs
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.episodes import savable_episodes
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.evaluation.episodes import savable_episodes
 
 MAX_LAST_OBS = 2**20
 """Bytes of the last observations that a file holds besides the position, which is saved when asked for."""

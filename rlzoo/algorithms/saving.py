@@ -1,6 +1,6 @@
 """What of an algorithm goes into a checkpoint, and how an agent is made from one.
 
-The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.core.encoding`.
+The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.io.encoding`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rlzoo.algorithms.foreign import load_sb3
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.position import go_on_from_last_obs, last_obs, position
 from rlzoo.config.old_names import todays_arguments
-from rlzoo.core.encoding import decode_value, encode_value, pack, unpack
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
-from rlzoo.core.logger import Logger
 from rlzoo.core.seeding import get_rng_state
-from rlzoo.core.space_json import space_from_json, space_to_json
-from rlzoo.core.system_info import get_system_info
-from rlzoo.envs.make import as_vec_env
-from rlzoo.envs.vec_env import env_state
+from rlzoo.envs.make_vec_env import as_vec_env
+from rlzoo.envs.vec_env.vec_env import env_state
+from rlzoo.io.encoding import decode_value, encode_value, pack, unpack
+from rlzoo.io.space_json import space_from_json, space_to_json
+from rlzoo.metrics.logger import Logger
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
-from rlzoo.networks.registry import policy_name
+from rlzoo.policies.policy_registry import policy_name
+from rlzoo.processes.system_info import get_system_info
 from rlzoo.training.checkpoint import (
     Checkpoint,
     ForeignCheckpoint,

@@ -9,8 +9,9 @@ from gymnasium import spaces
 
 from rlzoo.buffers.stored import Stored
 from rlzoo.core.spaces import is_image_space
-from rlzoo.envs.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
+from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
 
 
 def stored_experience(env: VecEnv | None, warn: bool = True) -> Stored:

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout import Obs, map_obs
+from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.core.errors import RunFailed, UserError, unknown
-from rlzoo.core.npz import read_npz
 from rlzoo.core.spaces import is_image_space
+from rlzoo.io.npz import read_npz
 
 KEYS = ("actions", "obs", "rewards", "episode_returns", "episode_starts")
 PART = "obs/"  # what the key of a part of Dict observations begins with

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlzoo.buffers.rollout import RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 
 Memory = dict[str, Tensor]
 """What a recurrent policy remembers, by name: [n_sequences or n_envs, ...]."""

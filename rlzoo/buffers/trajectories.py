@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlzoo.buffers.rollout import Finals, Obs, RawRollout, RolloutBuffer, map_obs
+from rlzoo.buffers.frame_stacked_array import Stacks
+from rlzoo.buffers.rollout_buffer import Finals, Obs, RawRollout, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import Memory, Sequences
-from rlzoo.buffers.stacks import Stacks
 
 
 @dataclass

@@ -17,12 +17,12 @@ from gymnasium import spaces
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from rlzoo.buffers.replay_file import check_rows, find_replay_file, part_of, with_suffix
+from rlzoo.buffers.replay.replay_file import check_rows, find_replay_file, part_of, with_suffix
 from rlzoo.buffers.stored import Conversion, Stored
 from rlzoo.buffers.trajectories import STEPWISE, TrajectoryBuffer
-from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
-from rlzoo.core.space_json import space_to_json
+from rlzoo.io.atomic import atomic_write
+from rlzoo.io.space_json import space_to_json
 
 FORMAT, FORMAT_VERSION = "rlzoo trajectories", "1"
 

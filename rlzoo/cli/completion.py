@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rlzoo.cli.parser import OneOf, actions_of, values_of
+from rlzoo.cli.flags.parser import OneOf, actions_of, values_of
 
 HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.parser import Whole
+from rlzoo.cli.flags.parser import Whole
 from rlzoo.core.errors import UserError
 
 HELP = "open a study in the browser (needs rlzoo[dashboard])"
@@ -32,7 +32,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.tune import study_folder
-    from rlzoo.tuning.storage import open_storage, open_study
+    from rlzoo.tuning.study.storage import open_storage, open_study
 
     try:
         from optuna_dashboard import run_server

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.agent_flags import add_agent_flags, add_playing_flags, play_config
-from rlzoo.cli.parser import Whole
+from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
+from rlzoo.cli.flags.parser import Whole
 
 HELP = "watch a trained agent play and report its scores"
 EPILOG = """\
@@ -57,7 +57,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = play_config(vars(args))
 
-    from rlzoo.experiment.play import play
+    from rlzoo.playback.play import play
 
     play(config)
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from rlzoo.cli.parser import OneOf
+from rlzoo.cli.flags.parser import OneOf
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 
@@ -92,7 +92,7 @@ def _environments(algos: list[str], every: bool) -> list[tuple[str, ...]]:
 
     by_env: dict[str, list[str]] = {}
     if every:
-        from rlzoo.envs.registration import known_env_ids
+        from rlzoo.envs.single_env.registration import known_env_ids
 
         by_env = {env_id: [] for env_id in known_env_ids()}
     for algo in algos:
@@ -139,8 +139,8 @@ def _runs(algos: list[str], folder: str, columns: int) -> Table:
 
 def _shipped(algos: list[str], is_wide: bool) -> Table:
     """The shipped agents: algorithm, environment, steps, score and size, then seed and folder."""
-    from rlzoo.core.short_count import short_count
-    from rlzoo.experiment.registry import shipped_agents, shipped_root
+    from rlzoo.metrics.short_count import short_count
+    from rlzoo.runs.pretrained_registry import shipped_agents, shipped_root
 
     root = shipped_root()
     root = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root

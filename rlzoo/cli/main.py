@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
 
-from rlzoo.cli.output import discard, lasting_output, open_closed_streams
-from rlzoo.cli.parser import Parser
+from rlzoo.cli.flags.output import discard, lasting_output, open_closed_streams
+from rlzoo.cli.flags.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
-from rlzoo.core.interrupts import sigint_waits_for_imports
-from rlzoo.core.trust import trust
+from rlzoo.io.trust import trust
+from rlzoo.processes.interrupts import sigint_waits_for_imports
 
 COMMANDS = (
     "train",
@@ -87,7 +87,7 @@ SPIN_COUNT = "10000"
 """How long PyTorch's worker threads wait for each other in a loop before they sleep: 0.3 ms, not 10 ms.
 
 Where other processes have the cores, a gradient step with two threads took 12-32 ms instead of 50-270 ms, so
-that trying them costs less (see `rlzoo.core.threads`).
+that trying them costs less (see `rlzoo.accel.threads`).
 """
 FIRST_WORDS = (*dict.fromkeys(name.partition(" ")[0] for name in COMMANDS), "--help", "--version")
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.parser import Parser, Whole, given, say_ignored
-from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
-from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep
+from rlzoo.cli.flags.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
+from rlzoo.cli.flags.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 
 if TYPE_CHECKING:
-    from rlzoo.tuning.study import OpenStudy
+    from rlzoo.tuning.study.study import OpenStudy
 
 HELP = "search for good hyperparameters"
 WITH_A_STUDY = {"log_folder", "storage"}
@@ -91,7 +91,7 @@ def configs(args: argparse.Namespace) -> list[TuneConfig]:
 
 def search_all(args: argparse.Namespace) -> None:
     """Search for one environment after the other, until one search is interrupted."""
-    from rlzoo.tuning.study import define
+    from rlzoo.tuning.study.study import define
 
     wanted = configs(args)
     for config in wanted[1:]:  # a mistake in the last must not wait until the first are searched
@@ -106,8 +106,8 @@ def search(config: TuneConfig) -> OpenStudy:
 
     :raises RunFailed: there is no trial left to run, and none is complete
     """
-    from rlzoo.core.threads import available_cores
-    from rlzoo.tuning.study import optimize
+    from rlzoo.accel.threads import available_cores
+    from rlzoo.tuning.study.study import optimize
 
     if config.n_jobs > available_cores():
         print(
@@ -124,7 +124,7 @@ def search(config: TuneConfig) -> OpenStudy:
 
 def report(config: TuneConfig) -> OpenStudy:
     """Write the report of a study that is there."""
-    from rlzoo.tuning.study import write_report_again
+    from rlzoo.tuning.study.study import write_report_again
 
     opened = write_report_again(config)
     conclude(opened)
@@ -133,9 +133,9 @@ def report(config: TuneConfig) -> OpenStudy:
 
 def conclude(opened: OpenStudy) -> None:
     """The best trials, and where everything is."""
-    from rlzoo.tuning.queue import counts
-    from rlzoo.tuning.report import train_command
-    from rlzoo.tuning.results import top_table
+    from rlzoo.tuning.report.study_report import train_command
+    from rlzoo.tuning.report.study_results import top_table
+    from rlzoo.tuning.study.trial_queue import counts
 
     print(printable(top_table(opened.study)))
     if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
@@ -148,15 +148,15 @@ def conclude(opened: OpenStudy) -> None:
 
 def train_trial(config: TuneConfig, number: int) -> None:
     """Train an agent with the hyperparameters of a trial."""
-    from rlzoo.tuning.study import train_trial
+    from rlzoo.tuning.study.study import train_trial
 
     train_trial(config, number, shlex.join(["rlzoo", *sys.argv[1:]]))
 
 
 def retrain(config: TuneConfig, n_best: int) -> None:
     """Train the best trials again and rank them."""
-    from rlzoo.tuning.ranking import ranking_table
-    from rlzoo.tuning.retrain import retrain_best
+    from rlzoo.tuning.report.ranking import ranking_table
+    from rlzoo.tuning.study.retrain import retrain_best
 
     print(ranking_table(retrain_best(config, n_best)))
 
@@ -165,7 +165,7 @@ def _serve(args: argparse.Namespace) -> int:
     import optuna
 
     from rlzoo.config.tune import FOLDER
-    from rlzoo.tuning.storage import check_address, open_storage, serve
+    from rlzoo.tuning.study.storage import check_address, open_storage, serve
 
     check_address(args.serve)  # before a journal is made
     storage = open_storage(args.storage, Path(args.log_folder) / FOLDER)

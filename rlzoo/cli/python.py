@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
+from rlzoo.cli.flags.parser import Parser, actions_of
 from rlzoo.cli.main import build, load_command
-from rlzoo.cli.parser import Parser, actions_of
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
-from rlzoo.core.trust import trust
+from rlzoo.io.trust import trust
 
 if TYPE_CHECKING:
     import optuna
 
     from rlzoo.algorithms.base import Algorithm
-    from rlzoo.experiment.play import Scores
+    from rlzoo.playback.play import Scores
 
 MAPPING = "KEY:VALUE"  # metavar of flags whose values are a dictionary in Python
 
@@ -99,8 +99,8 @@ def train(**options: Any) -> Algorithm:
     :raises RunFailed: training could not go on; the message says what was kept
     """
     from rlzoo.cli import train as command
-    from rlzoo.experiment.train import resume
-    from rlzoo.experiment.train import train as train_run
+    from rlzoo.experiment.training_run import resume
+    from rlzoo.experiment.training_run import train as train_run
 
     args = parse("train", options)
     if args.optimize_hyperparameters:
@@ -115,7 +115,7 @@ def train(**options: Any) -> Algorithm:
 
 def _detached(model: Algorithm) -> Algorithm:
     """Return the model without the environments and log files of its run, which are closed."""
-    from rlzoo.core.logger import configure
+    from rlzoo.metrics.logger import configure
 
     model.env = None
     model.set_logger(configure(None, []))
@@ -137,8 +137,8 @@ def enjoy(**options: Any) -> Scores:
         where the environment reports them
     :raises UserError: a keyword or a value is wrong, or there is no such agent
     """
-    from rlzoo.cli.agent_flags import play_config
-    from rlzoo.experiment.play import play
+    from rlzoo.cli.flags.agent_flags import play_config
+    from rlzoo.playback.play import play
 
     return play(play_config(vars(parse("enjoy", options))))
 

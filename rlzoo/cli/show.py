@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.parser import OneOf
+from rlzoo.cli.flags.parser import OneOf
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 

@@ -7,9 +7,9 @@ import shlex
 import sys
 from typing import Any
 
-from rlzoo.cli.parser import Parser, Whole, given, say_ignored
-from rlzoo.cli.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
-from rlzoo.cli.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
+from rlzoo.cli.flags.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
+from rlzoo.cli.flags.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
         return _optimize(args)
     runs = runs_of(args)
 
-    from rlzoo.experiment.train import check, train
+    from rlzoo.experiment.training_run import check, train
 
     for config in runs[1:]:  # a mistake in the last must not wait until the first are trained
         check(config)
@@ -154,7 +154,7 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
         say_ignored(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
     if args.trial_id is None:
         return [run_config(args, env_id) for env_id in env_ids]
-    from rlzoo.tuning.study import run_of_trial
+    from rlzoo.tuning.study.study import run_of_trial
 
     return [run_of_trial(tune_config(args, env_id), args.trial_id) for env_id in env_ids]
 
@@ -181,7 +181,7 @@ def _optimize(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    from rlzoo.experiment.train import resume
+    from rlzoo.experiment.training_run import resume
 
     resume(args.resume, **changes_by_resume(args))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlzoo.cli.parser import OneOf
+from rlzoo.cli.flags.parser import OneOf
 from rlzoo.config import catalog
 
 HELP = "check a hyperparameter file without training"
@@ -30,7 +30,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.experiment.validate import validate_file
+    from rlzoo.experiment.validate_hyperparams import validate_file
 
     n_problems = 0
     for path in args.files:

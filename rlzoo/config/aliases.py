@@ -6,6 +6,8 @@ dotted paths of the older libraries to ours, so that their hyperparameter files 
 
 from __future__ import annotations
 
+from rlzoo.core.moved_modules import current_name
+
 # fmt: off
 _ACTIVATIONS = (
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "Identity",
@@ -49,7 +51,9 @@ _RENAMED_CLASSES = {
     "YAMLCompatResizeObservation": "ResizeObservation",
 }
 _RENAMED = {
-    "stable_baselines3.common.callbacks.CheckpointCallback": "rlzoo.training.callbacks.PklCheckpointCallback",
+    "stable_baselines3.common.callbacks.CheckpointCallback": (
+        "rlzoo.callbacks.callbacks.PklCheckpointCallback"
+    ),
     "gym_minigrid.wrappers.FlatObsWrapper": "minigrid.wrappers.FlatObsWrapper",
     "gymnasium.wrappers.GrayScaleObservation": "gymnasium.wrappers.GrayscaleObservation",
     "gymnasium.wrappers.FrameStack": "gymnasium.wrappers.FrameStackObservation",
@@ -71,6 +75,6 @@ def alias(path: str) -> str:
     if path in _RENAMED:
         return _RENAMED[path]
     if not path.startswith(_OLD_ROOTS):
-        return path
+        return current_name(path)
     name = path.rpartition(".")[2]
     return f"rlzoo.{_RENAMED_CLASSES.get(name, name)}"

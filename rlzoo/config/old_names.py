@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.her import HER, OLD_KEYS, learner_name
+from rlzoo.config.her_entries import HER, OLD_KEYS, learner_name
 from rlzoo.config.literals import Name, parse_value
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import lr_schedule, schedule_text

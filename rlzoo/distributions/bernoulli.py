@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlzoo.distributions.base import Distribution, linear_head
+from rlzoo.distributions.distribution import Distribution, linear_head
 
 
 class Bernoulli(Distribution):

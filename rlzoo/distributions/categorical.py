@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rlzoo.core.errors import UserError
-from rlzoo.distributions.base import Distribution, gumbel_argmax, linear_head
+from rlzoo.distributions.distribution import Distribution, gumbel_argmax, linear_head
 
 
 class Categorical(Distribution):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from rlzoo.distributions.base import Distribution, linear_head
+from rlzoo.distributions.distribution import Distribution, linear_head
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -8,9 +8,9 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import action_size
-from rlzoo.distributions.base import Distribution
 from rlzoo.distributions.bernoulli import Bernoulli
 from rlzoo.distributions.categorical import Categorical, MultiCategorical
+from rlzoo.distributions.distribution import Distribution
 from rlzoo.distributions.gaussian import DiagGaussian
 from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rlzoo.distributions.base import Distribution, linear_head
+from rlzoo.distributions.distribution import Distribution, linear_head
 from rlzoo.distributions.gaussian import LOG_SQRT_2PI, Squashed, gaussian_log_prob, log_tanh_slope
 
 NODES = torch.linspace(-5.0, 5.0, 41, dtype=torch.float64)

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.spaces import choice_counts
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.gym_vector import GymVectorEnv
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
 
 METHOD = "action_masks"
 """What environments call the method that tells their masks."""

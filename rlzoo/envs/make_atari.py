@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium as gym
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.atari import AtariWrapper, MaxAndSkipEnv, NoopResetEnv
-from rlzoo.envs.make import make_vec_env
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.atari.atari_wrappers import AtariWrapper, MaxAndSkipEnv, NoopResetEnv
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.vec_env import VecEnv
 
 
 def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwargs: Any) -> gym.Env[Any, Any]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config.run import RunConfig
-from rlzoo.experiment.blueprint import Blueprint
 from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.resolved_config import Blueprint
 from rlzoo.training.candidates import AsyncEval
-from rlzoo.training.population import population
+from rlzoo.training.population_loop import population
 
 
 def split_workers(blueprint: Blueprint) -> tuple[Blueprint, int]:

@@ -12,12 +12,12 @@ from gymnasium.envs.registration import load_env_creator
 
 from rlzoo.config.env_ids import bare_id
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.envs.make import as_vec_env, make_vec_env
-from rlzoo.envs.monitor import Monitor
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.envs.vec_frame_stack import VecFrameStack
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.experiment.blueprint import Blueprint, Class, check_arguments, construct
+from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
+from rlzoo.envs.single_env.monitor import Monitor
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.experiment.resolved_config import Blueprint, Class, check_arguments, construct
 
 
 class WrapperChain:

@@ -10,15 +10,15 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlzoo.callbacks.base_callback import BaseCallback, as_callback
 from rlzoo.config.aliases import alias
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import UserError
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.experiment.blueprint import Blueprint, classes, construct, normalisation
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.experiment.environments import WrapperChain, build_evaluation_env
-from rlzoo.training.base_callback import BaseCallback, as_callback
+from rlzoo.experiment.resolved_config import Blueprint, classes, construct, normalisation
 
 STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")
 """Files of normalisation statistics: of rlzoo, and of RL Baselines3 Zoo."""
@@ -162,4 +162,5 @@ def _load_statistics(venv: VecEnv, folder: Path) -> None:
     if not paths:
         raise UserError(f"there are no normalisation statistics ({' or '.join(STATISTICS)}) in {folder}")
     normalize = unwrap_vec_normalize(venv)
+    assert normalize is not None
     normalize.load_state_dict(VecNormalize.load(paths[0], normalize.venv).state_dict())

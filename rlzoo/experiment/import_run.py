@@ -20,16 +20,16 @@ from rlzoo.config.hyperparams import lookup, merge
 from rlzoo.config.literals import is_function
 from rlzoo.config.run import BEST_MODEL, RunConfig, check_env_id, checkpoint_steps
 from rlzoo.config.yaml_text import read_yaml
-from rlzoo.core.encoding import MissingCallable
+from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import RunFailed, UserError, one_line
-from rlzoo.core.noise import ActionNoise
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.agent_file import arguments_beside, beside, hyperparams_beside, identify
-from rlzoo.experiment.blueprint import Blueprint, check_hyperparams, import_packages
-from rlzoo.experiment.build import trusted_classes
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env
+from rlzoo.experiment.factories import trusted_classes
+from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages
+from rlzoo.io.encoding import MissingCallable
+from rlzoo.runs import run_folder
+from rlzoo.runs.agent_file import arguments_beside, beside, hyperparams_beside, identify
 
 RECORDS = ("evaluations.npz", "*.monitor.csv")
 """Files of a run that are copied as they are."""

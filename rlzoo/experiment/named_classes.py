@@ -4,7 +4,7 @@ What the user writes (flags, `-conf`, the Python API) may name classes of rlzoo 
 what other files hold (run folders, lists, studies) only those of rlzoo, `gymnasium.wrappers` and packages of
 environments. Either may name what the user trusts.
 
-`rlzoo.core.trust` says what is trusted. Everywhere a name must be that of a class of the kind that its key
+`rlzoo.io.trust` says what is trusted. Everywhere a name must be that of a class of the kind that its key
 wants, so that no function is called. Values from files may not say where anything is written.
 """
 
@@ -21,14 +21,14 @@ import gymnasium as gym
 from torch import nn
 from torch.optim import Optimizer
 
-from rlzoo.buffers.replay import ReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.aliases import alias
 from rlzoo.config.literals import Name
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.trust import is_in_working_directory, is_trusted, trust
-from rlzoo.envs.registration import FAMILIES, is_of_environments, not_installed
-from rlzoo.envs.vec_env import VecEnvWrapper
-from rlzoo.training.base_callback import BaseCallback
+from rlzoo.envs.single_env.registration import FAMILIES, is_of_environments, not_installed
+from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
+from rlzoo.io.trust import is_in_working_directory, is_trusted, trust
 
 OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
 KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be derived from

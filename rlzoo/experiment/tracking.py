@@ -10,7 +10,7 @@ from typing import Any
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.blueprint import Blueprint
+from rlzoo.experiment.resolved_config import Blueprint
 
 
 def require_wandb() -> None:

@@ -10,9 +10,9 @@ from gymnasium import spaces
 
 from rlzoo import __version__
 from rlzoo.algorithms.saving import env_id_of
-from rlzoo.core.space_json import space_to_json
-from rlzoo.export.observations import SINGLE, Part
+from rlzoo.export.observation_layers import SINGLE, Part
 from rlzoo.export.policy_module import PolicyModule
+from rlzoo.io.space_json import space_to_json
 
 FORMAT, FORMAT_VERSION = "rlzoo policy", 1
 

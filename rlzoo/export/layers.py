@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import MISSING, choice_counts, is_image_space
-from rlzoo.export.observations import Part
+from rlzoo.export.observation_layers import Part
 from rlzoo.export.policy_module import PolicyModule
 from rlzoo.networks.batch_renorm import BatchRenorm
-from rlzoo.networks.continuous import SACPolicy, TD3Policy
 from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor
-from rlzoo.networks.linear import ARSPolicy
 from rlzoo.networks.mlp import MlpExtractor
-from rlzoo.networks.policies import ActorCriticPolicy
-from rlzoo.networks.q_networks import DQNPolicy, QNetwork, QRDQNPolicy
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy
+from rlzoo.policies.linear_policy import ARSPolicy
+from rlzoo.policies.value_based import DQNPolicy, QNetwork, QRDQNPolicy
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import choice_counts
-from rlzoo.export.observations import Part, PreparePart, observation_parts
-from rlzoo.networks.base_policy import BasePolicy
+from rlzoo.export.observation_layers import Part, PreparePart, observation_parts
 from rlzoo.networks.lstm import forget
-from rlzoo.networks.masked import MaskableActorCriticPolicy
-from rlzoo.networks.recurrent import ACTOR, RecurrentActorCriticPolicy
+from rlzoo.policies.base_policy import BasePolicy
+from rlzoo.policies.masked_policies import MaskableActorCriticPolicy
+from rlzoo.policies.recurrent_policies import ACTOR, RecurrentActorCriticPolicy
 
 ACTIONS, MASKS, STARTS, STATES = "actions", "action_masks", "episode_start", ("state_h", "state_c")
 PREDICTS = (BasePolicy, MaskableActorCriticPolicy, RecurrentActorCriticPolicy)

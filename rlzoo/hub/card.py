@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from rlzoo.benchmark.scores import Score
 from rlzoo.config.hub import agent_name
-from rlzoo.hub.files import ARGS, COMMAND, CONFIG, SCORE, VIDEO
-from rlzoo.report.scores import Score
+from rlzoo.hub.hub_files import ARGS, COMMAND, CONFIG, SCORE, VIDEO
 
 
 @dataclass(frozen=True, kw_only=True)

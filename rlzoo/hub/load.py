@@ -8,7 +8,7 @@ from huggingface_hub import HfApi
 
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet
-from rlzoo.hub.files import (
+from rlzoo.hub.hub_files import (
     AGENT,
     OF_RLZOO,
     OF_STABLE_BASELINES3,

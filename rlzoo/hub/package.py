@@ -10,20 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlzoo.benchmark.finished import training_seconds
+from rlzoo.benchmark.portable import Outside, portable, portable_texts
+from rlzoo.benchmark.scores import SCORE as SCORE_OF_RUN
+from rlzoo.benchmark.scores import Score, digest, write_score
+from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.benchmark import EPISODES
 from rlzoo.config.hub import agent_name
 from rlzoo.config.run import PlayConfig, RunConfig, VideoConfig, model_file, run_name
 from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.record_video import record
-from rlzoo.experiment.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.hub.card import CardContent, model_card
-from rlzoo.hub.files import ARGS, CARD, COMMAND, CONFIG, SCORE, VIDEO
-from rlzoo.report.finished import training_seconds
-from rlzoo.report.portable import Outside, portable, portable_texts
-from rlzoo.report.scores import SCORE as SCORE_OF_RUN
-from rlzoo.report.scores import Score, digest, write_score
-from rlzoo.report.scoring import kept_score, score_run
+from rlzoo.hub.hub_files import ARGS, CARD, COMMAND, CONFIG, SCORE, VIDEO
+from rlzoo.playback.video_recording import record
+from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
 

@@ -1,7 +1,7 @@
 """Repositories of the hub that become runs: what is fetched of them, and how it is checked.
 
 The maker of a repository is not trusted: its run is one of somebody else, which may name only what any file
-may (see `rlzoo.core.trust`).
+may (see `rlzoo.io.trust`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from pathlib import Path
 
 from huggingface_hub import HfApi
 
+from rlzoo.benchmark.scores import digest
+from rlzoo.benchmark.scoring import score_of
 from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import RunConfig, check_env_id
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError, printable
-from rlzoo.envs.registration import require_packages
-from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.envs.single_env.registration import require_packages
 from rlzoo.experiment.import_run import ImportConfig, import_runs
-from rlzoo.experiment.run_folder import config_path, model_path, read_run
-from rlzoo.hub.files import (
+from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.hub.hub_files import (
     ARGS,
     CARD,
     COMMAND,
@@ -37,8 +38,7 @@ from rlzoo.hub.files import (
     Snapshot,
     download,
 )
-from rlzoo.report.scores import digest
-from rlzoo.report.scoring import score_of
+from rlzoo.runs.run_folder import config_path, model_path, read_run
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 HIDDEN_BY_HUB = (".gitattributes", ".gitignore")

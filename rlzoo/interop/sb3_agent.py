@@ -18,12 +18,12 @@ from gymnasium import spaces
 
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.pickle_tree import Reference
-from rlzoo.core.space_json import space_to_json
-from rlzoo.envs.vec_normalize_pickle import read_pickled_statistics
+from rlzoo.envs.vec_wrappers.vec_normalize_pickle import read_pickled_statistics
 from rlzoo.interop.sb3_file import Sb3File, read_sb3_file
 from rlzoo.interop.sb3_spaces import actions_of, observations_of, read_space
 from rlzoo.interop.sb3_values import PLAIN_BUFFERS, THEIRS, Unreadable, encode
+from rlzoo.io.pickle_tree import Reference
+from rlzoo.io.space_json import space_to_json
 
 MAX_ENVS = 2**16
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")

@@ -7,7 +7,7 @@
     _stable_baselines3_version  a text
 
 Sizes are checked before anything is unpacked. Tensors are read with `weights_only=True`, which refuses every
-name but those of tensors; the pickles in `data` are followed opcode by opcode (`rlzoo.core.pickle_tree`), and
+name but those of tensors; the pickles in `data` are followed opcode by opcode (`rlzoo.io.pickle_tree`), and
 what they would build is described by inert records.
 """
 
@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import torch
 
 from rlzoo.core.errors import CheckpointError, one_line
-from rlzoo.core.pickle_tree import (
+from rlzoo.io.pickle_tree import (
     ExecutingPickle,
     Instance,
     count_opcodes,
@@ -33,8 +33,8 @@ from rlzoo.core.pickle_tree import (
     refuse_execution,
     walk,
 )
-from rlzoo.core.pickled_values import Allowance, plain_value
-from rlzoo.core.zip_members import DAMAGE, Limits, check_members, read_member
+from rlzoo.io.pickled_values import Allowance, plain_value
+from rlzoo.io.zip_members import DAMAGE, Limits, check_members, read_member
 
 LIMITS = Limits(json_bytes=64 * 2**20)
 SERIALIZED = ":serialized:"

@@ -10,8 +10,8 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import Instance, Reference
-from rlzoo.core.pickled_values import plain_value
+from rlzoo.io.pickle_tree import Instance, Reference
+from rlzoo.io.pickled_values import plain_value
 
 ROOTS = ("gym.", "gymnasium.")
 MAX_NUMBERS = 2**24

@@ -1,4 +1,4 @@
-"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.core.encoding`).
+"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.io.encoding`).
 
 Classes become names, which the reader of that JSON trusts or not; schedules and noise become those of ours
 that do the same. Functions cannot be read. But the closures that stable-baselines3 and RL Baselines3 Zoo make
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import Instance, Reference
-from rlzoo.core.pickled_values import plain_value
 from rlzoo.core.schedules import ConstantSchedule, LinearSchedule, Schedule, schedule_text
+from rlzoo.io.pickle_tree import Instance, Reference
+from rlzoo.io.pickled_values import plain_value
 
 THEIRS = ("stable_baselines3.", "sb3_contrib.", "rl_zoo3.", "utils.")
 CLASSES = {
@@ -24,7 +24,7 @@ CLASSES = {
     "FlattenExtractor": "rlzoo.networks.extractors.FlattenExtractor",
     "CombinedExtractor": "rlzoo.networks.extractors.CombinedExtractor",
     "RMSpropTFLike": "rlzoo.optim.rmsprop_tf.RMSpropTFLike",
-    "HerReplayBuffer": "rlzoo.buffers.her.HerReplayBuffer",
+    "HerReplayBuffer": "rlzoo.buffers.replay.her_replay_buffer.HerReplayBuffer",
 }
 """Classes of stable-baselines3 by name, and what does the same here."""
 PLAIN_BUFFERS = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer")

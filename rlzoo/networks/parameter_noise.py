@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.noise import AdaptiveParamNoiseSpec
 
 
 class ParameterNoise:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlzoo.core.errors import unknown
-from rlzoo.envs.monitor import load_results
+from rlzoo.envs.single_env.monitor import load_results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ import numpy as np
 from rlzoo.config.run import check_folder
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.npz import read_npz
+from rlzoo.io.npz import read_npz
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError, one_line
+from rlzoo.io.atomic import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

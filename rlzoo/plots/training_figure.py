@@ -85,7 +85,7 @@ def train(
 
 def _episodes(runs: Sequence[Run], y: str, max_timesteps: int | None, where: str) -> dict[Run, pd.DataFrame]:
     """Load the episodes of the runs that have some."""
-    from rlzoo.envs.monitor import get_monitor_files, load_results
+    from rlzoo.envs.single_env.monitor import get_monitor_files, load_results
 
     found, n_monitored = {}, 0
     for run in runs:

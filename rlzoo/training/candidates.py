@@ -23,14 +23,14 @@ import numpy as np
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.running_statistics import RunningMeanStd
-from rlzoo.core.safe_path import restore_path_setting, safe_path_in_children
-from rlzoo.envs.finite import check_finite
-from rlzoo.envs.make import as_vec_env
-from rlzoo.envs.rescaling import Rescaling
-from rlzoo.envs.subproc import CLOSE_TIMEOUT, Pickled, remote_error
-from rlzoo.envs.vec_env import VecEnv, unwrap_vec_normalize
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.envs.worker_answers import answer, answer_error, die_with_parent
+from rlzoo.envs.make_vec_env import as_vec_env
+from rlzoo.envs.vec_env.finite import check_finite
+from rlzoo.envs.vec_env.subproc import CLOSE_TIMEOUT, Pickled, remote_error
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_env.worker_answers import answer, answer_error, die_with_parent
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
+from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
 
 Statistics = Mapping[str, Any]
 """What a VecNormalize has learned, as its `state_dict` gives it."""
@@ -89,6 +89,7 @@ def play(
         obs = env.reset()
         while playing:
             if learn_statistics:
+                assert normalizer is not None
                 observed.append(normalizer.old_obs.copy())
             step = env.step_arrays(act(obs))
             check_finite(step, len(rewards) + 1)
@@ -337,7 +338,7 @@ class AsyncEval:
 
 
 def _actor_of(policy: Any) -> Any:
-    from rlzoo.networks.linear import make_actor  # it imports PyTorch, and workers import this module
+    from rlzoo.policies.linear_policy import make_actor  # it imports PyTorch, and workers import this module
 
     return make_actor(policy)
 
@@ -373,6 +374,7 @@ def _work(connection: Connection, maker: Pickled, actor: Pickled, threads: int) 
         _, weights, seed, (n_episodes, statistics, learn_statistics) = job
         try:
             if statistics is not None:
+                assert normalizer is not None
                 normalizer.load_state_dict(dict(statistics))
             answer(connection, play(env, player, weights, seed, n_episodes, learn_statistics))
         except Exception as error:

@@ -1,7 +1,7 @@
 """The file format of agents: one zip without executable content.
 
     metadata.json            format version, algorithm, environment id, versions, platform, git commit, date
-    config.json              hyperparameters, spaces, policy (see `rlzoo.core.encoding`)
+    config.json              hyperparameters, spaces, policy (see `rlzoo.io.encoding`)
     weights.safetensors      parameters and buffers of the networks
     optimizers.safetensors   tensors of the optimisers' state
     normalize.safetensors    statistics of VecNormalize
@@ -37,11 +37,11 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
-from rlzoo.core.system_info import get_system_info as get_system_info
-from rlzoo.core.system_info import git_commit, processor_name, utc_now, versions
-from rlzoo.core.zip_members import DEFAULT_LIMITS, Limits, check_members, read_member
+from rlzoo.io.atomic import atomic_write
+from rlzoo.io.zip_members import DEFAULT_LIMITS, Limits, check_members, read_member
+from rlzoo.processes.system_info import get_system_info as get_system_info
+from rlzoo.processes.system_info import git_commit, processor_name, utc_now, versions
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 64

@@ -14,15 +14,15 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.buffers.demonstrations import PART, write_image
-from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import copy_obs, obs_row
 from rlzoo.core.spaces import is_channels_first, is_image_space, space_name
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.make import as_vec_env, make_vec_env
-from rlzoo.envs.obs_arrays import copy_obs, obs_row
-from rlzoo.envs.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.evaluate import is_monitored, mask_keywords
+from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
+from rlzoo.evaluation.evaluate import is_monitored, mask_keywords
+from rlzoo.io.atomic import atomic_write
 
 Obs = Any
 StoreImage = Callable[[np.ndarray], str]

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from rlzoo.core.denormals import denormals_as_zero
+from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.callbacks.base_callback import BaseCallback, check_frequency
 from rlzoo.core.errors import UserError
-from rlzoo.training.base_callback import BaseCallback, check_frequency
-from rlzoo.training.off_policy import can_learn
+from rlzoo.training.off_policy_loop import can_learn
 
 LEARNS_WHILE_ACTING = {"parameter_noise": "param_noise", "normalizer": "normalize_observations"}
 """Attributes of an algorithm that change with every step it acts, and the hyperparameters behind them."""

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from rlzoo.core.device import get_device
-from rlzoo.core.encoding import decode_value, pack, unpack
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.pickle_tree import Instance, Reference, read_pickle, walk
-from rlzoo.core.pickled_values import plain_value
-from rlzoo.core.space_json import space_from_json
-from rlzoo.core.system_info import get_system_info
-from rlzoo.core.tensor_file import from_bytes, to_bytes
+from rlzoo.io.encoding import decode_value, pack, unpack
+from rlzoo.io.pickle_tree import Instance, Reference, read_pickle, walk
+from rlzoo.io.pickled_values import plain_value
+from rlzoo.io.space_json import space_from_json
+from rlzoo.io.tensor_file import from_bytes, to_bytes
+from rlzoo.processes.system_info import get_system_info
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 KEY = "rlzoo_values"

@@ -20,14 +20,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rlzoo.buffers.demonstrations import as_dataset, fit_actions, fit_observations, is_given
-from rlzoo.buffers.rollout import Obs, map_obs
+from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.buffers.sequences import Sequences
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.progress import LoopLocals, log_progress
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.distributions import Distribution
-from rlzoo.envs.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.progress import LoopLocals, log_progress
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
 
 Metrics = dict[str, Any]
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 
+from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.env_ids import is_atari
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.experiment.blueprint import Blueprint
-from rlzoo.experiment.build import build_callbacks
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
-from rlzoo.experiment.signals import StopSignals
-from rlzoo.experiment.train import Parts, Session, check, learn, save, start
-from rlzoo.training.base_callback import BaseCallback
-from rlzoo.tuning.results import top_table
-from rlzoo.tuning.study import optimize, run_of_trial
+from rlzoo.experiment.factories import build_callbacks
+from rlzoo.experiment.resolved_config import Blueprint
+from rlzoo.experiment.training_run import Parts, Session, check, learn, save, start
+from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.tuning.report.study_results import top_table
+from rlzoo.tuning.study.study import optimize, run_of_trial
 
 if TYPE_CHECKING:
     from rlzoo.algorithms.base import Algorithm

@@ -12,12 +12,12 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo import ACER, DummyVecEnv, VecFrameStack, VecNormalize
-from rlzoo.algorithms.acer import policy_gradient, trust_region
+from rlzoo.algorithms.off_policy.acer import policy_gradient, trust_region
 from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
-from rlzoo.core.interaction import Clock
 from rlzoo.core.returns import retrace
-from rlzoo.envs.rescaling import Rescaling
+from rlzoo.core.types import Clock
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling
 
 N, N_ACTIONS = 12, 4
 

@@ -16,17 +16,17 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.algorithms.sac import SAC
-from rlzoo.algorithms.td3 import TD3
+from rlzoo.algorithms.off_policy.sac import SAC
+from rlzoo.algorithms.off_policy.td3 import TD3
+from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import choice_counts
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv, load_env_state
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.training.checkpoint import Checkpoint, metadata, read_checkpoint, write_checkpoint
 from rlzoo.training.expert_trajectories import generate_expert_traj
 

@@ -23,7 +23,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.algorithms.ars import ars_step
-from rlzoo.core.interaction import Clock
+from rlzoo.core.types import Clock
 from rlzoo.training.candidates import Outcome, play_here
 
 
@@ -260,7 +260,7 @@ def test_workers_must_fit_the_training() -> None:
 
 
 def test_a_policy_of_the_user_plays_as_well() -> None:
-    from rlzoo.networks.linear import ARSPolicy
+    from rlzoo.policies.linear_policy import ARSPolicy
 
     class Mine(ARSPolicy):
         def forward(self, obs: Any) -> torch.Tensor:

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from rlzoo import BC, BaseCallback, ExpertDataset, VecNormalize
 from rlzoo.algorithms import saving
-from rlzoo.algorithms.bc import bc_loss
+from rlzoo.algorithms.imitation.bc import bc_loss
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.networks.extractors import FlattenExtractor
 
 BOX = spaces.Box(-2, np.float32(2), (1,))

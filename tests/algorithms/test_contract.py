@@ -15,9 +15,9 @@ from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UnknownArgument, UserError
 from rlzoo.core.spaces import choice_counts
-from rlzoo.training.off_policy import off_policy
-from rlzoo.training.on_policy import on_policy
-from rlzoo.training.population import population
+from rlzoo.training.off_policy_loop import off_policy
+from rlzoo.training.on_policy_loop import on_policy
+from rlzoo.training.population_loop import population
 from rlzoo.training.supervised import supervised
 
 ALGORITHMS = [

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import distributions as td
 
 from rlzoo import CrossQ, DummyVecEnv, UserError
-from rlzoo.algorithms.crossq import crossq_actor_loss, crossq_critic_loss
-from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.algorithms.off_policy.crossq import crossq_actor_loss, crossq_critic_loss
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
 
 BATCH, GAMMA, LR, MOMENTUM, EPS = 16, 0.9, 0.05, 0.1, 1e-2
 STATISTICS = ("ra_mean", "ra_var", "steps")

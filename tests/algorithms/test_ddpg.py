@@ -12,9 +12,9 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo import DDPG, AdaptiveParamNoiseSpec, DummyVecEnv, UserError
-from rlzoo.algorithms.ddpg import pop_art
-from rlzoo.buffers.replay_batch import ReplayBatch
-from rlzoo.core.interaction import Clock, Inputs
+from rlzoo.algorithms.off_policy.ddpg import pop_art
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.types import Clock, Inputs
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH = 32
@@ -360,7 +360,7 @@ def test_mistakes_are_named(kwargs, text):
 
 
 def test_a_policy_of_the_user_needs_no_number_of_critics():
-    from rlzoo.networks.continuous import TD3Policy
+    from rlzoo.policies.continuous_policies import TD3Policy
 
     class Mine(TD3Policy):
         def __init__(self, observation_space, action_space, lr_schedule):

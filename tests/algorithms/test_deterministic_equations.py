@@ -9,9 +9,9 @@ import torch
 from gymnasium import spaces
 
 from rlzoo import DDPG, TD3, DummyVecEnv
-from rlzoo.algorithms.td3 import td3_target
-from rlzoo.buffers.replay_batch import ReplayBatch
-from rlzoo.core.interaction import Clock, Inputs
+from rlzoo.algorithms.off_policy.td3 import td3_target
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.types import Clock, Inputs
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH, TAU, GAMMA = 32, 0.1, 0.9

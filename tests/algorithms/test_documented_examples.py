@@ -10,7 +10,7 @@ import pytest
 
 from rlzoo import A2C, PPO2, make_atari_env
 from rlzoo.config import catalog
-from rlzoo.training.on_policy import on_policy
+from rlzoo.training.on_policy_loop import on_policy
 
 STOCHASTIC = [name for name in catalog.names() if getattr(catalog.load(name), "loop", None) is on_policy]
 

@@ -11,10 +11,10 @@ from gymnasium import spaces
 
 from rlzoo import GAIL, PPO, TRPO, BaseCallback, ExpertDataset, VecMonitor, VecNormalize
 from rlzoo.algorithms import saving
-from rlzoo.algorithms.gail import discriminator_loss
+from rlzoo.algorithms.imitation.gail import discriminator_loss
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import load_env_state
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import load_env_state
 
 LEARNERS = {
     "ppo": {"n_steps": 32, "batch_size": 32, "n_epochs": 4, "learning_rate": 3e-3},

@@ -26,10 +26,10 @@ from rlzoo import (
 )
 from rlzoo.algorithms import saving
 from rlzoo.config import catalog
-from rlzoo.core.noise import AdaptiveParamNoiseSpec
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import load_env_state
-from rlzoo.training.off_policy import off_policy, remember_start
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import load_env_state
+from rlzoo.training.off_policy_loop import off_policy, remember_start
 
 OFF_POLICY = [name for name in catalog.names() if getattr(catalog.load(name), "loop", None) is off_policy]
 CONTINUOUS = [name for name in OFF_POLICY if catalog.load(name).action_spaces == (spaces.Box,)]

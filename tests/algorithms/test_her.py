@@ -18,7 +18,7 @@ from rlzoo import (
     HerReplayBuffer,
     UserError,
 )
-from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.experiment.resolved_config import check_hyperparams
 
 SMALL = {"buffer_size": 200, "learning_starts": 20, "batch_size": 16, "train_freq": 1, "seed": 0}
 

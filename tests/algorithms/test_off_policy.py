@@ -28,7 +28,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.core.interaction import Clock, Inputs
+from rlzoo.core.types import Clock, Inputs
 
 SMALL: dict[str, Any] = {
     "buffer_size": 100,

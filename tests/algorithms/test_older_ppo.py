@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 
 from rlzoo import A2C, DDPG, DQN, HER, PPO, PPO1, PPO2, SAC, BitFlippingEnv, UnknownArgument, UserError
-from rlzoo.envs.make import make_vec_env
-from rlzoo.experiment.blueprint import check_hyperparams
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.experiment.resolved_config import check_hyperparams
 
 
 def notices(caught: list[warnings.WarningMessage]) -> list[str]:

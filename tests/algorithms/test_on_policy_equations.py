@@ -9,11 +9,11 @@ import torch
 from gymnasium import spaces
 
 from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
-from rlzoo.algorithms.a2c import a2c_loss
-from rlzoo.algorithms.ppo import ppo_loss
-from rlzoo.buffers.rollout import RolloutBuffer
-from rlzoo.core.interaction import Clock, Inputs, Step
-from rlzoo.envs.vec_env import StepArrays
+from rlzoo.algorithms.on_policy.a2c import a2c_loss
+from rlzoo.algorithms.on_policy.ppo import ppo_loss
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.envs.vec_env.vec_env import StepArrays
 
 N_STEPS, N_ENVS = 6, 3
 N = N_STEPS * N_ENVS

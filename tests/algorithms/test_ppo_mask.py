@@ -10,22 +10,22 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.algorithms.ppo_mask import MaskablePPO
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.ppo_mask import MaskablePPO
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.action_masks import ActionMasker, get_action_masks
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.subproc import SubprocVecEnv
-from rlzoo.envs.toy import FakeImageEnv, IdentityEnv, SimpleMultiObsEnv
-from rlzoo.envs.toy_invalid_actions import (
+from rlzoo.envs.examples.toy import FakeImageEnv, IdentityEnv, SimpleMultiObsEnv
+from rlzoo.envs.examples.toy_invalid_actions import (
     InvalidActionEnv,
     InvalidActionEnvDiscrete,
     InvalidActionEnvMultiBinary,
     InvalidActionEnvMultiDiscrete,
 )
-from rlzoo.networks.policies import ActorCriticPolicy
-from rlzoo.training.evaluate import evaluate_policy
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
+from rlzoo.evaluation.evaluate import evaluate_policy
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 SMALL: dict[str, Any] = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "seed": 0, "device": "cpu"}
 SPACES = {

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.config import catalog
-from rlzoo.core.noise import NormalActionNoise
+from rlzoo.core.action_noise import NormalActionNoise
 
 ON_POLICY = ["ppo", "a2c", "acktr", "trpo"]
 Q_LEARNING = ["dqn", "qrdqn"]

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from gymnasium import spaces
 
 from rlzoo import DQN, QRDQN, IdentityEnv, PrioritizedReplayBuffer, ReplayBuffer
-from rlzoo.algorithms.dqn import Milestones, dqn_losses, dqn_target
-from rlzoo.algorithms.qrdqn import qrdqn_losses, qrdqn_target
-from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.algorithms.off_policy.dqn import Milestones, dqn_losses, dqn_target
+from rlzoo.algorithms.off_policy.qrdqn import qrdqn_losses, qrdqn_target
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 
 B, N_ACTIONS, N_QUANTILES = 6, 3, 5

@@ -11,9 +11,9 @@ from torch import distributions as td
 from torch.nn import functional as F
 
 from rlzoo import SAC, DummyVecEnv, UserError
-from rlzoo.algorithms.sac import sac_actor_loss, sac_critic_loss, sac_target
-from rlzoo.buffers.replay_batch import ReplayBatch
-from rlzoo.core.interaction import Clock
+from rlzoo.algorithms.off_policy.sac import sac_actor_loss, sac_critic_loss, sac_target
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.types import Clock
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH, TAU, GAMMA, LR = 32, 0.1, 0.9, 0.05

@@ -22,34 +22,34 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.algorithms.a2c import A2C
-from rlzoo.algorithms.acktr import ACKTR
 from rlzoo.algorithms.ars import ARS
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.ddpg import DDPG
-from rlzoo.algorithms.dqn import DQN
-from rlzoo.algorithms.gail import GAIL
 from rlzoo.algorithms.hyperparameters import field_names
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.algorithms.ppo_lstm import RecurrentPPO
-from rlzoo.algorithms.sac import SAC
-from rlzoo.algorithms.trpo import TRPO
+from rlzoo.algorithms.imitation.gail import GAIL
+from rlzoo.algorithms.off_policy.ddpg import DDPG
+from rlzoo.algorithms.off_policy.dqn import DQN
+from rlzoo.algorithms.off_policy.sac import SAC
+from rlzoo.algorithms.on_policy.a2c import A2C
+from rlzoo.algorithms.on_policy.acktr import ACKTR
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.ppo_lstm import RecurrentPPO
+from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import ExpertDataset
+from rlzoo.callbacks.callbacks import StopTrainingOnMaxEpisodes
 from rlzoo.config import catalog
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
-from rlzoo.core.noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
 from rlzoo.core.schedules import LinearSchedule
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import choice_counts
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv, load_env_state
-from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import BaseFeaturesExtractor
-from rlzoo.training.callbacks import StopTrainingOnMaxEpisodes
 from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 from rlzoo.training.expert_trajectories import generate_expert_traj
-from rlzoo.training.off_policy import off_policy
+from rlzoo.training.off_policy_loop import off_policy
 
 ADAM = ("optimizers", "policy.optimizer", "state", "$dict", 0, 1)
 LOADED = [catalog.load(name) for name in catalog.names()]
@@ -331,7 +331,7 @@ def test_a_class_of_the_user_must_be_handed_over() -> None:
 
 
 def test_a_policy_class_of_the_user() -> None:
-    from rlzoo.networks.policies import ActorCriticPolicy
+    from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
     mine = type("MyPolicy", (ActorCriticPolicy,), {"__module__": __name__})
     model = make(policy=mine)
@@ -511,7 +511,9 @@ def test_a_file_whose_network_does_not_fit_its_weights() -> None:
         PPO.load(changed(saved(make()), shrink), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["os.system", "rlzoo.envs.monitor.ResultsWriter", "subprocess.Popen"])
+@pytest.mark.parametrize(
+    "name", ["os.system", "rlzoo.envs.single_env.monitor.ResultsWriter", "subprocess.Popen"]
+)
 def test_a_file_that_names_a_foreign_class(name: str) -> None:
     def inject(config: dict[str, Any]) -> None:
         config["arguments"]["policy_kwargs"]["activation_fn"] = {"$class": name}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlzoo import A2C, GAIL, PPO, TRPO, ExpertDataset, RecurrentPPO, UserError
-from rlzoo.algorithms.ppo import ppo_loss
+from rlzoo.algorithms.on_policy.ppo import ppo_loss
 
 SQUASHED = {"squash_output": True, "log_std_init": 0.0}
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import distributions as td
 
 from rlzoo import TQC, DummyVecEnv, UserError
-from rlzoo.algorithms.tqc import tqc_actor_loss, tqc_critic_loss, tqc_target, truncated
-from rlzoo.buffers.replay_batch import ReplayBatch
+from rlzoo.algorithms.off_policy.tqc import tqc_actor_loss, tqc_critic_loss, tqc_target, truncated
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
 
 BATCH, TAU, GAMMA, LR, N_QUANTILES = 16, 0.1, 0.9, 0.05, 5
 

@@ -24,7 +24,7 @@ from rlzoo import (
     BaseFeaturesExtractor,
     DummyVecEnv,
 )
-from rlzoo.algorithms import trpo
+from rlzoo.algorithms.on_policy import trpo
 from rlzoo.networks.parameter_noise import perturb
 from rlzoo.networks.training_mode import depends_on_mode
 

@@ -12,12 +12,12 @@ import torch
 from gymnasium import spaces
 
 from rlzoo import TRPO, DummyVecEnv, UserError, flat_grad
-from rlzoo.algorithms import trpo
-from rlzoo.algorithms.trpo import TRPOConfig, trpo_objective
-from rlzoo.buffers.rollout import RolloutBuffer
-from rlzoo.core.interaction import Clock, Step
+from rlzoo.algorithms.on_policy import trpo
+from rlzoo.algorithms.on_policy.trpo import TRPOConfig, trpo_objective
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.types import Clock, Step
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
-from rlzoo.envs.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import StepArrays
 
 N_STEPS, N_ENVS = 16, 3
 ACTIONS: dict[str, spaces.Space[Any]] = {

@@ -24,7 +24,7 @@ from rlzoo import (
     RolloutBuffer,
     UserError,
 )
-from rlzoo.buffers.replay_batch import as_batch
+from rlzoo.buffers.replay.replay_batch import as_batch
 
 BOX, ACTIONS = spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))
 

@@ -21,8 +21,8 @@ from rlzoo import (
     SubprocVecEnv,
     UserError,
 )
-from rlzoo.buffers.her import GOAL_KEYS
-from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
+from rlzoo.buffers.replay.her_replay_buffer import GOAL_KEYS
+from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
 
 STRATEGIES = [strategy.value for strategy in GoalSelectionStrategy]
 PLACE = spaces.Box(-np.inf, np.inf, (3,), np.float64)

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same
 
 from rlzoo import PrioritizedReplayBuffer, UserError
-from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
+from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 

@@ -12,14 +12,14 @@ import torch
 from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same, sample
 
-from rlzoo.buffers.replay import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
-from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
-from rlzoo.buffers.rollout import map_obs
+from rlzoo.buffers.replay.replay_buffer import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
+from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.toy import SimpleMultiObsEnv
-from rlzoo.envs.vec_env import StepArrays
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.examples.toy import SimpleMultiObsEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 ACTIONS = spaces.Box(-1, 1, (2,))
 NO_END = np.zeros(0, np.int64)
@@ -253,7 +253,7 @@ def test_batches_are_gathered_in_bounded_memory(monkeypatch):
     counts = []
     assemble = replay._assemble
     monkeypatch.setattr(replay, "_assemble", lambda rows: counts.append(len(rows)) or assemble(rows))
-    monkeypatch.setattr("rlzoo.buffers.replay.CHUNK_BYTES", 10_000)
+    monkeypatch.setattr("rlzoo.buffers.replay.replay_buffer.CHUNK_BYTES", 10_000)
     assert len(list(replay.batches(7, 32))) == 7
     assert sum(counts) == 7 * 32 and 32 <= max(counts) < 7 * 32
 

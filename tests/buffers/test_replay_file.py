@@ -14,10 +14,10 @@ import torch
 from gymnasium import spaces
 from naive_replay import DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same
 
-from rlzoo.buffers import replay_file
-from rlzoo.buffers.prioritized import PrioritizedReplayBuffer
-from rlzoo.buffers.replay import ReplayBuffer
-from rlzoo.buffers.replay_file import load_replay_buffer, save_replay_buffer
+from rlzoo.buffers.replay import replay_file
+from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 
 ACTIONS = spaces.Box(-1, 1, (2,))

@@ -7,10 +7,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout import RolloutBuffer, minibatches
+from rlzoo.buffers.rollout_buffer import RolloutBuffer, minibatches
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
-from rlzoo.core.interaction import Step
-from rlzoo.envs.vec_env import StepArrays
+from rlzoo.core.types import Step
+from rlzoo.envs.vec_env.vec_env import StepArrays
 
 BOX = spaces.Box(-1, 1, (2,), np.float64)
 

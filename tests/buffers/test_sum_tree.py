@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlzoo.buffers.sum_tree import BRANCHES, SHORT, SumTree
+from rlzoo.buffers.replay.sum_tree import BRANCHES, SHORT, SumTree
 
 SIZES = (1, 2, BRANCHES, BRANCHES + 1, 7 * BRANCHES + 3, SHORT, SHORT + 1, SHORT * BRANCHES + 5)
 

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from rlzoo.benchmark import run_list as benchmark_run
+from rlzoo.benchmark.finished import mark_finished
+from rlzoo.benchmark.run_list import Ended, Options
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.yaml_text import dump_yaml
-from rlzoo.report import benchmark_run
-from rlzoo.report.benchmark_run import Ended, Options
-from rlzoo.report.finished import mark_finished
 
 asked: list[Options] = []  # of the jobs that were done
 

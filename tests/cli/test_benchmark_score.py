@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark import scoring
+from rlzoo.benchmark.scores import Score, read_scores, write_scores
+from rlzoo.benchmark.scoring import Scored
 from rlzoo.cli.main import main
-from rlzoo.report import scoring
-from rlzoo.report.scores import Score, read_scores, write_scores
-from rlzoo.report.scoring import Scored
 
 SCORE = Score(
     algo="her",

@@ -8,8 +8,8 @@ import pytest
 
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
-from rlzoo.experiment.registry import read_registry
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
+from rlzoo.runs.pretrained_registry import read_registry
 
 SMALL = {"n_envs": 1, "n_steps": 20, "batch_size": 20, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark.scores import SCORE, Score, write_score, write_scores
 from rlzoo.cli.main import main
-from rlzoo.report.scores import SCORE, Score, write_score, write_scores
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ OLD_FLAGS = """
 def looks(monkeypatch):
     """The configurations that reach `play`, which does nothing here."""
     seen = []
-    monkeypatch.setattr("rlzoo.experiment.play.play", seen.append)
+    monkeypatch.setattr("rlzoo.playback.play.play", seen.append)
     return seen
 
 

@@ -9,7 +9,7 @@ import pytest
 from rlzoo.cli import list as command
 from rlzoo.cli.main import main
 from rlzoo.config import catalog
-from rlzoo.experiment.registry import AgentEntry, shipped_agents, write_registry
+from rlzoo.runs.pretrained_registry import AgentEntry, shipped_agents, write_registry
 
 
 def lines(capsys):
@@ -41,7 +41,7 @@ def test_all_environments_are_those_that_can_be_made_here(capsys):
 
 @pytest.fixture
 def logs(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlzoo.experiment.registry.shipped_root", lambda: tmp_path / "trained_agents")
+    monkeypatch.setattr("rlzoo.runs.pretrained_registry.shipped_root", lambda: tmp_path / "trained_agents")
     for folder, files in {
         "ppo/CartPole-v1_2": ["CartPole-v1.zip"],
         "ppo/CartPole-v1_10": ["best_model.zip", "CartPole-v1.zip"],

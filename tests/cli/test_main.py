@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from rlzoo.cli import main as cli
+from rlzoo.cli.flags.parser import OneOf, Parser, flags_of, values_of
 from rlzoo.cli.main import main
-from rlzoo.cli.parser import OneOf, Parser, flags_of, values_of
 from rlzoo.core.errors import RunFailed, UserError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlzoo.cli.main import main
-from rlzoo.envs.monitor import ResultsWriter
+from rlzoo.envs.single_env.monitor import ResultsWriter
 
 
 @pytest.fixture

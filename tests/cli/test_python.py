@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import rlzoo
+from rlzoo.cli.flags.parser import actions_of
 from rlzoo.cli.main import build, load_command
-from rlzoo.cli.parser import actions_of
 from rlzoo.cli.python import parse
 from rlzoo.core.errors import UnknownArgument, UserError
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.cli.flags.output import LastingStream
 from rlzoo.cli.main import main
-from rlzoo.cli.output import LastingStream
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.run_folder import claim
+from rlzoo.runs.run_folder import claim
 
 
 def _run(*arguments: str, **kwargs) -> subprocess.CompletedProcess[str]:

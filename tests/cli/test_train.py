@@ -8,7 +8,7 @@ import pytest
 
 from rlzoo.cli.main import build, load_command, main
 from rlzoo.config.run import RunConfig
-from rlzoo.experiment.train import TrainResult
+from rlzoo.experiment.training_run import TrainResult
 
 # The flags that scripts for RL Baselines3 Zoo use, each with a value.
 OLD_FLAGS = """
@@ -30,8 +30,8 @@ def runs(monkeypatch, tmp_path):
         seen.append(config)
         return TrainResult(tmp_path, tmp_path, 0, interrupted=config.env_id == "Interrupted-v0")
 
-    monkeypatch.setattr("rlzoo.experiment.train.train", train)
-    monkeypatch.setattr("rlzoo.experiment.train.check", lambda config: None)
+    monkeypatch.setattr("rlzoo.experiment.training_run.train", train)
+    monkeypatch.setattr("rlzoo.experiment.training_run.check", lambda config: None)
     return seen
 
 
@@ -74,7 +74,7 @@ def test_an_interrupt_ends_the_whole_series(runs):
 def test_resume_hands_on_what_may_change(monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "rlzoo.experiment.train.resume", lambda folder, **changes: seen.update(changes, folder=folder)
+        "rlzoo.experiment.training_run.resume", lambda folder, **changes: seen.update(changes, folder=folder)
     )
     assert main(["train", "--resume", "logs/ppo/X_1", "-n", "500", "-P", "--gym-packages", "json"]) == 0
     assert seen == {"folder": "logs/ppo/X_1", "n_timesteps": 500, "progress": True, "gym_packages": ("json",)}
@@ -119,7 +119,7 @@ def test_command_and_function_are_the_same_thing(tmp_path, monkeypatch, capsys):
 def test_a_module_of_the_user_is_found_beside_her(runs, tmp_path, monkeypatch):
     (tmp_path / "environments_of_a_user.py").write_text("registered = True\n")
     monkeypatch.chdir(tmp_path)
-    from rlzoo.experiment.blueprint import import_packages
+    from rlzoo.experiment.resolved_config import import_packages
 
     import_packages(["environments_of_a_user"])
     assert isinstance(sys.modules["environments_of_a_user"], types.ModuleType)

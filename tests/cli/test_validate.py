@@ -91,7 +91,7 @@ def test_malformed_yaml_names_file_and_line(capsys, tmp_path):
 
 
 def test_a_wrapper_of_an_optional_package_is_noted(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("rlzoo.experiment.validate.find_spec", lambda name: None)
+    monkeypatch.setattr("rlzoo.experiment.validate_hyperparams.find_spec", lambda name: None)
     text = "A-v0: {policy: MlpPolicy, env_wrapper: [{minigrid.wrappers.FlatObsWrapper: {}}]}"
     assert validate(tmp_path, text) == 0
     assert (

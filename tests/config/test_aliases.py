@@ -22,7 +22,7 @@ from rlzoo.config.aliases import alias
         ("sb3_contrib.common.wrappers.ActionMasker", "rlzoo.ActionMasker"),
         (
             "stable_baselines3.common.callbacks.CheckpointCallback",
-            "rlzoo.training.callbacks.PklCheckpointCallback",
+            "rlzoo.callbacks.callbacks.PklCheckpointCallback",
         ),
         ("gym_minigrid.wrappers.FlatObsWrapper", "minigrid.wrappers.FlatObsWrapper"),
         ("gym.wrappers.GrayScaleObservation", "gymnasium.wrappers.GrayscaleObservation"),

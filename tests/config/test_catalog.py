@@ -17,7 +17,7 @@ def own_catalog(monkeypatch):
 def test_names_and_targets():
     todays = "a2c acer acktr ars bc crossq ddpg dqn gail her ppo ppo_lstm ppo_mask qrdqn sac td3 tqc trpo"
     assert catalog.names() == sorted([*todays.split(), "ppo1", "ppo2"])
-    assert catalog.resolve("ppo") == "rlzoo.algorithms.ppo:PPO"
+    assert catalog.resolve("ppo") == "rlzoo.algorithms.on_policy.ppo:PPO"
 
 
 def test_an_unknown_name_gets_the_nearest():

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from rlzoo.config.her import learner_entry
+from rlzoo.config.her_entries import learner_entry
 from rlzoo.config.literals import Name, interpret
 from rlzoo.core.errors import UserError
 

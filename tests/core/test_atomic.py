@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.core.atomic import atomic_write
 from rlzoo.core.errors import RunFailed
+from rlzoo.io.atomic import atomic_write
 
 
 def names(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from rlzoo.core.denormals import denormals_as_zero
+from rlzoo.accel.denormals import denormals_as_zero
 
 SMALLEST = torch.tensor(torch.finfo(torch.float32).tiny)
 
@@ -42,7 +42,7 @@ def test_an_error_inside_switches_back():
 
 SHARED_OUT = """
 import torch
-from rlzoo.core.denormals import denormals_as_zero, start_workers
+from rlzoo.accel.denormals import denormals_as_zero, start_workers
 if {start}:
     start_workers()
 else:

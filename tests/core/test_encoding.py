@@ -19,17 +19,17 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.core.encoding import MissingCallable, decode_value, encode_value, pack, unpack
-from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.noise import (
+from rlzoo.core.action_noise import (
     AdaptiveParamNoiseSpec,
     LinearNormalActionNoise,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
 from rlzoo.core.seeding import get_rng_state, set_rng_state
+from rlzoo.io.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 
 
 def through_json(tree: Any) -> Any:
@@ -235,13 +235,14 @@ def test_classes_of_rlzoo_resolve() -> None:
     "name",
     [
         "os.system", "builtins.eval", "subprocess.Popen", "collections.OrderedDict", "rlzoo.__main__.main",
-        "rlzoo.cli.main.main", "rlzoo.envs.monitor.ResultsWriter", "rlzoo.core.logger.CSVOutputFormat",
-        "rlzoo.core.logger.Logger", "torch.load", "torch.hub.load", "torch.nn.modules.module.OrderedDict",
-        "torch.nn.modules.module.torch.load", "torch.nn.functional.relu", "torch.nn.init.constant_",
+        "rlzoo.cli.main.main", "rlzoo.envs.single_env.monitor.ResultsWriter",
+        "rlzoo.metrics.logger.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load", "torch.hub.load",
+        "torch.nn.modules.module.OrderedDict", "torch.nn.modules.module.torch.load",
+        "torch.nn.functional.relu", "torch.nn.init.constant_",
         "torch.nn.Module.__class__", "torch.nn.Module.__init__.__globals__", "torch.nn", "torch.nn.",
         "torch.nn..x", "torch.nn.NoSuchThing", "torch.nn.no.such.Thing", "torch.optim.adam.cast",
         "torch.nn.Module forward", "", "torch.nn.../x", "ReLU", "torch", "rlzoo", "__main__.X",
-        "torch.nnx.ReLU", "rlzoo.networks.policies.np.load", "rlzoo.networks.__main__.x",
+        "torch.nnx.ReLU", "rlzoo.policies.actor_critic_policies.np.load", "rlzoo.networks.__main__.x",
     ],
 )  # fmt: skip
 def test_names_that_are_not_ours_are_refused_and_not_imported(name: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.core.interrupts import sigint_waits_for_imports
-from rlzoo.experiment.signals import StopSignals
+from rlzoo.processes.interrupts import sigint_waits_for_imports
+from rlzoo.processes.stop_signals import StopSignals
 
 MODULE = """
 import os, signal, time

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import torch
 
-from rlzoo.core import logger as logs
 from rlzoo.core.errors import UserError
-from rlzoo.core.logger import (
+from rlzoo.metrics import logger as logs
+from rlzoo.metrics.logger import (
     CSVOutputFormat,
     Figure,
     FormatUnsupportedError,
@@ -55,7 +55,7 @@ def logger(recorder: Recorder) -> Logger:
 
 
 def test_importing_the_logger_imports_no_torch() -> None:
-    code = "import sys, rlzoo.core.logger; print([m for m in ('torch', 'pandas') if m in sys.modules])"
+    code = "import sys, rlzoo.metrics.logger; print([m for m in ('torch', 'pandas') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from rlzoo.core.memory import keep_freed_memory
+from rlzoo.accel.tune_malloc import keep_freed_memory
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")

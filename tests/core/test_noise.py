@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.noise import (
+from rlzoo.core.action_noise import (
     AdaptiveParamNoiseSpec,
     LinearNormalActionNoise,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
+from rlzoo.core.errors import CheckpointError, UserError
 
 
 @pytest.fixture(autouse=True)

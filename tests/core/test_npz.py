@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.npz import read_npz
+from rlzoo.io.npz import read_npz
 
 
 def _archive(content: bytes, compression: int = zipfile.ZIP_STORED) -> io.BytesIO:

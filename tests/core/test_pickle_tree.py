@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.pickle_tree import Instance, Reference, count_opcodes, read_pickle, refuse_execution, walk
-from rlzoo.core.pickled_values import plain_value
+from rlzoo.io.pickle_tree import Instance, Reference, count_opcodes, read_pickle, refuse_execution, walk
+from rlzoo.io.pickled_values import plain_value
 
 PLAIN: dict[str, Any] = {
     "numbers": [0, -1, 255, 65536, 2**40, -(2**70), 1.5, float("inf")],
@@ -205,7 +205,7 @@ def test_shape_of_endless_numbers_is_refused() -> None:
 
 
 def test_pickles_of_one_file_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlzoo.core.pickle_tree.MAX_OPCODES", 100)
+    monkeypatch.setattr("rlzoo.io.pickle_tree.MAX_OPCODES", 100)
     opcodes, content = count_opcodes(), pickle.dumps([None] * 60)
     read_pickle(content, opcodes)
     with pytest.raises(CheckpointError, match="too many instructions"):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlzoo import quantile_huber_loss
-from rlzoo.core.quantiles import midpoints, quantile_huber_losses
+from rlzoo.algorithms.off_policy.quantile_regression import midpoints, quantile_huber_losses
 
 
 def rho(tau, delta):

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 import rlzoo
-from rlzoo.core.logger import KVWriter, Logger
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 @pytest.mark.parametrize(

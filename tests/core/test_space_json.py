@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.space_json import space_from_json, space_to_json
+from rlzoo.io.space_json import space_from_json, space_to_json
 
 ASYMMETRIC = spaces.Box(np.array([-1.1, -np.inf, 0], np.float32), np.array([0.3, 2, np.inf], np.float32))
 SPACES = [

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import rlzoo
-from rlzoo.core import system_info
-from rlzoo.core.system_info import get_system_info, git_commit, versions
+from rlzoo.processes import system_info
+from rlzoo.processes.system_info import get_system_info, git_commit, versions
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

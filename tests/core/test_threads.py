@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from rlzoo import PPO, SAC
-from rlzoo.core import threads
-from rlzoo.core.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
+from rlzoo.accel.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
+from rlzoo.accel import threads
 
 
 class Machine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.trust import trust
+from rlzoo.io.trust import trust
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a b", "a/b", "a..b", ".a", ""])

@@ -11,14 +11,14 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import ActionMasker, get_action_masks, is_masking_supported, mask_reader
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.gym_vector import GymVectorEnv
-from rlzoo.envs.subproc import SubprocVecEnv
-from rlzoo.envs.toy import IdentityEnv
-from rlzoo.envs.toy_invalid_actions import InvalidActionEnvDiscrete
-from rlzoo.envs.vec_env import VecEnvWrapper
-from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.examples.toy import IdentityEnv
+from rlzoo.envs.examples.toy_invalid_actions import InvalidActionEnvDiscrete
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 
 class Countdown(gym.Env[Any, Any]):

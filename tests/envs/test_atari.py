@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.atari import (
+from rlzoo.envs.atari.atari_wrappers import (
     AtariWrapper,
     ClipRewardEnv,
     EpisodicLifeEnv,
@@ -23,8 +23,8 @@ from rlzoo.envs.atari import (
     wrap_deepmind,
 )
 from rlzoo.envs.make_atari import make_atari
-from rlzoo.envs.monitor import Monitor
-from rlzoo.envs.registration import ensure_registered
+from rlzoo.envs.single_env.monitor import Monitor
+from rlzoo.envs.single_env.registration import ensure_registered
 
 
 class Game(gym.Env[Any, Any]):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs.atari import AtariWrapper
-from rlzoo.envs.atari_native import make_native_atari
-from rlzoo.envs.monitor import Monitor, load_results
+from rlzoo.envs.atari.atari_native import make_native_atari
+from rlzoo.envs.atari.atari_wrappers import AtariWrapper
+from rlzoo.envs.single_env.monitor import Monitor, load_results
 
 
 def closeness(native: np.ndarray, python: np.ndarray) -> float:

@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import InvalidEnvironment, UserError
-from rlzoo.envs.check import check_env
-from rlzoo.envs.toy import BitFlippingEnv, FakeImageEnv, IdentityEnv
+from rlzoo.envs.examples.toy import BitFlippingEnv, FakeImageEnv, IdentityEnv
+from rlzoo.envs.single_env.check_env import check_env
 
 
 class Sampler(gym.Env[Any, Any]):

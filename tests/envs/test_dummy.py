@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 
 
 class Counter(gym.Env[Any, Any]):

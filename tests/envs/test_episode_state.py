@@ -10,10 +10,10 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo import VecFrameStack, VecMonitor, VecNormalize, make_vec_env
-from rlzoo.core.encoding import pack, unpack
-from rlzoo.envs.episode_state import episode_state
-from rlzoo.envs.vec_env import VecEnvWrapper
-from rlzoo.training.episodes import savable_episodes
+from rlzoo.envs.vec_env.episode_state import episode_state
+from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
+from rlzoo.evaluation.episodes import savable_episodes
+from rlzoo.io.encoding import pack, unpack
 
 
 class Counter(gym.Env[Any, Any]):

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo import BitFlippingEnv, HERGoalEnvWrapper, SimpleMultiObsEnv, UserError
-from rlzoo.envs.goal_env import GOAL_KEYS
+from rlzoo.envs.single_env.goal_env import GOAL_KEYS
 
 
 class Reach(gym.Env[Any, Any]):

@@ -9,8 +9,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.gym_vector import EnvInfos, GymVectorEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.gym_vector import EnvInfos, GymVectorEnv
 
 
 class Walk(gym.Env[Any, Any]):

@@ -16,20 +16,20 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.envs.registration import EnvSpec, WrapperSpec
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.atari import AtariWrapper
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.envpool import EnvPoolVecEnv
-from rlzoo.envs.gym_vector import GymVectorEnv
-from rlzoo.envs.make import EnvMaker, as_vec_env, make_vec_env
-from rlzoo.envs.monitor import Monitor, load_results
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.subproc import SubprocVecEnv
-from rlzoo.envs.toy import FakeImageEnv
-from rlzoo.envs.vec_env import VecEnv, is_vecenv_wrapped
-from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.envs.vec_transpose import VecTransposeImage
+from rlzoo.envs.atari.atari_wrappers import AtariWrapper
+from rlzoo.envs.examples.toy import FakeImageEnv
+from rlzoo.envs.make_vec_env import EnvMaker, as_vec_env, make_vec_env
+from rlzoo.envs.single_env.monitor import Monitor, load_results
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.envpool import EnvPoolVecEnv
+from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv, is_vecenv_wrapped
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 
 
 def first_episode(venv: VecEnv) -> dict[str, Any]:

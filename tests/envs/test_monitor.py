@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.monitor import (
+from rlzoo.envs.single_env.monitor import (
     LoadMonitorResultsError,
     Monitor,
     ResultsWriter,

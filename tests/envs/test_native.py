@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.native import NATIVE_ENVS, NativeCartPole, cartpole_step
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NATIVE_ENVS, NativeCartPole, cartpole_step
 
 
 def test_one_step_equals_gymnasiums() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.envs.obs_arrays import copy_obs_dict, dict_to_obs, obs_space_info
+from rlzoo.core.observations import copy_obs_dict, dict_to_obs, obs_space_info
 
 BOX, CHOICE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
 

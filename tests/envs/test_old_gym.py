@@ -8,11 +8,11 @@ import gymnasium
 import pytest
 
 from rlzoo.core.errors import NotInstalled
-from rlzoo.envs.check import check_env
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.make import as_vec_env
-from rlzoo.envs.old_gym import patch_env
-from rlzoo.envs.toy import IdentityEnv
+from rlzoo.envs.examples.toy import IdentityEnv
+from rlzoo.envs.make_vec_env import as_vec_env
+from rlzoo.envs.single_env.check_env import check_env
+from rlzoo.envs.single_env.old_gym import patch_env
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 
 OldEnv = type("Env", (), {"__module__": "gym.core", "unwrapped": property(lambda self: self)})
 

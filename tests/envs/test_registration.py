@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.registration import ensure_registered, known_env_ids, today_id
+from rlzoo.envs.single_env.registration import ensure_registered, known_env_ids, today_id
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from rlzoo import (
     VecTransposeImage,
 )
 from rlzoo.algorithms.stored_experience import stored_experience
-from rlzoo.envs.rescaling import Rescaling, opaque_wrapper
-from rlzoo.envs.vec_frame_stack import n_stacked_frames
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling, opaque_wrapper
+from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 
 
 class Noise(gym.Env[Any, Any]):

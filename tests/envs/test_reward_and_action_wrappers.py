@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.toy import BitFlippingEnv, IdentityEnv
-from rlzoo.envs.wrappers import (
+from rlzoo.envs.examples.toy import BitFlippingEnv, IdentityEnv
+from rlzoo.envs.single_env.wrappers import (
     ActionNoiseWrapper,
     ActionSmoothingWrapper,
     DelayedRewardWrapper,
     TruncatedOnSuccessWrapper,
 )
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 
 
 class Echo(gym.Env[Any, Any]):

@@ -10,17 +10,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.envs.atari_native import NativeAtariVecEnv
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.make import make_vec_env
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.envs.atari.atari_native import NativeAtariVecEnv
+from rlzoo.envs.examples.toy import IdentityEnv
 from rlzoo.envs.make_atari import make_atari_env
-from rlzoo.envs.monitor import Monitor, load_results
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.subproc import SubprocVecEnv
-from rlzoo.envs.toy import IdentityEnv
-from rlzoo.envs.vec_frame_stack import VecFrameStack
-from rlzoo.envs.vec_video_recorder import VecVideoRecorder
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.single_env.monitor import Monitor, load_results
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
+from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
+from rlzoo.envs.vec_wrappers.vec_video_recorder import VecVideoRecorder
 
 PONG = "PongNoFrameskip-v4"
 

@@ -7,9 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.make import make_vec_env
-from rlzoo.envs.stacked_observations import StackedObservations
-from rlzoo.envs.vec_frame_stack import VecFrameStack
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
+from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 
 VECTOR = spaces.Box(-9, 9, (2,), np.float32)
 IMAGE = spaces.Box(0, 255, (40, 50, 3), np.uint8)

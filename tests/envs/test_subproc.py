@@ -17,9 +17,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs import subproc
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.subproc import SubprocVecEnv, _serve
+from rlzoo.envs.vec_env import subproc
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv, _serve
 
 
 def make_env(index: int = 0, fail_at: int = -1, space: str = "box") -> Callable[[], gym.Env[Any, Any]]:
@@ -377,7 +377,7 @@ def test_workers_ignore_ctrl_c_and_die_with_their_parent(tmp_path: Any) -> None:
         textwrap.dedent("""
         import time
         import gymnasium as gym
-        from rlzoo.envs.subproc import SubprocVecEnv
+        from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 
         if __name__ == "__main__":
             venv = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2, n_workers=2)
@@ -416,6 +416,6 @@ def test_a_worker_whose_parent_is_gone_ends_quietly() -> None:
 
 
 def test_too_few_file_handles_are_one_clear_error(monkeypatch):
-    monkeypatch.setattr("rlzoo.envs.file_handles.free_file_handles", lambda: 10)
+    monkeypatch.setattr("rlzoo.processes.file_handles.free_file_handles", lambda: 10)
     with pytest.raises(UserError, match="2 worker processes need 14 file handles, but 10 are free"):
         SubprocVecEnv([lambda: None] * 2, n_workers=2)

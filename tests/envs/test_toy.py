@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.check import check_env
-from rlzoo.envs.toy import (
+from rlzoo.envs.examples.toy import (
     BitFlippingEnv,
     Catch,
     FakeImageEnv,
@@ -22,6 +21,7 @@ from rlzoo.envs.toy import (
     NanAndInfEnv,
     SimpleMultiObsEnv,
 )
+from rlzoo.envs.single_env.check_env import check_env
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.check import check_env
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.toy_invalid_actions import (
+from rlzoo.envs.examples.toy_invalid_actions import (
     InvalidActionEnvDiscrete,
     InvalidActionEnvMultiBinary,
     InvalidActionEnvMultiDiscrete,
 )
+from rlzoo.envs.single_env.check_env import check_env
+from rlzoo.envs.single_env.registration import ensure_registered
 
 CASES = {
     "discrete": (lambda: InvalidActionEnvDiscrete(dim=8, n_invalid_actions=5), 8),

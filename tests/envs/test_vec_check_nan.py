@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_check_nan import VecCheckNan
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_wrappers.vec_check_nan import VecCheckNan
 
 
 class Echo(gym.Env[Any, Any]):

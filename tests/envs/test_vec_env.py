@@ -9,23 +9,21 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.subproc import SubprocVecEnv
-from rlzoo.envs.vec_env import (
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
+from rlzoo.envs.vec_env.vec_env import (
     StepArrays,
     VecEnv,
     VecEnvWrapper,
     env_state,
     is_vecenv_wrapped,
     load_env_state,
-    sync_envs_normalization,
-    unwrap_vec_normalize,
     unwrap_vec_wrapper,
 )
-from rlzoo.envs.vec_frame_stack import VecFrameStack
-from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, sync_envs_normalization, unwrap_vec_normalize
 
 
 class TupleFace(VecEnv):

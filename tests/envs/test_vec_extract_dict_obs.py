@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.toy import SimpleMultiObsEnv
-from rlzoo.envs.vec_extract_dict_obs import VecExtractDictObs
+from rlzoo.envs.examples.toy import SimpleMultiObsEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_wrappers.vec_extract_dict_obs import VecExtractDictObs
 
 
 def test_one_entry_is_kept() -> None:

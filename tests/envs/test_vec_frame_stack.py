@@ -8,9 +8,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.envs.vec_frame_stack import VecFrameStack
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 
 
 class Film(gym.Env[Any, Any]):

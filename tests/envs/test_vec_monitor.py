@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.monitor import Monitor, load_results
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.envs.vec_monitor import VecMonitor
+from rlzoo.envs.single_env.monitor import Monitor, load_results
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 
 
 def play(venv: VecEnv, n_steps: int) -> list[tuple[int, dict[str, float]]]:

@@ -11,11 +11,11 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.toy import SimpleMultiObsEnv
-from rlzoo.envs.vec_env import NO_ENDS, StepArrays, VecEnv
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.examples.toy import SimpleMultiObsEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, StepArrays, VecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 
 class Script(VecEnv):

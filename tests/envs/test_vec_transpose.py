@@ -5,10 +5,10 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.native import NativeCartPole
-from rlzoo.envs.toy import FakeImageEnv, SimpleMultiObsEnv
-from rlzoo.envs.vec_transpose import VecTransposeImage
+from rlzoo.envs.examples.toy import FakeImageEnv, SimpleMultiObsEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.native import NativeCartPole
+from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 
 
 def image_env() -> FakeImageEnv:

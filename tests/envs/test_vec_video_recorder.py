@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.tile_images import tile_images
-from rlzoo.envs.vec_video_recorder import VecVideoRecorder
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.tile_images import tile_images
+from rlzoo.envs.vec_wrappers.vec_video_recorder import VecVideoRecorder
 
 
 class Lamp(gym.Env[Any, Any]):

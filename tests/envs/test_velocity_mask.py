@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.make import make_vec_env
-from rlzoo.envs.registration import ensure_registered, known_env_ids
-from rlzoo.envs.toy import IdentityEnv
-from rlzoo.envs.velocity_mask import VELOCITIES, MaskVelocityWrapper
+from rlzoo.envs.examples.toy import IdentityEnv
+from rlzoo.envs.examples.velocity_mask import VELOCITIES, MaskVelocityWrapper
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.single_env.registration import ensure_registered, known_env_ids
 
 BOX2D = importlib.util.find_spec("Box2D") is not None
 IDS = {

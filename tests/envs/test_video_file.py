@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.envs import video_file
-from rlzoo.envs.video_file import VideoWriter, draw_label, enlarged, ffmpeg_binary
+from rlzoo.envs.vec_wrappers import video_file
+from rlzoo.envs.vec_wrappers.video_file import VideoWriter, draw_label, enlarged, ffmpeg_binary
 
 
 def frames(n: int, height: int = 64, width: int = 96) -> list[np.ndarray]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.toy import BitFlippingEnv, FakeImageEnv, IdentityEnv
-from rlzoo.envs.wrappers import FrameSkip, HistoryWrapper, ResizeObservation, TimeFeatureWrapper
+from rlzoo.envs.examples.toy import BitFlippingEnv, FakeImageEnv, IdentityEnv
+from rlzoo.envs.single_env.wrappers import FrameSkip, HistoryWrapper, ResizeObservation, TimeFeatureWrapper
 
 
 class Vector(gym.Env[Any, Any]):

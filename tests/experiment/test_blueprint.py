@@ -10,8 +10,8 @@ from torch import nn
 import rlzoo
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import NotInstalled, UserError
-from rlzoo.core.trust import trust
-from rlzoo.experiment.blueprint import check_hyperparams, import_packages, load_class
+from rlzoo.experiment.resolved_config import check_hyperparams, import_packages, load_class
+from rlzoo.io.trust import trust
 
 PPO = {"policy": "MlpPolicy", "n_timesteps": 1e5}
 
@@ -52,7 +52,7 @@ def test_keys_are_sorted_by_who_reads_them():
         ({"env_wrapper": "."}, "'.' is not the dotted name of a class"),
         ({"callback": ["rlzoo..Monitor"]}, "'rlzoo..Monitor' is not the dotted name of a class"),
         ({"env_wrapper": "rlzoo.AtariWraper"}, "AtariWrapper"),
-        ({"env_wrapper": "rlzoo.envs.atari.AtariWraper"}, "AtariWrapper"),
+        ({"env_wrapper": "rlzoo.envs.atari.atari_wrappers.AtariWraper"}, "AtariWrapper"),
         ({"env_wrapper": {"rlzoo.AtariWrapper": {"frame_skipp": 2}}}, "frame_skip"),
         ({"callback": {"rlzoo.EvalCallback": [1]}}, "callback must be"),
     ],
@@ -108,7 +108,7 @@ def test_a_config_from_elsewhere_names_only_our_classes():
     assert check_hyperparams("ppo", ours, own=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
     with pytest.raises(UserError, match=r"'os\.system' is code from outside rlzoo.*: add --trust os"):
         check_hyperparams("ppo", {**PPO, "env_wrapper": "os.system"}, own=False)
-    for path in ("rlzoo.experiment.signals.end_at_once", "rlzoo.core.atomic.Path"):
+    for path in ("rlzoo.processes.stop_signals.end_at_once", "rlzoo.io.atomic.Path"):
         with pytest.raises(UserError, match=r"not a class derived from gymnasium\.Wrapper"):
             check_hyperparams("ppo", {**PPO, "env_wrapper": path}, own=False)
 

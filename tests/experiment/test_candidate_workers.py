@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlzoo import ARS, AsyncEval
-from rlzoo.experiment.train import resume, train
+from rlzoo.experiment.training_run import resume, train
 
 VALUES = """\
 Pendulum-v1:

@@ -11,9 +11,9 @@ import pytest
 
 from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.agent_file import identify
-from rlzoo.experiment.play import play
+from rlzoo.playback.play import play
+from rlzoo.runs import run_folder
+from rlzoo.runs.agent_file import identify
 from rlzoo.training.checkpoint import read_checkpoint
 
 FILES = Path(__file__).parents[1] / "interop" / "sb3_files"

@@ -5,14 +5,14 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo import DDPG, DQN, SAC
-from rlzoo.core.errors import UserError
-from rlzoo.core.noise import (
+from rlzoo.core.action_noise import (
     AdaptiveParamNoiseSpec,
     LinearNormalActionNoise,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
 )
-from rlzoo.experiment.noise import plan_noise
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.noise_config import plan_noise
 
 ACTIONS = spaces.Box(-1, 1, (2,))
 

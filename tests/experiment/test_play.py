@@ -10,9 +10,9 @@ import rlzoo
 from rlzoo import PPO, VecNormalize
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.play import Scores, play, play_episodes
-from rlzoo.experiment.record_expert import record_expert
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
+from rlzoo.playback.expert_recording import record_expert
+from rlzoo.playback.play import Scores, play, play_episodes
 
 
 @pytest.fixture
@@ -111,13 +111,13 @@ def test_returns_are_those_of_the_game_unless_normalised_ones_are_asked_for(run,
 def test_env_kwargs_of_the_run_hold_unless_others_are_given(run, look, monkeypatch):
     train(run(env_id="Pendulum-v1", env_kwargs={"g": 3.0}, n_timesteps=40))
     seen = []
-    original = rlzoo.experiment.play.load_model
+    original = rlzoo.playback.play.load_model
 
     def load_model(blueprint, path, venv, *rest):
         seen.append(venv.get_attr("g")[0])
         return original(blueprint, path, venv, *rest)
 
-    monkeypatch.setattr("rlzoo.experiment.play.load_model", load_model)
+    monkeypatch.setattr("rlzoo.playback.play.load_model", load_model)
     play(look(env_id="Pendulum-v1", n_timesteps=5))
     play(look(env_id="Pendulum-v1", n_timesteps=5, env_kwargs={"g": 4.0}))
     assert seen == [3.0, 4.0]
@@ -143,7 +143,7 @@ def test_with_a_display_the_environment_shows_itself(run, look, monkeypatch):
         modes.append(venv.render_mode)
         return original(model, venv, *rest, **options)
 
-    monkeypatch.setattr("rlzoo.experiment.play.play_episodes", watch)
+    monkeypatch.setattr("rlzoo.playback.play.play_episodes", watch)
     play(look(no_render=False, n_timesteps=2))
     assert modes == ["human"]
 

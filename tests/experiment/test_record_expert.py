@@ -14,9 +14,9 @@ from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.play import play
-from rlzoo.experiment.record_expert import record_expert
-from rlzoo.experiment.train import resume, train
+from rlzoo.experiment.training_run import resume, train
+from rlzoo.playback.expert_recording import record_expert
+from rlzoo.playback.play import play
 
 VALUES = """\
 default:

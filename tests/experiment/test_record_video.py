@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import rlzoo
-from rlzoo.cli import record_video as cli
 from rlzoo.cli.main import main
+from rlzoo.cli.record import record_video as cli
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
-from rlzoo.envs.video_file import VideoWriter
-from rlzoo.experiment import record_video as module
-from rlzoo.experiment.record_video import FrameRecorder, choose_renderer
-from rlzoo.experiment.train import train
+from rlzoo.envs.vec_wrappers.video_file import VideoWriter
+from rlzoo.experiment.training_run import train
+from rlzoo.playback import video_recording as module
+from rlzoo.playback.video_recording import FrameRecorder, choose_renderer
 
 SMALL = {"policy": "MlpPolicy", "n_timesteps": 64, "n_envs": 1, "n_steps": 32, "batch_size": 32}
 

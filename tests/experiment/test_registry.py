@@ -9,8 +9,9 @@ import pytest
 
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment import registry, run_folder
-from rlzoo.experiment.registry import AgentEntry, find_shipped, read_registry, write_registry
+from rlzoo.runs import pretrained_registry as registry
+from rlzoo.runs import run_folder
+from rlzoo.runs.pretrained_registry import AgentEntry, find_shipped, read_registry, write_registry
 
 
 def entry(algo: str = "ppo", env_id: str = "CartPole-v1", **changes) -> AgentEntry:

@@ -10,12 +10,16 @@ import torch
 from rlzoo import CheckpointCallback, ParallelTrainCallback
 from rlzoo.config import catalog
 from rlzoo.config.run import PlayConfig
-from rlzoo.core import threads
-from rlzoo.core.noise import LinearNormalActionNoise, OrnsteinUhlenbeckActionNoise, VectorizedActionNoise
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.play import play
-from rlzoo.experiment.train import reopen, resume, start, train
-from rlzoo.training.off_policy import off_policy
+from rlzoo.core.action_noise import (
+    LinearNormalActionNoise,
+    OrnsteinUhlenbeckActionNoise,
+    VectorizedActionNoise,
+)
+from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.playback.play import play
+from rlzoo.processes import threads
+from rlzoo.runs import run_folder
+from rlzoo.training.off_policy_loop import off_policy
 
 OFF_POLICY = [name for name in catalog.names() if getattr(catalog.load(name), "loop", None) is off_policy]
 VALUES = """\
@@ -119,8 +123,8 @@ def test_a_stopped_run_keeps_its_replay_buffer(replay_run):
 
     session = start(replay_run(save_replay_buffer=True))
     with session.resources:
-        from rlzoo.experiment.signals import StopSignals
-        from rlzoo.experiment.train import learn
+        from rlzoo.experiment.training_run import learn
+        from rlzoo.processes.stop_signals import StopSignals
 
         session.callbacks.append(stop)
         result = learn(session, StopSignals())

@@ -12,7 +12,7 @@ from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import Name
 from rlzoo.config.run import PlayConfig, RunConfig, check_folder
 from rlzoo.core.errors import UserError
-from rlzoo.experiment import run_folder
+from rlzoo.runs import run_folder
 from rlzoo.training.checkpoint import Checkpoint, metadata, write_checkpoint
 
 

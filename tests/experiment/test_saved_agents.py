@@ -4,8 +4,8 @@ import pytest
 
 from rlzoo import get_model_path, get_saved_hyperparams, get_trained_models
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.saved_agents import get_latest_run_id
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
+from rlzoo.runs.saved_agents import get_latest_run_id
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from gymnasium import spaces
 
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.shipped import shipped_folder
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.build import build_model
-from rlzoo.training.off_policy import off_policy
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.experiment.factories import build_model
+from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.training.off_policy_loop import off_policy
 
 # Environment -> length of the observation and number of actions, and with goals the length of a goal.
 # fmt: off

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.experiment.signals import StopSignals
+from rlzoo.processes.stop_signals import StopSignals
 
 
 def test_a_signal_raises_in_an_interruptible_section():
@@ -71,7 +71,7 @@ def test_in_another_thread_nothing_is_installed():
 
 SECOND = """
 import multiprocessing, os, signal, sys, time
-from rlzoo.experiment.signals import StopSignals
+from rlzoo.processes.stop_signals import StopSignals
 if __name__ == "__main__":
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     worker.start()

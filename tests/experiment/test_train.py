@@ -18,8 +18,9 @@ from rlzoo import PPO, BaseCallback, EvalCallback, VecNormalize
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
-from rlzoo.experiment import build, run_folder
-from rlzoo.experiment.train import reopen, resume, start, train
+from rlzoo.experiment import factories as build
+from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.runs import run_folder
 
 
 def parameters(path):

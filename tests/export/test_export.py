@@ -14,7 +14,7 @@ import torch
 import rlzoo
 from rlzoo.cli.main import main
 from rlzoo.core.errors import NotInstalled, UserError
-from rlzoo.export import files
+from rlzoo.export import export_files as files
 from rlzoo.export.description import FORMAT
 
 SMALL = {"net_arch": [16]}

@@ -13,7 +13,7 @@ from torch import nn
 
 import rlzoo
 from rlzoo.core.errors import UserError
-from rlzoo.envs.toy import IdentityEnv
+from rlzoo.envs.examples.toy import IdentityEnv
 from rlzoo.export.description import describe
 from rlzoo.export.html_page import LIMITS, page
 from rlzoo.export.layers import as_text, layers_document

@@ -13,9 +13,9 @@ from gymnasium import spaces
 import rlzoo
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import MISSING
-from rlzoo.envs.vec_env import VecEnvWrapper
+from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
 from rlzoo.export.description import describe
-from rlzoo.export.observations import observation_parts
+from rlzoo.export.observation_layers import observation_parts
 from rlzoo.export.policy_module import PolicyModule
 
 SMALL = {"net_arch": [16]}

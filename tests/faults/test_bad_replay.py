@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rlzoo import DQN, ReplayBuffer
-from rlzoo.algorithms import off_policy
+from rlzoo.algorithms.off_policy import off_policy_algorithm as off_policy
 from rlzoo.cli.main import main
-from rlzoo.experiment.train import resume, train
+from rlzoo.experiment.training_run import resume, train
 
 CARTPOLE = ["--env", "CartPole-v1"]
 PENDULUM = ["--env", "Pendulum-v1"]

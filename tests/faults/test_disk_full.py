@@ -9,9 +9,9 @@ import pytest
 
 from rlzoo import PPO
 from rlzoo.algorithms import saving
-from rlzoo.core import atomic
 from rlzoo.core.errors import RunFailed
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
+from rlzoo.io import atomic
 
 
 def fill_disk(monkeypatch, after):

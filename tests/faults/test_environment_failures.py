@@ -10,7 +10,7 @@ import pytest
 
 from rlzoo import PPO
 from rlzoo.core.errors import RunFailed
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
 
 FAULTS = ["raise", "exit", "base", "nan", "inf", "nan_reward", "inf_reward", "shape", "info", "die"]
 

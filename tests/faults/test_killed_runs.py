@@ -16,10 +16,10 @@ import torch
 
 from rlzoo import DQN, PPO
 from rlzoo.config import catalog
-from rlzoo.core import atomic
-from rlzoo.core.trust import trust
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.train import reopen, resume, start, train
+from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.io import atomic
+from rlzoo.io.trust import trust
+from rlzoo.runs import run_folder
 
 SAVE_FREQ = 60
 REPLAY_FREQ = 40

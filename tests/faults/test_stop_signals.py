@@ -10,8 +10,9 @@ import time
 import pytest
 
 from rlzoo import PPO, EvalCallback
-from rlzoo.algorithms import ppo, saving
-from rlzoo.experiment.train import resume, train
+from rlzoo.algorithms import saving
+from rlzoo.algorithms.on_policy import ppo
+from rlzoo.experiment.training_run import resume, train
 
 
 def stop_once(monkeypatch, owner, name, call=1, number=signal.SIGTERM):

@@ -17,12 +17,12 @@ import yaml
 
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
-from rlzoo.core.trust import is_trusted
-from rlzoo.envs.registration import Family, ensure_registered
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.blueprint import import_packages_of
-from rlzoo.experiment.train import train
-from rlzoo.tuning.samplers import make_sampler
+from rlzoo.envs.single_env.registration import Family, ensure_registered
+from rlzoo.experiment.resolved_config import import_packages_of
+from rlzoo.experiment.training_run import train
+from rlzoo.io.trust import is_trusted
+from rlzoo.runs import run_folder
+from rlzoo.tuning.study.samplers import make_sampler
 
 VALUES = {"policy": "MlpPolicy", "n_timesteps": 32, "n_envs": 1, "n_steps": 16, "batch_size": 16}
 
@@ -282,7 +282,9 @@ def test_a_file_called_like_an_environment_package_does_not_run(
     place, folder, canary, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr("sys.path", [path for path in sys.path if path != str(tmp_path)])
-    monkeypatch.setattr("rlzoo.envs.registration.FAMILIES", (Family("foreign_module", "rlzoo[some]", "No"),))
+    monkeypatch.setattr(
+        "rlzoo.envs.single_env.registration.FAMILIES", (Family("foreign_module", "rlzoo[some]", "No"),)
+    )
     if place == "env_wrapper":
         change(folder, "config.yml", env_wrapper="foreign_module.Wrapper")
     else:
@@ -311,8 +313,8 @@ def test_workers_do_not_import_from_the_working_directory(tmp_path):
     for module in ("json", "optuna", "multiprocessing"):
         (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()")
     code = (
-        "import sys, subprocess; from rlzoo.core.safe_path import *; import gymnasium, os\n"
-        "from rlzoo.envs.subproc import SubprocVecEnv; from rlzoo.report.benchmark_run import WORKER\n"
+        "import sys, subprocess; from rlzoo.processes.safe_path import *; import gymnasium, os\n"
+        "from rlzoo.envs.vec_env.subproc import SubprocVecEnv; from rlzoo.benchmark.run_list import WORKER\n"
         "if __name__ == '__main__':\n"
         "    SubprocVecEnv([lambda: gymnasium.make('CartPole-v1')], start_method='spawn').close()\n"
         "    subprocess.run([*WORKER, '{}'], env={**os.environ, **child_environment()})\n"
@@ -329,10 +331,10 @@ def test_workers_do_not_import_from_the_working_directory(tmp_path):
 
 
 def test_trust_reaches_worker_processes(monkeypatch):
-    from rlzoo.core.trust import trust
+    from rlzoo.io.trust import trust
 
     trust(["their_package"])
-    code = "from rlzoo.core.trust import is_trusted; print(is_trusted('their_package.Slow'))"
+    code = "from rlzoo.io.trust import is_trusted; print(is_trusted('their_package.Slow'))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "True"
 
 

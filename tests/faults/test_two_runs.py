@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from rlzoo import PPO
-from rlzoo.experiment import run_folder
+from rlzoo.runs import run_folder
 
 
 def start_together(command, logs, n_runs):

@@ -16,12 +16,12 @@ import torch
 
 from rlzoo import VecNormalize
 from rlzoo.buffers.demonstrations import ExpertDataset, write_image
+from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config import catalog
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.envs.toy import FakeImageEnv, SimpleMultiObsEnv
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.training.callbacks import BaseCallback
+from rlzoo.envs.examples.toy import FakeImageEnv, SimpleMultiObsEnv
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from tests.fuzz.archives import mutate_safetensors, mutate_zip
 from tests.fuzz.loader import Loader, ctrl_c_after, only
 from tests.fuzz.mutations import CANARY, ODD
@@ -61,7 +61,7 @@ CLASSES = (
     "torch.nn.ReLU", "torch.nn.Tanh", "torch.nn.Linear", "torch.nn.Module", "torch.nn.LSTM",
     "torch.optim.SGD",
     "torch.optim.LBFGS", "torch.optim.SparseAdam", "rlzoo.networks.extractors.NatureCNN", "os.system",
-    "subprocess.Popen", "builtins.eval", "torch.nn.Module.apply", "rlzoo.envs.subproc.SubprocVecEnv",
+    "subprocess.Popen", "builtins.eval", "torch.nn.Module.apply", "rlzoo.envs.vec_env.subproc.SubprocVecEnv",
     "torch.utils.data.DataLoader", f"{CANARY}.Thing", "rlzoo", "torch.nn", "torch.nn.functional.relu",
 )  # fmt: skip
 ODD_AGENT = (

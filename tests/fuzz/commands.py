@@ -23,8 +23,8 @@ import psutil
 import yaml
 
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.cli.flags.parser import actions_of, values_of
 from rlzoo.cli.main import COMMANDS, build, load_command, main
-from rlzoo.cli.parser import actions_of, values_of
 from rlzoo.core.errors import UserError
 from tests.fuzz.agents import Stop, example, save_expert
 from tests.fuzz.configurations import ENTRIES

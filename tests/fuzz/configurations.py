@@ -11,21 +11,21 @@ from typing import Any
 
 import yaml
 
+from rlzoo.benchmark.finished import learned_from, mark_finished, training_seconds
 from rlzoo.cli.main import main
 from rlzoo.config.benchmark import experts_of, read_list
-from rlzoo.config.her import learner_entry
+from rlzoo.config.her_entries import learner_entry
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.literals import parse_overrides
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
-from rlzoo.core.space_json import space_from_json, space_to_json
-from rlzoo.envs.registration import ensure_registered
-from rlzoo.experiment.blueprint import import_packages
-from rlzoo.experiment.train import Session, start
-from rlzoo.experiment.validate import validate_file
-from rlzoo.report.finished import learned_from, mark_finished, training_seconds
-from rlzoo.tuning.space_file import space_from_file
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.experiment.resolved_config import import_packages
+from rlzoo.experiment.training_run import Session, start
+from rlzoo.experiment.validate_hyperparams import validate_file
+from rlzoo.io.space_json import space_from_json, space_to_json
+from rlzoo.tuning.space.space_file import space_from_file
 from tests.fuzz.agents import STEPS, Stop, example
 from tests.fuzz.loader import Loader, ctrl_c_after, only
 from tests.fuzz.mutations import CANARY, mutate_text
@@ -223,7 +223,7 @@ def write_registry(folder: Path) -> None:
 
 
 def read_registry(folder: Path, rng: Random) -> None:
-    from rlzoo.experiment import registry
+    from rlzoo.runs import pretrained_registry as registry
 
     for entry in registry.read_registry(folder):
         entry.summary()

@@ -18,14 +18,14 @@ from typing import Any
 import yaml
 from optuna.trial import TrialState
 
+from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.experiment.play import play
-from rlzoo.experiment.train import check, reopen
-from rlzoo.report.scoring import score_run
-from rlzoo.tuning import study as studies
-from rlzoo.tuning.report import write_report
-from rlzoo.tuning.samplers import make_sampler
+from rlzoo.experiment.training_run import check, reopen
+from rlzoo.playback.play import play
+from rlzoo.tuning.report.study_report import write_report
+from rlzoo.tuning.study import study as studies
+from rlzoo.tuning.study.samplers import make_sampler
 from tests.fuzz.agents import STEPS
 from tests.fuzz.configurations import few_steps
 from tests.fuzz.loader import Loader, ctrl_c_after
@@ -45,7 +45,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "callback": {"callback": [CALLED]},
     "callback_import": {"callback": "antigravity.fly"},
     "policy": {"policy": f"{CANARY}.Policy"},
-    "policy_module": {"policy": f"rlzoo.networks.policies.os.{CANARY}"},
+    "policy_module": {"policy": f"rlzoo.policies.actor_critic_policies.os.{CANARY}"},
     "extractor": {"policy_kwargs": {"features_extractor_class": f"{CANARY}.Thing"}},
     "extractor_text": {"policy_kwargs": f"dict(features_extractor_class={CANARY}.Thing)"},
     "activation": {"policy_kwargs": {"net_arch": [4], "activation_fn": "os.system"}},
@@ -56,8 +56,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "wrapped_monitor": {"env_wrapper": [{"rlzoo.Monitor": {"filename": PLACE}}]},
     "vec_monitor": {"vec_env_wrapper": [{"rlzoo.VecMonitor": {"filename": PLACE}}]},
     "checkpoints": {"callback": [{"rlzoo.CheckpointCallback": {"save_freq": 8, "save_path": PLACE}}]},
-    "imported_name": {"env_wrapper": [{"rlzoo.envs.subproc.Process": {"target": "os.system"}}]},
-    "module_function": {"callback": [{"rlzoo.core.atomic.check_writable": {"path": PLACE}}]},
+    "imported_name": {"env_wrapper": [{"rlzoo.envs.vec_env.subproc.Process": {"target": "os.system"}}]},
+    "module_function": {"callback": [{"rlzoo.io.atomic.check_writable": {"path": PLACE}}]},
     "subproc": {"vec_env_wrapper": ["rlzoo.SubprocVecEnv"]},
     "noise": {"noise_type": "subprocess.Popen", "noise_std": 1},
     "schedule": {"learning_rate": f"__import__('os').system('touch {CANARY}')"},
@@ -128,7 +128,7 @@ def train_trial(folder: Path, rng: Random) -> None:
 
 
 def studies_start(run: RunConfig, folder: Path) -> Any:
-    from rlzoo.experiment.train import start
+    from rlzoo.experiment.training_run import start
 
     return start(
         replace(run, log_folder=str(folder / "logs"), eval_freq=-1, verbose=0, device="cpu", vec_env="dummy")

@@ -14,27 +14,27 @@ import numpy as np
 import pandas as pd
 from optuna.trial import TrialState
 
+from rlzoo.benchmark.collection import entry_of
+from rlzoo.benchmark.finished import mark_finished
+from rlzoo.benchmark.scores import write_score
+from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.core.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
-from rlzoo.envs.monitor import ResultsWriter, load_results
-from rlzoo.experiment import run_folder
-from rlzoo.experiment.play import play
-from rlzoo.experiment.train import check, reopen, train
+from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
+from rlzoo.experiment.training_run import check, reopen, train
+from rlzoo.metrics.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
+from rlzoo.playback.play import play
 from rlzoo.plots import results as plots
 from rlzoo.plots.comparison import compare, comparison_table
 from rlzoo.plots.curves import ts2xy
 from rlzoo.plots.normalisation import normalise
 from rlzoo.plots.report_parts import report_figures
 from rlzoo.plots.style import rendered
-from rlzoo.report.collection import entry_of
-from rlzoo.report.finished import mark_finished
-from rlzoo.report.scores import write_score
-from rlzoo.report.scoring import kept_score, score_run
-from rlzoo.tuning import study as studies
-from rlzoo.tuning.figures import make_figures
-from rlzoo.tuning.page import page
-from rlzoo.tuning.report import top_table, trials_of, write_report
+from rlzoo.runs import run_folder
+from rlzoo.tuning.report.figures import make_figures
+from rlzoo.tuning.report.study_page import page
+from rlzoo.tuning.report.study_report import top_table, trials_of, write_report
+from rlzoo.tuning.study import study as studies
 from tests.fuzz.agents import STEPS
 from tests.fuzz.configurations import few_steps, run_command, tiny_run
 from tests.fuzz.loader import Loader, ctrl_c_after, only

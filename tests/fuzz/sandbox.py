@@ -175,7 +175,7 @@ def _out_of_memory(error: BaseException | None) -> bool:
 
 
 def place(error: BaseException) -> str:
-    """`ValueError at rlzoo/core/npz.py:60 in read_npz`."""
+    """`ValueError at rlzoo/io/npz.py:60 in read_npz`."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

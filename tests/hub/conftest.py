@@ -15,7 +15,7 @@ from huggingface_hub import constants, file_download
 
 import rlzoo
 from rlzoo.config.run import RunConfig
-from rlzoo.experiment.train import train
+from rlzoo.experiment.training_run import train
 
 
 def _load_server() -> ModuleType:

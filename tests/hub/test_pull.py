@@ -17,8 +17,8 @@ import rlzoo
 from rlzoo.cli.main import main
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.run_folder import read_run
-from rlzoo.hub import files as hub_files
+from rlzoo.hub import hub_files
+from rlzoo.runs.run_folder import read_run
 
 REPO = "lab/ppo-CartPole-v1"
 AGENT = "ppo-CartPole-v1.zip"
@@ -445,7 +445,7 @@ def test_an_interrupted_pull_leaves_nothing(hub, files, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlzoo.hub.pull.shutil.copytree", interrupt)
+    monkeypatch.setattr("rlzoo.hub.download.shutil.copytree", interrupt)
     assert pull() == 130
     assert_nothing_is_left(tmp_path)
 
@@ -510,7 +510,7 @@ def test_agents_of_an_organization_are_listed(monkeypatch):
         def list_repo_files(self, repo_id):
             return [f"{repo_id.partition('/')[2]}.zip"] if "NoVel" in repo_id else ["README.md"]
 
-    monkeypatch.setattr("rlzoo.hub.pull.connect", Api)
+    monkeypatch.setattr("rlzoo.hub.download.connect", Api)
     lstm = {"ppo_lstm-CartPoleNoVel-v1": ("ppo_lstm", "CartPoleNoVel-v1")}
     assert rlzoo.get_hf_trained_models("me") == {"ppo-CartPole-v1": ("ppo", "CartPole-v1"), **lstm}
     assert rlzoo.get_hf_trained_models("me", check_filename=True) == lstm
@@ -518,6 +518,6 @@ def test_agents_of_an_organization_are_listed(monkeypatch):
 
 def test_download_from_hub_pulls(monkeypatch):
     pulled = []
-    monkeypatch.setattr("rlzoo.hub.pull.pull", pulled.append)
+    monkeypatch.setattr("rlzoo.hub.download.pull", pulled.append)
     rlzoo.download_from_hub("ppo", "CartPole-v1", 3, "logs", "me", force=True)
     assert (pulled[0].repo_id, pulled[0].exp_id, pulled[0].force) == ("me/ppo-CartPole-v1", 3, True)

@@ -24,12 +24,12 @@ import torch
 
 import rlzoo
 from rlzoo.algorithms.foreign import algorithm_of
+from rlzoo.core.action_noise import OrnsteinUhlenbeckActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.core.noise import OrnsteinUhlenbeckActionNoise
-from rlzoo.core.pickle_tree import read_pickle
 from rlzoo.core.schedules import LinearSchedule, make_schedule
-from rlzoo.envs.vec_env import VecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.interop.sb3_values import read_schedule
+from rlzoo.io.pickle_tree import read_pickle
 
 FILES = Path(__file__).parent / "sb3_files"
 AGENTS = sorted(path for path in FILES.rglob("*.zip"))

@@ -12,7 +12,7 @@ from torch import nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.array_actor import ACTIVATIONS, ArrayActor
-from rlzoo.networks.linear import ARSLinearPolicy, ARSPolicy, PolicyActor, make_actor
+from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy, PolicyActor, make_actor
 
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "Box": spaces.Box(-3, 3, (4,), np.float32),

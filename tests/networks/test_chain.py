@@ -8,7 +8,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.networks.chain import chain_with_backward, forward_chain
-from rlzoo.networks.policies import ActorCriticPolicy
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 
 def mlp(activation=nn.Tanh, bias=True):

@@ -13,9 +13,9 @@ from torch import nn
 
 from rlzoo import UserError
 from rlzoo.networks.batch_renorm import BatchRenorm
-from rlzoo.networks.continuous import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy
 from rlzoo.networks.extractors import FlattenExtractor
-from rlzoo.networks.registry import get_policy_class
+from rlzoo.policies.continuous_policies import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy
+from rlzoo.policies.policy_registry import get_policy_class
 
 OBS = spaces.Box(-np.array([1, 1, 8], np.float32), np.array([1, 1, 8], np.float32))
 ACT = spaces.Box(-2.0, 2.0, (1,), np.float32)

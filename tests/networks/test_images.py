@@ -12,11 +12,11 @@ from gymnasium import spaces
 
 import rlzoo
 from rlzoo.core.errors import UnsupportedSpace, UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.toy import FakeImageEnv
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.examples.toy import FakeImageEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.policies import ActorCriticCnnPolicy
+from rlzoo.policies.actor_critic_policies import ActorCriticCnnPolicy
 
 FIRST = spaces.Box(0.0, 1.0, (3, 40, 44), np.float32)
 LAST = spaces.Box(0.0, 1.0, (40, 44, 3), np.float32)

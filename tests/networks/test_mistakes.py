@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rlzoo import A2C, IdentityEnv, IdentityEnvBox, SimpleMultiObsEnv
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import CombinedExtractor
-from rlzoo.networks.policies import ActorCriticPolicy
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 BOX = spaces.Box(-1, 1, (2,))
 

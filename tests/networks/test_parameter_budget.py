@@ -8,8 +8,8 @@ import time
 import pytest
 from torch import nn
 
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.buffers.rollout import RolloutBuffer
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.networks.mlp import create_mlp
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.noise import AdaptiveParamNoiseSpec
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance, greedy_distance
 from rlzoo.optim.flat import FlatParameters
 

@@ -14,15 +14,15 @@ from torch import nn
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import DiagGaussian, StateDependentNoise
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.mlp import MlpExtractor, NetArch, create_mlp
-from rlzoo.networks.policies import (
+from rlzoo.policies.actor_critic_policies import (
     ActorCriticCnnPolicy,
     ActorCriticPolicy,
     FeedForwardPolicy,
     MultiInputActorCriticPolicy,
 )
-from rlzoo.networks.registry import get_policy_class, policy_name, register_policy
+from rlzoo.policies.policy_kwargs import policy_keywords
+from rlzoo.policies.policy_registry import get_policy_class, policy_name, register_policy
 
 IMAGE = spaces.Box(0, 255, (3, 36, 40), np.uint8)
 VECTOR = spaces.Box(-1, 1, (4,))

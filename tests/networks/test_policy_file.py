@@ -11,11 +11,11 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters
-from rlzoo.networks.actors import Actor
-from rlzoo.networks.base_policy import BaseModel
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
-from rlzoo.networks.policies import ActorCriticPolicy
-from rlzoo.networks.registry import get_policy_class
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.policies.actors import Actor
+from rlzoo.policies.base_policy import BaseModel
+from rlzoo.policies.policy_registry import get_policy_class
 
 VECTOR = spaces.Box(-1, 1, (3,), np.float32)
 BOX = spaces.Box(-2, 2, (2,), np.float32)

@@ -10,8 +10,8 @@ from torch import nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import NatureCNN
-from rlzoo.networks.q_networks import DQNPolicy, QNetwork, QRDQNPolicy
-from rlzoo.networks.registry import get_policy_class
+from rlzoo.policies.policy_registry import get_policy_class
+from rlzoo.policies.value_based import DQNPolicy, QNetwork, QRDQNPolicy
 
 IMAGE = spaces.Box(0, 255, (3, 36, 40), np.uint8)
 VECTOR = spaces.Box(-1, 1, (4,))

@@ -9,9 +9,10 @@ from gymnasium import spaces
 
 from rlzoo.buffers.sequences import Sequences
 from rlzoo.core.errors import UserError
-from rlzoo.networks.keywords import policy_keywords
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM
-from rlzoo.networks.recurrent import (
+from rlzoo.policies.policy_kwargs import policy_keywords
+from rlzoo.policies.policy_registry import get_policy_class
+from rlzoo.policies.recurrent_policies import (
     CnnLnLstmPolicy,
     LstmPolicy,
     MlpLnLstmPolicy,
@@ -19,7 +20,6 @@ from rlzoo.networks.recurrent import (
     RecurrentActorCriticPolicy,
     RecurrentMultiInputActorCriticPolicy,
 )
-from rlzoo.networks.registry import get_policy_class
 
 IMAGE = spaces.Box(0, 255, (3, 36, 40), np.uint8)
 VECTOR = spaces.Box(-1, 1, (4,))

@@ -7,7 +7,7 @@ from torch import nn
 
 import rlzoo
 from rlzoo.core.errors import UserError
-from rlzoo.networks.registry import _POLICIES, get_policy_class, policy_name
+from rlzoo.policies.policy_registry import _POLICIES, get_policy_class, policy_name
 
 FAMILIES = sorted(_POLICIES)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlzoo.envs.monitor import ResultsWriter
+from rlzoo.envs.single_env.monitor import ResultsWriter
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.monitor import LoadMonitorResultsError, ResultsWriter
+from rlzoo.envs.single_env.monitor import LoadMonitorResultsError, ResultsWriter
 from rlzoo.plots import curves
 
 matplotlib.use("Agg")

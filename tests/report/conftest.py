@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.report.scores import Score
+from rlzoo.benchmark.scores import Score
 
 
 @pytest.fixture

@@ -21,11 +21,17 @@ import numpy as np
 import pytest
 import torch
 
-from rlzoo.config.benchmark import Expert, Row
-from rlzoo.config.yaml_text import read_yaml
-from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.report import benchmark_run, benchmark_worker, job_lock
-from rlzoo.report.benchmark_run import (
+from rlzoo.benchmark import run_list as benchmark_run
+from rlzoo.benchmark import run_worker as benchmark_worker
+from rlzoo.benchmark.finished import (
+    is_finished,
+    learned_from,
+    mark_begun,
+    mark_finished,
+    row_name,
+    training_seconds,
+)
+from rlzoo.benchmark.run_list import (
     DEFAULTS,
     WITHOUT_EVALUATIONS,
     Ended,
@@ -37,16 +43,12 @@ from rlzoo.report.benchmark_run import (
     run_jobs,
     training_command,
 )
-from rlzoo.report.finished import (
-    is_finished,
-    learned_from,
-    mark_begun,
-    mark_finished,
-    row_name,
-    training_seconds,
-)
-from rlzoo.report.job_lock import claim
-from rlzoo.report.scores import digest
+from rlzoo.benchmark.scores import digest
+from rlzoo.config.benchmark import Expert, Row
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.processes import job_lock
+from rlzoo.processes.job_lock import claim
 from rlzoo.training.checkpoint import read_checkpoint
 
 EXPERT = Expert(algo="ppo", seed=100, episodes=5)

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 import rlzoo
+from rlzoo.benchmark import scoring
+from rlzoo.benchmark.collection import NotShipped, Shipped, index, ship
+from rlzoo.benchmark.finished import mark_begun, mark_finished, row_name
+from rlzoo.benchmark.scores import digest, read_score_file, write_score
+from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.benchmark import HELD_OUT, SELECTION, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.registry import read_registry
-from rlzoo.experiment.run_folder import read_run
-from rlzoo.experiment.train import resume, train
+from rlzoo.experiment.training_run import resume, train
 from rlzoo.plots.runs import load_runs
-from rlzoo.report import scoring
-from rlzoo.report.collection import NotShipped, Shipped, index, ship
-from rlzoo.report.finished import mark_begun, mark_finished, row_name
-from rlzoo.report.scores import digest, read_score_file, write_score
-from rlzoo.report.scoring import score_run
+from rlzoo.runs.pretrained_registry import read_registry
+from rlzoo.runs.run_folder import read_run
 from rlzoo.training.checkpoint import read_checkpoint
 
 SMALL = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark.portable import portable, refusing
 from rlzoo.core.errors import UserError
-from rlzoo.report.portable import portable, refusing
 
 
 def name_of(path: str) -> str:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from rlzoo.benchmark.score_table import TableRow, table
+from rlzoo.benchmark.table_formats import latex, markdown, short, to_json
 from rlzoo.config.benchmark import Expert, Row, experts_of
 from rlzoo.core.errors import UserError
-from rlzoo.report.score_table import TableRow, table
-from rlzoo.report.table_formats import latex, markdown, short, to_json
 
 
 def test_scores_are_grouped_and_sorted(score):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark.scores import SCORE, Score, digest, read_scores, write_score, write_scores
 from rlzoo.core.errors import UserError
-from rlzoo.report.scores import SCORE, Score, digest, read_scores, write_score, write_scores
 
 SAMPLE = Score(
     algo="ppo",

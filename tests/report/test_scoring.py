@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark import scoring
+from rlzoo.benchmark.finished import mark_begun, mark_finished
+from rlzoo.benchmark.scores import SCORE, Score, digest, read_score_file, write_score
+from rlzoo.benchmark.scoring import find_agents, kept_score, score_all, score_run
 from rlzoo.config.benchmark import HELD_OUT, SELECTION, Expert, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.core.trust import trust
-from rlzoo.experiment.run_folder import read_run
-from rlzoo.experiment.train import train
-from rlzoo.report import scoring
-from rlzoo.report.finished import mark_begun, mark_finished
-from rlzoo.report.scores import SCORE, Score, digest, read_score_file, write_score
-from rlzoo.report.scoring import find_agents, kept_score, score_all, score_run
-from rlzoo.training.evaluate import Episodes, play_episodes
+from rlzoo.evaluation.evaluate import Episodes, play_episodes
+from rlzoo.experiment.training_run import train
+from rlzoo.io.trust import trust
+from rlzoo.runs.run_folder import read_run
 
 PARENT = """
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
-from rlzoo.report.scoring import _begin
+from rlzoo.benchmark.scoring import _begin
 
 def play():
     print("playing", flush=True)

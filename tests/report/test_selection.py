@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rlzoo.benchmark import selection
+from rlzoo.benchmark.scoring import N_ENVS, Scored
+from rlzoo.benchmark.selection import NoAction, UniformActions, choose_best
 from rlzoo.config.benchmark import HELD_OUT, MAX_SEED, SELECTION, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment import run_folder
-from rlzoo.report import selection
-from rlzoo.report.scoring import N_ENVS, Scored
-from rlzoo.report.selection import NoAction, UniformActions, choose_best
-from rlzoo.training.evaluate import Episodes
+from rlzoo.evaluation.evaluate import Episodes
+from rlzoo.runs import run_folder
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.cli.benchmark_table import read_table
+from rlzoo.benchmark.score_table import TableRow
+from rlzoo.benchmark.scores import SCORE, Score, digest, write_score
+from rlzoo.benchmark.site.site import SiteOptions, write_site
+from rlzoo.benchmark.site.site_figures import comparable
+from rlzoo.benchmark.site.site_rows import SiteRow, site_rows
+from rlzoo.benchmark.suites import suite_of
+from rlzoo.cli.benchmark.benchmark_table import read_table
 from rlzoo.cli.main import main
 from rlzoo.config.benchmark import HELD_OUT, Row
 from rlzoo.config.run import RunConfig
-from rlzoo.experiment.train import train
-from rlzoo.report.score_table import TableRow
-from rlzoo.report.scores import SCORE, Score, digest, write_score
-from rlzoo.report.site import SiteOptions, write_site
-from rlzoo.report.site_figures import comparable
-from rlzoo.report.site_rows import SiteRow, site_rows
-from rlzoo.report.suites import suite_of
+from rlzoo.experiment.training_run import train
 from tests.report.browser import CHROMIUM, Page, browser
 
 SMALL = {"policy": "MlpPolicy", "n_timesteps": 64, "n_envs": 1, "n_steps": 32}

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from rlzoo.benchmark.results_text import page
+from rlzoo.benchmark.score_table import table
+from rlzoo.benchmark.table_formats import FORMATS, SUFFIXES, latex, markdown, short, to_csv, to_json
 from rlzoo.config.benchmark import Expert, Row
-from rlzoo.report.results_page import page
-from rlzoo.report.score_table import table
-from rlzoo.report.table_formats import FORMATS, SUFFIXES, latex, markdown, short, to_csv, to_json
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo.core.logger import KVWriter, Logger
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv
-from rlzoo.envs.vec_monitor import VecMonitor
-from rlzoo.training.callbacks import to_callback
+from rlzoo.callbacks.callbacks import to_callback
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 class Steps(gym.Env):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlzoo import A2C, DQN, PPO, BaseCallback, CallbackList, evaluate_policy
-from rlzoo.training.callbacks import PklCheckpointCallback
+from rlzoo.callbacks.callbacks import PklCheckpointCallback
 
 
 class Keep(BaseCallback):

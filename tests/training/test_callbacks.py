@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlzoo.core.errors import UserError
-from rlzoo.core.logger import TensorBoardOutputFormat
-from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.callbacks import (
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.callbacks import (
     CallbackList,
     CheckpointCallback,
     ConvertCallback,
@@ -27,6 +25,8 @@ from rlzoo.training.callbacks import (
     StopTrainingOnRewardThreshold,
     to_callback,
 )
+from rlzoo.core.errors import UserError
+from rlzoo.metrics.logger import TensorBoardOutputFormat
 
 
 class Diary(BaseCallback):

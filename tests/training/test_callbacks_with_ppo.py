@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.core.logger import KVWriter, Logger
-from rlzoo.envs.make import make_vec_env
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.callbacks import (
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.callbacks import (
     CheckpointCallback,
     EvalCallback,
     EveryNTimesteps,
@@ -23,6 +20,9 @@ from rlzoo.training.callbacks import (
     StopTrainingOnMaxEpisodes,
     StopTrainingOnRewardThreshold,
 )
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 class Recorder(KVWriter):

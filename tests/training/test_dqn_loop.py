@@ -13,7 +13,7 @@ from gymnasium.wrappers import TimeLimit
 from torch.nn.functional import smooth_l1_loss
 
 from rlzoo import DQN
-from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 
 TAU, INTERVAL, STARTS, FREQ, STEPS, CLIP, GAMMA, LR = 0.7, 7, 50, 8, 3, 0.5, 0.9, 3e-3
 TOTAL = 600

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.callbacks import EvalCallback
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.monitor import Monitor
-from rlzoo.envs.vec_normalize import VecNormalize
-from rlzoo.training.base_callback import BaseCallback
-from rlzoo.training.callbacks import EvalCallback
+from rlzoo.envs.single_env.monitor import Monitor
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from tests.training.conftest import Steps
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.monitor import Monitor
-from rlzoo.envs.vec_env import VecEnvWrapper
-from rlzoo.training.evaluate import evaluate_policy, play_episodes
+from rlzoo.envs.single_env.monitor import Monitor
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
+from rlzoo.evaluation.evaluate import evaluate_policy, play_episodes
 
 
 def test_short_episodes_do_not_count_more_often(model: Any, make_env: Any) -> None:

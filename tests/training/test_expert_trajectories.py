@@ -18,8 +18,8 @@ from rlzoo import (
     generate_expert_traj,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.envs.vec_env import VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper
 
 KEYS = {"actions", "obs", "rewards", "episode_returns", "episode_starts"}
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlzoo.algorithms.ppo import PPO
-from rlzoo.algorithms.ppo_mask import MaskablePPO
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.ppo_mask import MaskablePPO
+from rlzoo.callbacks.callbacks import EvalCallback, MaskableEvalCallback
 from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import ActionMasker
-from rlzoo.envs.make import make_vec_env
-from rlzoo.envs.toy import IdentityEnv
-from rlzoo.training.callbacks import EvalCallback, MaskableEvalCallback
-from rlzoo.training.evaluate import evaluate_policy
+from rlzoo.envs.examples.toy import IdentityEnv
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.evaluation.evaluate import evaluate_policy
 
 
 class Steered(IdentityEnv):
@@ -75,7 +75,7 @@ def test_a_callback_without_masks_is_refused_before_the_training() -> None:
 
 
 def test_playing_an_agent_asks_for_masks() -> None:
-    from rlzoo.experiment.play import Scores, play_episodes
+    from rlzoo.playback.play import Scores, play_episodes
 
     scores = Scores()
     venv = make_vec_env(lambda: ActionMasker(IdentityEnv(8), lambda env: np.arange(8) == env.state), 2)

@@ -29,8 +29,8 @@ from rlzoo import (
     VecNormalize,
 )
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
-from rlzoo.core.logger import Logger
-from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.metrics.logger import Logger
 
 SMALL: dict[str, Any] = {
     "buffer_size": 100,

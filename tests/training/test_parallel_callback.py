@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from rlzoo import DDPG, DQN, PPO, SAC, TD3, ParallelTrainCallback, PrioritizedReplayBuffer
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec, NormalActionNoise
 from rlzoo.core.errors import TrainingDiverged, UserError
-from rlzoo.core.noise import AdaptiveParamNoiseSpec, NormalActionNoise
 
 SMALL: dict[str, Any] = {
     "learning_starts": 20,

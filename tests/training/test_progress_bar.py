@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rlzoo.training import progress_bar
-from rlzoo.training.progress_bar import ProgressBar
+from rlzoo.callbacks import progress_bar
+from rlzoo.callbacks.progress_bar import ProgressBar
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_going_beyond_the_end_is_the_end(draws: list[dict[str, Any]]) -> None:
 
 
 def test_a_step_is_cheap(model: Any) -> None:
-    from rlzoo.training.callbacks import ProgressBarCallback
+    from rlzoo.callbacks.callbacks import ProgressBarCallback
 
     callback = ProgressBarCallback()
     callback.init_callback(model)
@@ -88,7 +88,7 @@ def test_an_interrupted_training_does_not_forbid_the_next(model: Any, capsys: An
 
 
 def test_the_table_of_the_logger_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlzoo.core.logger import configure_logger
+    from rlzoo.metrics.logger import configure_logger
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -110,7 +110,7 @@ def test_the_table_of_the_logger_appears_above_the_bar(monkeypatch: pytest.Monke
 def test_an_uncaught_error_shows_the_cursor_again() -> None:
     code = (
         "import sys; sys.stdout.isatty = lambda: True\n"
-        "from rlzoo.training.progress_bar import ProgressBar\n"
+        "from rlzoo.callbacks.progress_bar import ProgressBar\n"
         "bar = ProgressBar(10); bar.update(3); raise SystemExit(3)"
     )
     environment = {"TERM": "xterm", "FORCE_COLOR": "1", "PATH": ""}

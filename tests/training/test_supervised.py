@@ -12,7 +12,7 @@ from torch import nn
 from rlzoo import PPO, ExpertDataset, VecFrameStack, VecNormalize
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UserError
-from rlzoo.envs.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.training.supervised import Demonstrations, imitation_loss
 
 BOX = spaces.Box(np.array([-1, 0], np.float32), np.array([2, 4], np.float32))

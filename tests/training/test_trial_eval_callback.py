@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
 from rlzoo.core.errors import UserError
-from rlzoo.training.trial_eval_callback import TrialEvalCallback
 
 
 class Reports:

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.config.yaml_text import dump_yaml
-from rlzoo.tuning.settings import Settings
+from rlzoo.tuning.study_settings import Settings
 
 BEGAN = datetime(2026, 1, 1, 12)
 SPACE: dict[str, BaseDistribution] = {

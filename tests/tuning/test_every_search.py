@@ -14,9 +14,9 @@ from rlzoo.config import catalog
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import SAMPLERS, TuneConfig
 from rlzoo.config.yaml_text import dump_yaml
-from rlzoo.tuning import study as studies
-from rlzoo.tuning import worker
-from rlzoo.tuning.stopping import Stop
+from rlzoo.tuning.study import study as studies
+from rlzoo.tuning.study import trial_worker as worker
+from rlzoo.tuning.study.stopping import Stop
 
 CONTINUOUS = ("crossq", "ddpg", "sac", "td3", "tqc")
 FINITE = {"gail": "d_stepsize"}  # what a grid varies, where it is not the learning rate

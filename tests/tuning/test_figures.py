@@ -7,9 +7,9 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import create_trial
 from studies import BEGAN, make_study
 
-from rlzoo.tuning.figures import Figure, make_figures, usual_range
-from rlzoo.tuning.plotly_figures import numbers, plotly_specs
-from rlzoo.tuning.results import trials_of
+from rlzoo.tuning.report.figures import Figure, make_figures, usual_range
+from rlzoo.tuning.report.plotly_figures import numbers, plotly_specs
+from rlzoo.tuning.report.study_results import trials_of
 
 
 def figures_of(*args: int, two: bool = False) -> dict[str, Figure]:

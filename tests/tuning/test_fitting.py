@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlzoo.config.literals import Name
-from rlzoo.tuning.spaces import overrides
+from rlzoo.tuning.space.default_spaces import overrides
 
 MLP = {"policy": "MlpPolicy", "n_timesteps": 1_000_000}
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage, open_study
 
 FLAGS = "--algo a2c --env CartPole-v1 --n-jobs 2 --sampler random --pruner none --seed 3"
 FLAGS += " --n-evaluations 2 --eval-episodes 1 --no-optim-plots --verbose 0 -params ent_coef:0.01"
@@ -31,7 +31,11 @@ def finish(process: psutil.Popen) -> None:
 
 
 def workers_of(process: psutil.Popen) -> list[psutil.Process]:
-    return [child for child in process.children() if "rlzoo.tuning.worker" in " ".join(child.cmdline())]
+    return [
+        child
+        for child in process.children()
+        if "rlzoo.tuning.study.trial_worker" in " ".join(child.cmdline())
+    ]
 
 
 def killed_search(folder: Path, n_kills: int, n_trials: int, n_timesteps: int, seed: int) -> int:

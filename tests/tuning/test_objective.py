@@ -14,21 +14,21 @@ import pytest
 import yaml
 from optuna.trial import TrialState, create_trial
 
+from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
 from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.envs.vec_normalize import VecNormalize
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.experiment import environments
-from rlzoo.experiment.build import make_blueprint
 from rlzoo.experiment.environments import evaluation_seed
-from rlzoo.training.trial_eval_callback import TrialEvalCallback
-from rlzoo.tuning import objective
-from rlzoo.tuning.objective import run_trial, training_seed, worth
-from rlzoo.tuning.parameters import Float, Int
-from rlzoo.tuning.settings import Settings
-from rlzoo.tuning.space import Space
-from rlzoo.tuning.stopping import Stop, Stopped
+from rlzoo.experiment.factories import make_blueprint
+from rlzoo.tuning.space.search_parameters import Float, Int
+from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.study import objective
+from rlzoo.tuning.study.objective import run_trial, training_seed, worth
+from rlzoo.tuning.study.stopping import Stop, Stopped
+from rlzoo.tuning.study_settings import Settings
 
 SMALL_NET: dict[str, Any] = {"policy": "MlpPolicy", "policy_kwargs": {"net_arch": [8]}}
 OFF_POLICY: dict[str, Any] = {**SMALL_NET, "learning_starts": 20, "batch_size": 8, "buffer_size": 500}

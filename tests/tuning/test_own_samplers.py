@@ -8,8 +8,8 @@ import pytest
 
 import rlzoo
 from rlzoo.core.errors import UserError
-from rlzoo.tuning import own_samplers
-from rlzoo.tuning.own_samplers import HYPERPARAMS_SAMPLER, convert_params
+from rlzoo.tuning.space import own_samplers
+from rlzoo.tuning.space.own_samplers import HYPERPARAMS_SAMPLER, convert_params
 
 
 @pytest.fixture

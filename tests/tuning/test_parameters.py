@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.parameters import (
+from rlzoo.tuning.space.search_parameters import (
     Choice,
     Float,
     If,
@@ -21,7 +21,7 @@ from rlzoo.tuning.parameters import (
     Ratio,
     Scheduled,
 )
-from rlzoo.tuning.space import Space
+from rlzoo.tuning.space.search_space import Space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -21,10 +21,20 @@ import pytest
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
-from rlzoo.tuning import queue
-from rlzoo.tuning.queue import Counts, Heartbeat, Watch, counts, fill, give_back, is_alive, take, this_worker
-from rlzoo.tuning.samplers import make_sampler
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.study import trial_queue as queue
+from rlzoo.tuning.study.samplers import make_sampler
+from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.trial_queue import (
+    Counts,
+    Heartbeat,
+    Watch,
+    counts,
+    fill,
+    give_back,
+    is_alive,
+    take,
+    this_worker,
+)
 
 fork = multiprocessing.get_context("fork")
 
@@ -367,7 +377,7 @@ import sys, time
 from pathlib import Path
 import optuna
 from rlzoo.tuning import queue
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage, open_study
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = queue.this_worker()
@@ -475,7 +485,7 @@ def test_kills_lose_nothing_through_grpc(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     code = (
-        "import sys; from pathlib import Path; from rlzoo.tuning.storage import open_storage, serve;"
+        "import sys; from pathlib import Path; from rlzoo.tuning.study.storage import open_storage, serve;"
         "serve(open_storage(None, Path(sys.argv[1])), sys.argv[2])"
     )
     server = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), address])

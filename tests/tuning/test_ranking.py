@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.tuning.ranking import rank, ranking_table, write_ranking
+from rlzoo.tuning.report.ranking import rank, ranking_table, write_ranking
 
 RESULTS = {4: [10.0, 12.0, 14.0], 7: [20.0], 0: [13.0, 13.0], 9: []}
 

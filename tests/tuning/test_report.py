@@ -16,7 +16,8 @@ from studies import hyperparams_of, make_settings, make_study, make_trial, retur
 
 from rlzoo.config.hyperparams import lookup
 from rlzoo.core.errors import UserError
-from rlzoo.tuning import report, results
+from rlzoo.tuning.report import study_report as report
+from rlzoo.tuning.report import study_results as results
 
 PNG = b"\x89PNG"
 ALL = {"history", "importances", "parallel_coordinates", "slices", "intermediate_values", "timeline"}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from studies import make_settings, make_study
 
-from rlzoo.tuning.figures import BLUE, ORANGE, RED
-from rlzoo.tuning.report import write_report
+from rlzoo.tuning.report.figures import BLUE, ORANGE, RED
+from rlzoo.tuning.report.study_report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [

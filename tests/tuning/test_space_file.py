@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.parameters import Choice, Float, Int
-from rlzoo.tuning.space_file import space_from_file
+from rlzoo.tuning.space.search_parameters import Choice, Float, Int
+from rlzoo.tuning.space.space_file import space_from_file
 
 FILE = """\
 learning_rate: {low: 1e-5, high: 1e-2, log: true}

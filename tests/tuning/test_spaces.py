@@ -16,11 +16,11 @@ from gymnasium import spaces
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import ResolvedHyperparams, lookup, merge, shipped_files
 from rlzoo.config.literals import Name
-from rlzoo.envs.dummy import DummyVecEnv
-from rlzoo.experiment.blueprint import check_hyperparams
-from rlzoo.experiment.build import build_model
-from rlzoo.tuning.space import Space, flat
-from rlzoo.tuning.spaces import TABLES, complete, learner_of, overrides, search_space
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.experiment.factories import build_model
+from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.tuning.space.default_spaces import TABLES, complete, learner_of, overrides, search_space
+from rlzoo.tuning.space.search_space import Space, flat
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from rlzoo.tuning.stopping import Stop, Stopped
+from rlzoo.tuning.study.stopping import Stop, Stopped
 
 
 def ask(stop: Stop) -> None:

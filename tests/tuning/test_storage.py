@@ -22,8 +22,9 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning import queue, storage
-from rlzoo.tuning.storage import hide_password, open_storage, open_study, serve
+from rlzoo.tuning.study import storage
+from rlzoo.tuning.study import trial_queue as queue
+from rlzoo.tuning.study.storage import hide_password, open_storage, open_study, serve
 
 fork = multiprocessing.get_context("fork")
 
@@ -298,7 +299,7 @@ def test_many_processes_make_one_database(tmp_path: Path) -> None:
 SERVER = """
 import sys
 from pathlib import Path
-from rlzoo.tuning.storage import open_storage, serve
+from rlzoo.tuning.study.storage import open_storage, serve
 serve(open_storage(sys.argv[1] or None, Path(sys.argv[2])), sys.argv[3])
 """
 
@@ -307,7 +308,7 @@ import sys, time
 from pathlib import Path
 import optuna
 from rlzoo.tuning import queue
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage, open_study
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = queue.this_worker()

@@ -20,10 +20,11 @@ from rlzoo.config.run import RunConfig, all_runs
 from rlzoo.config.tune import TuneConfig
 from rlzoo.config.yaml_text import load_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.tuning import study as studies
-from rlzoo.tuning import supervisor, worker
-from rlzoo.tuning.retrain import retrain_best
-from rlzoo.tuning.space import Space
+from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.study import study as studies
+from rlzoo.tuning.study import supervisor
+from rlzoo.tuning.study import trial_worker as worker
+from rlzoo.tuning.study.retrain import retrain_best
 
 SMALL = {"n_steps": 20, "batch_size": 20, "n_epochs": 1, "n_envs": 1, "policy_kwargs": {"ortho_init": False}}
 

@@ -8,8 +8,9 @@ import optuna
 import pytest
 
 from rlzoo.config.run import RunConfig
-from rlzoo.tuning import supervisor, worker
-from rlzoo.tuning.supervisor import Supervisor
+from rlzoo.tuning.study import supervisor
+from rlzoo.tuning.study import trial_worker as worker
+from rlzoo.tuning.study.supervisor import Supervisor
 
 
 @pytest.mark.parametrize(

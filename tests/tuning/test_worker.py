@@ -18,13 +18,14 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.core.trust import trust
-from rlzoo.tuning import queue, worker
-from rlzoo.tuning.parameters import Float
-from rlzoo.tuning.settings import Settings
-from rlzoo.tuning.space import Space
-from rlzoo.tuning.stopping import Stop, Stopped
-from rlzoo.tuning.storage import open_storage, open_study
+from rlzoo.io.trust import trust
+from rlzoo.tuning.space.search_parameters import Float
+from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.study import trial_queue as queue
+from rlzoo.tuning.study import trial_worker as worker
+from rlzoo.tuning.study.stopping import Stop, Stopped
+from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study_settings import Settings
 
 ROOT = Path(__file__).parents[2]
 ENDLESS = 100_000_000  # steps
@@ -323,7 +324,15 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def make(name: str = "tried") -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rlzoo.tuning.worker", "--study", name, "--folder", str(tmp_path)]
+        command = [
+            sys.executable,
+            "-m",
+            "rlzoo.tuning.study.trial_worker",
+            "--study",
+            name,
+            "--folder",
+            str(tmp_path),
+        ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)

@@ -1,0 +1,1 @@
+"""Speed-ups that change no result."""

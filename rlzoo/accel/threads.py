@@ -1,0 +1,397 @@
+"""How many threads PyTorch trains with: as many as the machine allows, and no more than are faster.
+
+A second thread makes a gradient step on wide networks or images faster while a core is free for it. Where
+another process has that core, each parallel region waits until the scheduler lets the second thread run: a
+gradient step of SAC (256 x 256, batches of 256) on two cores took 4.5 ms with two threads and 6.9 ms with one
+on an idle machine, and 150 ms and 5.5 ms beside one other busy process. So the count is measured, not chosen:
+see `ThreadTuner`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from rlzoo.accel.denormals import start_workers
+from rlzoo.core.spaces import is_image_space
+
+T = TypeVar("T")
+
+MANY_MULTIPLICATIONS = 256 * 256 * 256
+"""Of a batch with the largest matrix of a network: what a second thread may make faster."""
+
+TRIAL = 10  # steps of a trial
+PATIENCE = 1.5  # a trial ends early when it has taken the usual time of so many trials
+UP, DOWN = 0.95, 1.0  # of the usual time: what more threads must stay below, and fewer threads
+SUDDEN = 2.0  # steps that take so many times as long as usual have a cause
+WINDOW, ENOUGH = 16, 8  # steps that the usual time is read from, and the fewest
+SHARE = 0.005  # of the training time that trials may cost
+LOOK = 1.0  # seconds between two looks for idle cores
+SHORTEST, LONGEST = 1.0, 64.0  # seconds until a count that lost is tried again; doubled each time
+
+
+# ---------------------------------------------------------------------- what the machine allows
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use: those it is bound to, or fewer by a cgroup's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.floor(min(cores, cpu_quota())))
+
+
+def thread_limit() -> int:
+    """Return the most threads to train with: one for each core, or fewer by OMP_NUM_THREADS."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # the others are nested levels
+    return min(available_cores(), int(first)) if first.isdecimal() and int(first) else available_cores()
+
+
+def cpu_quota(membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
+    """Return the processor time per wall time that cgroups allow, the least of all levels; inf without one.
+
+    Inside a container the path may be that of the host, which is not mounted there: then the levels that are
+    missing are skipped, and the top of the mount is the container's own group.
+
+    :param membership: the groups of the process, one line `id:controllers:path` each
+    """
+    try:
+        groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
+    except OSError:  # not Linux
+        return math.inf
+    quotas = [math.inf]
+    for _, controllers, path in (group for group in groups if len(group) == 3):
+        tops = {"": [mount, mount / "unified"]}.get(controllers, [mount / controllers, mount / "cpu"])
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for top in tops:
+            group = top / path.strip().lstrip("/")
+            for level in (group, *group.parents):
+                if level.is_relative_to(top):
+                    quotas.append(_quota_of(level))
+    return min(quotas)
+
+
+def _quota_of(group: Path) -> float:
+    """Return the quota of one cgroup, version 2 or 1."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            quota, period = (word for name in names for word in (group / name).read_text().split())
+            if quota not in ("max", "-1"):
+                return float(quota) / float(period)
+        except (OSError, ValueError, ZeroDivisionError):
+            continue  # not of this version, or not readable
+    return math.inf
+
+
+class IdleCores:
+    """Meter of the free time of the cores that this process may use; reading it takes 0.1 ms.
+
+    Idle time is free. The time of niced processes is free for a process that is not niced itself: beside one
+    of nice 19 it gets 98% of a core.
+    """
+
+    def __init__(self, statistics: Path = Path("/proc/stat"), clock: Callable[[], float] = time.monotonic):
+        self.statistics, self.clock = statistics, clock
+        self.before: tuple[float, float] | None = None
+
+    def __call__(self) -> float | None:
+        """Return how many cores were free on average since the last call; None if that is not known."""
+        try:
+            rows = [line.split() for line in self.statistics.read_text().splitlines()]
+            own = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+            free = (4, 5) if os.getpriority(os.PRIO_PROCESS, 0) > 0 else (2, 4, 5)  # niced, idle, iowait
+            ticks = sum(int(row[column]) for row in rows if row and row[0] in own for column in free)
+            now = (self.clock(), ticks / os.sysconf("SC_CLK_TCK"))
+        except (OSError, AttributeError, ValueError, IndexError):  # not Linux
+            return None
+        before, self.before = self.before, now
+        return None if before is None or now[0] <= before[0] else (now[1] - before[1]) / (now[0] - before[0])
+
+
+# ---------------------------------------------------------------------- what is fastest
+
+
+class ThreadTuner:
+    """The number of threads of the steps of a training, adapted to what the machine does meanwhile.
+
+    A step is a gradient step, or acting on images. Outside of steps the number of threads is what it was
+    before. Training begins with one thread. A trial of twice or half as many takes ten steps, or less when
+    they turn out slow, and is decided by their mean time without the slowest one:
+
+    - More threads are tried when cores have been idle, from the first steps on. After they have lost, they
+      are tried again after a second at the earliest; each loss in a row doubles that, up to a minute. Without
+      idle cores they are tried once a minute.
+    - Fewer threads are tried when steps suddenly take twice their usual time, which two slow steps in sixteen
+      are enough for, and otherwise once in 16 to 64 seconds.
+
+    Trials begin only while all of them together have cost less than 0.5% of the training time; those after a
+    sudden slowdown are free to begin.
+
+    :param limit: the most threads; 1: no step is timed
+    :param phases: what is timed and may use more threads: `"update"`, `"act"`
+    :param set_threads: called with the number of threads
+    :param idle_cores: how many cores were idle since it was called last; None: unknown
+    """
+
+    def __init__(
+        self,
+        limit: int = 1,
+        phases: Collection[str] = ("update",),
+        clock: Callable[[], float] = time.perf_counter,
+        set_threads: Callable[[int], None] | None = None,
+        idle_cores: Callable[[], float | None] | None = None,
+    ) -> None:
+        self.limit, self.phases, self.clock = limit, frozenset(phases), clock
+        self.set_threads = set_threads or WorkerThreads()
+        self.idle_cores = idle_cores or IdleCores()
+        self.threads = 1  # the present choice
+        self.seconds: dict[int, float] = {}  # spent in steps, by their number of threads
+        self.n_timed = 0  # of steps inside of each other only the innermost are timed
+        self.trial: Trial | None = None
+        self.windows: dict[str, deque[float]] = {}
+        self.usual: dict[str, float] = {}
+        self.to_skip = dict.fromkeys(self.phases, 2)  # the first steps of all allocate and compile
+        self.began: float | None = None
+        self.chosen_at = self.next_look = self.next_up = self.next_down = self.next_alarm = 0.0
+        self.up_wait, self.down_wait, self.alarm_wait = SHORTEST, SHORTEST * 16, SHORTEST
+        self.spent = 0.0  # seconds that trials cost
+
+    @property
+    def is_active(self) -> bool:
+        return self.limit > 1
+
+    def summary(self) -> str:
+        """Return which numbers of threads were used, with their shares of the time in steps."""
+        total = sum(self.seconds.values())
+        used = {n: seconds / total for n, seconds in sorted(self.seconds.items()) if seconds > 0.001 * total}
+        if len(used) < 2:
+            threads = next(iter(used), 1)
+            return f"{threads} thread{'s' if threads > 1 else ''}"
+        return ", ".join(f"{share:.0%} with {n} thread{'s' if n > 1 else ''}" for n, share in used.items())
+
+    # ------------------------------------------------------------------ timing
+
+    def timed(self, batches: Iterable[T]) -> Iterable[T]:
+        """Yield batches; what is done with each is a step of the phase `"update"`."""
+        return self._timed(batches) if self.is_active else batches
+
+    def call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
+        """Call a function as a step, unless it holds steps itself."""
+        if not self.is_active or phase not in self.phases:
+            return function(*args)
+        before, n_timed, began = self._enter(), self.n_timed, self.clock()
+        try:
+            result = function(*args)
+            seconds = self.clock() - began
+        finally:
+            self.set_threads(before)
+        if self.n_timed == n_timed:
+            self.record(phase, seconds)
+        return result
+
+    def _timed(self, batches: Iterable[T]) -> Iterator[T]:
+        for batch in batches:
+            before, began = self._enter(), self.clock()
+            try:
+                yield batch
+                seconds = self.clock() - began
+            finally:
+                self.set_threads(before)
+            self.record("update", seconds)
+
+    def _enter(self) -> int:
+        """Set the number of threads of a step; return what it was before."""
+        before = torch.get_num_threads()
+        self.set_threads(self.trial.threads if self.trial else self.threads)
+        return before
+
+    # ------------------------------------------------------------------ decisions
+
+    def record(self, phase: str, seconds: float) -> None:
+        """Take the time of a step, and begin, continue or decide a trial."""
+        now = self.clock()
+        self.n_timed += 1
+        if self.began is None:
+            self.began = self.next_up = now
+            self.idle_cores()  # measures from now on
+        threads = self.trial.threads if self.trial else self.threads
+        self.seconds[threads] = self.seconds.get(threads, 0.0) + seconds
+        if self.to_skip[phase]:
+            self.to_skip[phase] -= 1
+        elif self.trial is not None:
+            if phase == self.trial.phase and self.trial.is_over_after(seconds):
+                self._decide(self.trial, now)
+        else:
+            self._watch(phase, seconds, now)
+
+    def _watch(self, phase: str, seconds: float, now: float) -> None:
+        window = self.windows.setdefault(phase, deque(maxlen=WINDOW))
+        window.append(seconds)
+        if len(window) < ENOUGH:
+            return
+        mean = mean_without_slowest(window)
+        usual = self.usual.setdefault(phase, mean)
+        if self.threads > 1 and mean > SUDDEN * usual and now >= self.next_alarm:
+            self.trial = Trial(phase, fewer(self.threads), mean, is_sudden=True)
+            return
+        self.usual[phase] += 0.05 * (mean - usual)
+        if phase == "update" and now >= self.next_look:
+            self.next_look = now + LOOK
+            if (threads := self._to_try(now)) is not None:
+                self.trial = Trial(phase, threads, mean)
+
+    def _to_try(self, now: float) -> int | None:
+        """Return a number of threads that is worth a trial now."""
+        more = min(2 * self.threads, self.limit)
+        idle = self.idle_cores() if self.threads < self.limit else None
+        if self.began is None or self.spent > SHARE * (now - self.began):
+            return None
+        if more > self.threads and now >= self.next_up:
+            is_free = idle is None or idle >= (more - self.threads) / 2
+            if is_free or now >= self.next_up + LONGEST - self.up_wait:
+                return more
+        return fewer(self.threads) if self.threads > 1 and now >= self.next_down else None
+
+    def _decide(self, trial: Trial, now: float) -> None:
+        """Keep the faster number of threads, and say when the other one is tried again."""
+        self.trial = None
+        mean = mean_without_slowest(trial.times)
+        is_up = trial.threads > self.threads
+        won = len(trial.times) == TRIAL and mean < trial.reference * (UP if is_up else DOWN)
+        self.spent += max(0.0, sum(trial.times) - len(trial.times) * trial.reference)
+        if won != is_up:  # more threads are not worth it
+            if self.threads > 1 and now - self.chosen_at > LONGEST:
+                self.up_wait = SHORTEST
+            self.next_up = now + self.up_wait
+            self.up_wait = min(2 * self.up_wait, LONGEST)
+            self.idle_cores()  # measures from now on
+        if won:
+            self.threads, self.chosen_at = trial.threads, now
+            self.windows = {trial.phase: deque(trial.times, maxlen=WINDOW)}
+            self.usual = {trial.phase: mean}
+            self.next_look, self.next_down = now, now + (self.down_wait if is_up else 0.0)
+            self.down_wait, self.alarm_wait = SHORTEST * 16, SHORTEST
+        elif trial.is_sudden:  # the steps have become larger
+            self.usual[trial.phase] = trial.reference
+            self.next_alarm = now + self.alarm_wait
+            self.alarm_wait = min(2 * self.alarm_wait, LONGEST)
+        elif not is_up:
+            self.next_down = now + self.down_wait
+            self.down_wait = min(2 * self.down_wait, LONGEST)
+
+
+@dataclass
+class Trial:
+    """Steps with another number of threads.
+
+    :param phase: the steps that are compared
+    :param reference: seconds that a step takes with the present number
+    :param is_sudden: begun because steps took much longer than usual
+    """
+
+    phase: str
+    threads: int
+    reference: float
+    is_sudden: bool = False
+    times: list[float] = field(default_factory=list)
+
+    def is_over_after(self, seconds: float) -> bool:
+        self.times.append(seconds)
+        return len(self.times) == TRIAL or sum(self.times) > PATIENCE * TRIAL * self.reference
+
+
+class WorkerThreads:
+    """Setter of PyTorch's number of threads (0.4 microseconds) that starts missing worker threads.
+
+    OpenMP ends worker threads when fewer are asked for, except that one thread leaves them asleep.
+    """
+
+    def __init__(self) -> None:
+        self.started = 1
+
+    def __call__(self, n: int) -> None:
+        torch.set_num_threads(n)
+        if n > self.started:
+            start_workers()
+        if n > 1:
+            self.started = n
+
+
+def fewer(threads: int) -> int:
+    """Return the next smaller number of threads: 1, 2, 4, ..."""
+    return 1 << (threads - 1).bit_length() - 1
+
+
+def mean_without_slowest(times: Collection[float]) -> float:
+    """Return the mean without the slowest, which a pause of the machine may have caused."""
+    return (sum(times) - max(times)) / (len(times) - 1) if len(times) > 1 else sum(times)
+
+
+# ---------------------------------------------------------------------- of a training
+
+
+def is_wide(model: Any) -> bool:
+    """Return whether gradient steps may gain from a second thread; with small networks they never do."""
+    batch_size = getattr(model.config, "batch_size", None) or 1
+    largest = max((parameter.numel() for parameter in model.policy.parameters()), default=0)
+    return has_images(model) or largest * batch_size >= MANY_MULTIPLICATIONS
+
+
+def has_images(model: Any) -> bool:
+    """Return whether observations are images, alone or in a Dict, or the policy is convolutional."""
+    space = model.observation_space
+    parts = space.spaces.values() if isinstance(space, spaces.Dict) else (space,)
+    return any(map(is_image_space, parts)) or any(isinstance(m, nn.Conv2d) for m in model.policy.modules())
+
+
+class Threaded:
+    """A model with a number of threads of its own while it trains."""
+
+    num_threads: int | None = None
+    """PyTorch's number of threads in `learn`; None: as many as are fastest at the time."""
+    threads: ThreadTuner = ThreadTuner()
+
+    @contextmanager
+    def training_threads(self) -> Iterator[None]:
+        """Set PyTorch's number of threads while the model trains on the CPU; afterwards it is what it was.
+
+        It is `num_threads` where that is not None. Otherwise it is 1, and in the steps of wide networks what
+        `threads` finds fastest, at most what it was before and `thread_limit`.
+        """
+        model: Any = self
+        if model.device.type != "cpu":
+            yield
+            return
+        before = torch.get_num_threads()
+        limit = min(before, thread_limit()) if self.num_threads is None and is_wide(model) else 1
+        if limit != self.threads.limit:  # else its measurements hold on
+            self.threads = ThreadTuner(limit, ("update", "act") if has_images(model) else ("update",))
+        WorkerThreads()(self.num_threads or 1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Set PyTorch's number of threads to 1 inside.
+
+    The QR decomposition of the orthogonal initialisation gives other bits with each number of threads.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""Imitation learning from expert demonstrations."""

@@ -1,0 +1,104 @@
+"""Behaviour cloning (Pomerleau 1991, https://doi.org/10.1162/neco.1991.3.1.88).
+
+Learns to act as demonstrations do, without a reward and without stepping the environment. On minibatches of
+the expert's steps it lowers
+
+    J(pi) = -E[log pi(a|s)]                                             Discrete
+    J(pi) = E[|a - mu(s)|^2] + E[log sigma + |a - mu(s)|^2 / 2 sigma^2]    Box, pi = N(mu(s), sigma)
+
+where in the last term mu is held fixed: sigma becomes the spread of what mu leaves unexplained, and the steps
+of mu do not depend on it, as they would with the plain likelihood (Seitzer et al. 2022,
+https://arxiv.org/abs/2203.09168).
+
+A timestep is a step of the expert that was learned from: `learn(total_timesteps)` draws so many of them, at
+random and with replacement. Minibatches of a policy that remembers are whole episodes. The critic of the
+policy does not learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.buffers.demonstrations import check_source, is_given
+from rlzoo.core.types import Clock
+from rlzoo.distributions import DiagGaussian
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.training.supervised import Demonstrations, Examples, demonstrations_of, imitation_loss, supervised
+
+
+@dataclass(frozen=True, kw_only=True)
+class BCConfig:
+    expert_dataset: Any = None  # an ExpertDataset, the path of its file, or a mapping of its arguments
+    learning_rate: ScheduleLike = 1e-3
+    batch_size: int = 64  # steps of the expert in a minibatch
+    ent_coef: float = 0.0  # bonus for the entropy of the policy
+    max_grad_norm: float | None = None  # None: gradients are not clipped
+
+    def __post_init__(self) -> None:
+        check_source(self.expert_dataset)
+        check_range(self, ("batch_size",), low=1)
+        check_range(self, ("learning_rate", "ent_coef"), low=0)
+        check_range(self, ("max_grad_norm",), low=0, above=True)
+
+
+def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Tensor, Metrics]:
+    """J(pi) on one minibatch, less the entropy bonus.
+
+    :return: the scalar loss; metrics, detached
+    """
+    distribution = policy.get_distribution(examples.obs, **examples.context)
+    loss, metrics = imitation_loss(policy, examples, distribution)
+    if isinstance(distribution, DiagGaussian):
+        log_std = distribution.log_std  # [n_dimensions]
+        errors = (examples.actions.reshape(len(examples), -1) - distribution.mean).detach()
+        loss = loss + (log_std + 0.5 * errors.square() * torch.exp(-2 * log_std)).mean()
+        metrics["std"] = log_std.detach().exp().mean()
+    if ent_coef != 0:
+        entropy = distribution.entropy().mean()
+        loss = loss - ent_coef * entropy
+        metrics["entropy_loss"] = -entropy.detach()
+    return loss, metrics
+
+
+class BC(Algorithm):
+    """Behaviour cloning for Box and Discrete actions."""
+
+    Config = BCConfig
+    config: BCConfig
+    loop = supervised
+    action_spaces = (spaces.Box, spaces.Discrete)
+    unsaved = ("expert_dataset",)
+    default_log_interval = 10
+    divergence_suspects = ("learning_rate", "max_grad_norm")
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        return demonstrations_of(self)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if is_given(self.config.expert_dataset) and self.env is not None:
+            _ = self.demonstrations  # what is wrong with them is said now
+
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
+        super()._reset_envs(env, resume)
+
+    def update(self, examples: Examples, clock: Clock) -> Metrics:
+        """One gradient step on a minibatch of demonstrations."""
+        optimizer = self.policy.optimizer
+        learning_rate = self.set_learning_rate(optimizer, clock)
+        loss, metrics = bc_loss(self.policy, examples, self.config.ent_coef)
+        self.flat.zero_grad()
+        loss.backward()
+        if self.config.max_grad_norm is not None:
+            self.flat.clip_grad_norm(self.config.max_grad_norm)
+        optimizer.step()
+        clock.n_updates += 1
+        return {**metrics, "learning_rate": learning_rate}

@@ -1,0 +1,254 @@
+"""Generative adversarial imitation learning (Ho and Ermon 2016, https://arxiv.org/abs/1606.03476).
+
+A discriminator learns to tell an expert's steps from the agent's, and the agent learns, from what the
+discriminator makes of its steps, not to be told apart (algorithm 1). With D(s, a) the probability of a step
+being the expert's, the discriminator lowers
+
+    J(D) = -E_expert[log D(s, a)] - E_pi[log(1 - D(s, a))] - adversary_entcoeff E[H(D(s, a))]
+
+and a learner, TRPO or PPO, raises the return of
+
+    r(s, a) = -log(1 - D(s, a))
+
+The rewards of the environment are not used; the returns that are logged are its own.
+
+Departures from the paper: `g_step` rollouts share one round of the discriminator, and a round takes `d_step`
+gradient steps, each on its part of the latest rollout and as many steps of the expert. The discriminator sees
+observations scaled by running statistics of both, and actions as the environment executes them. The learner
+may be PPO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.trpo import TRPO
+from rlzoo.buffers.demonstrations import check_source, is_given
+from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.networks.discriminator import Discriminator
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.training.supervised import Demonstrations, demonstrations_of
+
+LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}
+OF_ADVERSARY = (
+    "expert_dataset", "hidden_size_adversary", "adversary_entcoeff", "g_step", "d_step", "d_stepsize",
+    "learner",
+)  # fmt: skip
+"""Hyperparameters of GAIL itself; all others are its learner's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GAILConfig:
+    expert_dataset: Any = None  # an ExpertDataset, the path of its file, or a mapping of its arguments
+    hidden_size_adversary: int = 100  # width of the discriminator's two hidden layers
+    adversary_entcoeff: float = 1e-3  # bonus for the entropy of the discriminator
+    g_step: int = 3  # rollouts, and updates of the policy, for each round of the discriminator
+    d_step: int = 1  # gradient steps of a round
+    d_stepsize: float = 3e-4  # learning rate of the discriminator
+    learner: str = "trpo"  # or "ppo": what follows is for it, and None is its own default
+    learning_rate: ScheduleLike | None = None  # TRPO: of the value function
+    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
+    batch_size: int | None = None  # minibatch size; TRPO: of the value function
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # bias against variance of the advantages
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
+    target_kl: float | None = None  # TRPO: radius of the trust region; PPO: where an update stops
+    cg_max_steps: int | None = None  # TRPO: steps of the conjugate gradient method
+    cg_damping: float | None = None  # TRPO: added to the diagonal of the Fisher matrix
+    line_search_shrinking_factor: float | None = None  # TRPO: by which a step that goes too far is shortened
+    line_search_max_iter: int | None = None  # TRPO: lengths that are tried before the policy stays as it is
+    n_critic_updates: int | None = None  # TRPO: passes of the value function over each rollout
+    sub_sampling_factor: int | None = None  # TRPO: the policy learns from one row in so many
+    sum_kl: bool | None = None  # TRPO: the KL divergence is summed over action dimensions; None: it is
+    n_epochs: int | None = None  # PPO: passes over each rollout
+    clip_range: ScheduleLike | None = None  # PPO
+    clip_range_vf: ScheduleLike | None = None  # PPO
+    vf_coef: float | None = None  # PPO
+    max_grad_norm: float | None = None  # PPO
+
+    def __post_init__(self) -> None:
+        check_source(self.expert_dataset)
+        check_range(self, ("hidden_size_adversary", "g_step", "d_step"), low=1)
+        check_range(self, ("adversary_entcoeff", "d_stepsize"), low=0)
+        learner_config(self)
+
+
+def learner_config(config: GAILConfig) -> Any:
+    """The Config of the learner.
+
+    :raises UserError: no such learner, one without use for a hyperparameter, or a value out of range
+    """
+    if config.learner not in LEARNERS:
+        raise unknown("learner of GAIL", config.learner, LEARNERS)
+    wanted = LEARNERS[config.learner].Config
+    given = {name: getattr(config, name) for name in field_names(GAILConfig) if name not in OF_ADVERSARY}
+    given = {name: value for name, value in given.items() if value is not None}
+    if config.learner == "trpo":
+        given.setdefault("sum_kl", True)  # as in the papers and in Stable Baselines
+    for name in given:
+        if name not in field_names(wanted):
+            raise UserError(f"{name} is of no use with learner={config.learner!r}")
+    return build_config(wanted, given)
+
+
+def discriminator_loss(
+    expert_logits: Tensor, policy_logits: Tensor, entropy_coef: float
+) -> tuple[Tensor, Metrics]:
+    """J(D) on one minibatch.
+
+    :param expert_logits: of log D / (1 - D) at the expert's steps, [n]
+    :param policy_logits: at the agent's, [m]
+    :return: the scalar loss; metrics, detached
+    """
+    logits = torch.cat([expert_logits, policy_logits])
+    entropy = (F.softplus(logits) - logits * torch.sigmoid(logits)).mean()
+    loss = F.softplus(-expert_logits).mean() + F.softplus(policy_logits).mean() - entropy_coef * entropy
+    metrics = {
+        "discriminator_loss": loss.detach(),
+        "discriminator_entropy": entropy.detach(),
+        "expert_accuracy": (expert_logits > 0).float().mean(),
+        "policy_accuracy": (policy_logits < 0).float().mean(),
+    }
+    return loss, metrics
+
+
+class GAIL(OnPolicyAlgorithm):
+    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's."""
+
+    Config = GAILConfig
+    config: GAILConfig
+    default_log_interval = 1
+    action_spaces = (spaces.Box, spaces.Discrete)
+    unsaved = ("expert_dataset",)
+    divergence_suspects = ("d_stepsize", "learning_rate")
+    keeps_raw_rollouts = True
+    student: OnPolicyAlgorithm  # the learner
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        return demonstrations_of(self)
+
+    @classmethod
+    def setup_problem(cls, config: GAILConfig, n_envs: int) -> str | None:
+        return LEARNERS[config.learner].setup_problem(learner_config(config), n_envs)
+
+    # ------------------------------------------------------------------ the learner
+
+    def _setup_model(self) -> None:
+        self.set_random_seed(self.seed)
+        learner_class, config = LEARNERS[self.config.learner], learner_config(self.config)
+        values = {name: getattr(config, name) for name in field_names(learner_class.Config)}
+        learner = self.student = learner_class(
+            self.policy_class, None, **values, policy_kwargs=self.policy_kwargs, device=self.device
+        )
+        learner._set_spaces(self.observation_space, self.action_space)
+        learner.n_envs = self.n_envs
+        learner._setup_model()
+        self.policy, self.schedules = learner.policy, learner.schedules
+        self.has_modes, self.shares_convolutions = learner.has_modes, learner.shares_convolutions
+
+        self.discriminator = Discriminator(
+            self.observation_space, self.action_space, self.config.hidden_size_adversary
+        ).to(self.device)
+        self.discriminator_flat = FlatParameters(self.discriminator.parameters())
+        self.discriminator_optimizer = self.discriminator_flat.optimizer(
+            torch.optim.Adam, lr=self.config.d_stepsize
+        )
+        if is_given(self.config.expert_dataset) and self.env is not None:
+            _ = self.demonstrations  # what is wrong with them is said now
+
+    def _use_env(self, env: VecEnv) -> None:
+        super()._use_env(env)
+        if "student" in self.__dict__:
+            self.student.n_envs = self.n_envs
+
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
+        super()._reset_envs(env, resume)
+
+    def _replace_config(self, **changes: Any) -> None:
+        """:raises UserError: what was built from the present value would not follow"""
+        for name in ("learner", "hidden_size_adversary"):
+            if changes.get(name, getattr(self.config, name)) != getattr(self.config, name):
+                raise UserError(f"{name} cannot be changed, since the agent was built with it")
+        super()._replace_config(**changes)
+        config = learner_config(self.config)
+        values = {name: getattr(config, name) for name in field_names(type(config))}
+        self.student._replace_config(**values)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **self.student.state(),
+            "discriminator": self.discriminator,
+            "discriminator.optimizer": self.discriminator_optimizer,
+        }
+
+    def parameter_vectors(self) -> list[Tensor]:
+        return [*self.student.parameter_vectors(), self.discriminator_flat.vector.detach()]
+
+    def begin_rollout(self) -> None:
+        self.student.begin_rollout()
+
+    def act(self, inputs: Inputs) -> Step:
+        return self.student.act(inputs)
+
+    # ------------------------------------------------------------------ learning
+
+    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+        obs, stored = rollout.flat_obs(self.device), rollout.action_column
+        executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
+        actions = torch.from_numpy(executed).to(self.device)
+        if rollout.raw is not None:  # scaled by the same statistics as the expert's observations
+            obs = rollout.raw.flat_obs(self.device)
+        metrics: Metrics = {}
+        if clock.iteration % self.config.g_step == 0:
+            metrics = self.update_discriminator(obs, actions)
+        with torch.no_grad():
+            rewards = F.softplus(self.discriminator(obs, actions))  # -log(1 - D)
+        rollout.rewards[...] = rewards.reshape(rollout.rewards.shape).cpu().numpy()
+        metrics["imitation_reward"] = rewards.mean()
+
+        self.student.clock = clock
+        return {**self.student.update(rollout, clock), **metrics}
+
+    def update_discriminator(self, obs: Any, actions: Tensor) -> Metrics:
+        """`d_step` gradient steps.
+
+        :param obs: what the agent saw, scaled by present statistics, [n, ...]
+        :param actions: what it did, as the environment executed it, [n, ...]
+        """
+        config, network, optimizer = self.config, self.discriminator, self.discriminator_optimizer
+        for group in optimizer.param_groups:
+            group["lr"] = config.d_stepsize
+        n_rows = len(actions)
+        network.update_statistics(obs)
+        history: list[Metrics] = []
+        for rows in torch.randperm(n_rows, device=self.device).tensor_split(min(config.d_step, n_rows)):
+            expert = self.demonstrations.draw_any(len(rows))
+            network.update_statistics(expert.obs)
+            expert_logits = network(expert.obs, torch.from_numpy(expert.executed).to(self.device))
+            policy_logits = network(map_obs(lambda part, rows=rows: part[rows], obs), actions[rows])
+            loss, metrics = discriminator_loss(expert_logits, policy_logits, config.adversary_entcoeff)
+            self.discriminator_flat.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append(metrics)
+        means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]}
+        self.check_losses(means)
+        return means

@@ -1,0 +1,1 @@
+"""Off-policy algorithms: they learn from a replay buffer."""

@@ -1,0 +1,152 @@
+"""CrossQ (Bhatt et al. 2024, https://arxiv.org/abs/1902.05605).
+
+SAC without target networks, with batch normalisation in wide critics. Values of s, a and of s', a' are
+computed in one pass, so that both are normalised by the statistics of their mixture. With
+
+    [Q_i(s, a), Q_i(s', a')] = Q_i([s, s'], [a, a']),   a' ~ pi(.|s')
+    y = r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s'))
+
+where no gradient passes through y, every gradient step lowers
+
+    J(Q_i)   = 1/2 E[(Q_i(s, a) - y)^2]
+
+and every policy_delay-th one
+
+    J(alpha) = -log alpha (log pi(a|s) + target_entropy)
+    J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)
+
+The critics gather statistics in the first, the actor in the second, where the critics use what they gathered.
+Departures from the paper: log alpha is what is learned, as in SAC; batch renormalisation in place of batch
+normalisation, in the actor, too, as in the authors' code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
+from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
+from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
+from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossQConfig:
+    learning_rate: ScheduleLike = 1e-3  # of actor, critics and entropy coefficient
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 256
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    action_noise: Any = None  # added to the actions that are executed
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    ent_coef: float | str = "auto"  # alpha; "auto" learns it, "auto_0.1" from 0.1 on
+    target_entropy: float | str = "auto"  # "auto": minus the number of action dimensions
+    policy_delay: int = 3  # gradient steps of the critics for each of the actor
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per round of updates
+    use_sde_at_warmup: bool = False  # explore with gSDE before learning_starts, too
+    random_exploration: float = 0.0  # probability of a uniformly random action
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_entropy(self)
+        check_range(self, ("policy_delay",), low=1)
+
+
+def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -> torch.Tensor:
+    """Q_i(s, a) and, behind them along the batch, Q_i(s', a'), [n_critics, 2 * batch].
+
+    The critics gather statistics of both.
+    """
+    actions = torch.cat([as_rows(batch.actions), next_actions])
+    policy.critic.train(True)
+    values: torch.Tensor = policy.critic(joined(batch.observations, batch.next_observations), actions)
+    policy.critic.train(False)
+    return values[..., 0]
+
+
+def joined(observations: Any, next_observations: Any) -> Any:
+    """Both, one behind the other along the batch."""
+    if isinstance(observations, dict):
+        return {key: torch.cat([rows, next_observations[key]]) for key, rows in observations.items()}
+    return torch.cat([observations, next_observations])
+
+
+def crossq_critic_loss(
+    values: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """J(Q_i) summed over the critics, and the temporal differences.
+
+    :param values: Q_i(s, a), [n_critics, batch]
+    :param target: y, [batch]
+    :return: the scalar loss; Q_i - y, [n_critics, batch]
+    """
+    differences = values - target
+    return 0.5 * len(values) * weighted_mean(differences.square(), weights), differences
+
+
+def crossq_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
+    """J(pi).
+
+    :param values: what the critics make of the actor's actions, [n_critics, batch]
+    """
+    return (ent_coef * log_probs - values.amin(dim=0)).mean()
+
+
+class CrossQ(ActorCriticAlgorithm):
+    """CrossQ for Box actions."""
+
+    Config = CrossQConfig
+    config: CrossQConfig
+    policy_family = "crossq"
+
+    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rates(clock)
+        if config.use_sde:
+            policy.reset_noise()  # one matrix for the batch
+        clock.n_updates += 1
+
+        ent_coef, size = self.entropy.value(), len(batch.rewards)
+        policy.actor.train(False)
+        with torch.no_grad():
+            next_actions, next_log_probs = policy.actor.action_log_prob(batch.next_observations)
+        values = crossq_values(policy, batch, next_actions)
+        next_values = values[:, size:].detach().amin(dim=0) - ent_coef * next_log_probs
+        target = torch.addcmul(batch.rewards, batch.discounts, next_values)
+        critic_loss, differences = crossq_critic_loss(values[:, :size], target, batch.weights)
+        self.critic_flat.zero_grad()
+        critic_loss.backward()
+        policy.critic.optimizer.step()
+        if batch.weights is not None:
+            batch.priorities = differences.detach().abs().mean(dim=0)
+
+        metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
+        if clock.n_updates % config.policy_delay == 0:
+            policy.actor.train(True)
+            actions, log_probs = policy.actor.action_log_prob(batch.observations)
+            policy.actor.train(False)
+            ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+            actor_loss = crossq_actor_loss(
+                policy.critic(batch.observations, actions)[..., 0], log_probs, ent_coef
+            )
+            self.actor_flat.zero_grad()
+            actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
+            policy.actor.optimizer.step()
+            metrics["actor_loss"] = actor_loss.detach()
+            if ent_coef_loss is not None:
+                metrics["ent_coef_loss"] = ent_coef_loss
+        metrics["learning_rate"] = learning_rate
+        return metrics

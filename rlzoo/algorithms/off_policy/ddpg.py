@@ -1,0 +1,272 @@
+"""Deep deterministic policy gradient (Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971).
+
+A deterministic actor climbs a critic that is learned by temporal differences. A gradient step (algorithm 1):
+
+    y     = r + gamma Q'(s', pi'(s'))                                  eq. 5
+    J(Q)  = E[(Q(s, a) - y)^2]                                         eq. 4
+    J(pi) = -E[Q(s, pi(s))]                                            eq. 6
+    Q'   <- tau Q + (1 - tau) Q',   pi' <- tau pi + (1 - tau) pi'
+
+Options of Stable Baselines, each off by default: observations and returns scaled by running statistics, where
+with `enable_popart` the critics' last layers follow the statistics of the returns, so that no value changes
+(Pop-Art, van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714); exploration by noise on the actor's
+parameters (Plappert et al. 2018, https://arxiv.org/abs/1706.01905); separate learning rates, scaled rewards,
+an L2 penalty on the critic, gradients clipped by their norm.
+
+Departures from the paper: no batch normalisation; the L2 penalty is off; there may be several critics
+(`policy_kwargs=dict(n_critics=2)`), the smallest of which makes the target and the first the actor's loss.
+The statistics of the returns weigh all targets alike, where van Hasselt et al. let old ones fade.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
+from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
+from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
+from rlzoo.core.errors import UserError
+from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.networks.ensemble import EnsembleLinear
+from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
+from rlzoo.networks.running_normalizer import (
+    NormalizedExtractor,
+    ObservationNormalizer,
+    RunningNormalizer,
+)
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.policies.policy_kwargs import accepted_keywords
+
+
+@dataclass(frozen=True, kw_only=True)
+class DDPGConfig:
+    learning_rate: ScheduleLike = 1e-3  # of actor and critic
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 256
+    tau: float = 0.005  # how fast the target networks follow
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    action_noise: Any = None  # added to the actions that are executed
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    actor_lr: ScheduleLike | None = None  # None: learning_rate
+    critic_lr: ScheduleLike | None = None  # None: learning_rate
+    normalize_observations: bool = False  # networks see observations scaled by running statistics
+    observation_range: tuple[float, float] = (-5.0, 5.0)  # what scaled observations are clipped to
+    normalize_returns: bool = False  # the critic learns returns scaled by running statistics
+    return_range: tuple[float, float] = (-math.inf, math.inf)  # what the critic's outputs are clipped to
+    enable_popart: bool = False  # keep values as they are when these statistics change
+    critic_l2_reg: float = 0.0  # of the critic's hidden weights: half their squared norm times this
+    clip_norm: float | None = None  # largest norm of the actor's, and of the critic's, gradient
+    reward_scale: float = 1.0  # rewards are multiplied by it
+    param_noise: Any = None  # AdaptiveParamNoiseSpec: explore by noise on the actor's parameters
+    param_noise_adaption_interval: int = 50  # gradient steps between two adaptions of its size
+    random_exploration: float = 0.0  # probability of a uniformly random action
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_range(self, ("actor_lr", "critic_lr", "critic_l2_reg"), low=0)
+        check_range(self, ("clip_norm",), low=0, above=True)
+        check_range(self, ("param_noise_adaption_interval",), low=1)
+        for name in ("observation_range", "return_range"):
+            bounds = getattr(self, name)
+            numbers = isinstance(bounds, list | tuple) and all(
+                type(bound) in (int, float) for bound in bounds
+            )
+            if not (numbers and len(bounds) == 2 and bounds[0] < bounds[1]):
+                raise UserError(f"{name} must be (low, high) with low below high, not {bounds!r}")
+        if not self.normalize_observations:
+            check_unused(self, ("observation_range",), "normalize_observations=True")
+        if self.enable_popart and not self.normalize_returns:
+            raise UserError("enable_popart needs normalize_returns=True, whose statistics it follows")
+        if not (self.param_noise is None or isinstance(self.param_noise, AdaptiveParamNoiseSpec)):
+            raise UserError(f"param_noise must be an AdaptiveParamNoiseSpec, not {self.param_noise!r}")
+
+
+def ddpg_target(
+    policy: Any, batch: ReplayBatch, returns: RunningNormalizer, reward_scale: float
+) -> torch.Tensor:
+    """y of eq. 5, [batch], in units of the return.
+
+    :param returns: scale and bounds of the critic's outputs
+    """
+    with torch.no_grad():
+        actions = policy.actor_target(batch.next_observations)
+        outputs = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
+        values = returns.restore(outputs).amin(dim=0)
+        return torch.addcmul(batch.rewards * reward_scale, batch.discounts, values)
+
+
+def ddpg_critic_loss(
+    outputs: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """J(Q) of eq. 4 summed over the critics, and the temporal differences.
+
+    :param outputs: of the critics, [n_critics, batch]
+    :param target: y in the scale of the outputs, [batch]
+    :return: the scalar loss; outputs - target, [n_critics, batch]
+    """
+    differences = outputs - target
+    return len(outputs) * weighted_mean(differences.square(), weights), differences
+
+
+def ddpg_actor_loss(policy: Any, observations: Any, returns: RunningNormalizer) -> torch.Tensor:
+    """J(pi), whose gradient is eq. 6."""
+    outputs = policy.critic.first(observations, policy.actor(observations))
+    return -returns.restore(outputs).mean()
+
+
+@torch.no_grad()
+def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[EnsembleLinear]) -> None:
+    """Take targets into the statistics of the returns, and preserve values (Pop-Art, proposition 1):
+
+        W <- sigma / sigma_new W,   b <- (sigma b + mu - mu_new) / sigma_new
+
+    :param last_layers: of the critics and of their targets, which speak in the same units
+    """
+    mean, std = returns.mean.clone(), returns.std
+    returns.update(target)
+    for layer in last_layers:
+        layer.weight.mul_(std / returns.std)
+        layer.bias.mul_(std).add_(mean - returns.mean).div_(returns.std)
+
+
+class DDPG(ActorCriticAlgorithm):
+    """DDPG for Box actions."""
+
+    Config = DDPGConfig
+    config: DDPGConfig
+    policy_family = "deterministic"
+    divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
+
+    def policy_arguments(self) -> dict[str, Any]:
+        arguments = super().policy_arguments()
+        if "n_critics" in accepted_keywords(self.policy_class):
+            arguments.setdefault("n_critics", 1)
+        return arguments
+
+    def setup_optimizers(self) -> None:
+        policy, config = self.policy, self.config
+        self.returns = RunningNormalizer((), *config.return_range).to(self.device)
+        self.normalizer: ObservationNormalizer | None = None
+        if config.normalize_observations:
+            self.normalizer = ObservationNormalizer(self.observation_space, *config.observation_range)
+            self._show_normalized(self.normalizer.to(self.device))
+        super().setup_optimizers()
+        self.last_layers = [critic.layers[-1] for critic in (policy.critic, policy.critic_target)]
+        self.parameter_noise: ParameterNoise | None = None
+        if config.param_noise is not None:
+            shared = [] if self.normalizer is None else [self.normalizer]
+            self.parameter_noise = ParameterNoise(policy.actor, config.param_noise, shared)
+
+    def _hidden_weights(self) -> list[torch.Tensor]:
+        """Matrices that the critic's loss changes, but for those of the last layer."""
+        learned = {id(parameter) for parameter in self.critic_flat.parameters}
+        kinds = (EnsembleLinear, nn.Linear, nn.Conv2d)
+        layers = [part for part in self.policy.critic.modules() if isinstance(part, kinds)]
+        return [
+            layer.weight for layer in layers if layer not in self.last_layers and id(layer.weight) in learned
+        ]
+
+    def _show_normalized(self, normalizer: ObservationNormalizer) -> None:
+        """Put one normaliser before the feature extractors of all networks."""
+        policy = self.policy
+        wrapped: dict[int, NormalizedExtractor] = {}  # two networks may share an extractor
+        for network in (policy.actor, policy.critic, policy.actor_target, policy.critic_target):
+            extractor = network.features_extractor
+            network.features_extractor = wrapped.setdefault(
+                id(extractor), NormalizedExtractor(normalizer, extractor)
+            )
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        if self.config.normalize_returns:
+            state["returns"] = self.returns
+        if self.parameter_noise is not None:
+            state["parameter_noise"] = self.parameter_noise
+        return state
+
+    def rollout_metrics(self) -> Metrics:
+        noise = self.parameter_noise
+        return {**super().rollout_metrics(), **({} if noise is None else noise.spec.get_stats())}
+
+    def act(self, inputs: Inputs) -> Step:
+        if self.normalizer is not None:
+            self.normalizer.update(inputs.obs)
+        return super().act(inputs)
+
+    def explore(self, obs: Any) -> torch.Tensor:
+        actor = self.policy.actor if self.parameter_noise is None else self.parameter_noise.exploring
+        actions: torch.Tensor = self.policy._shaped(actor(obs))
+        return actions
+
+    def end_episodes(self, indices: np.ndarray) -> None:
+        super().end_episodes(indices)
+        if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
+            self.parameter_noise.perturb()
+
+    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+        config, policy = self.config, self.policy
+        learning_rates = self._set_learning_rates(clock)
+        clock.n_updates += 1
+
+        target = ddpg_target(policy, batch, self.returns, config.reward_scale)
+        if config.enable_popart:
+            pop_art(self.returns, target, self.last_layers)
+        elif config.normalize_returns:
+            self.returns.update(target)
+        outputs = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
+        critic_loss, differences = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
+        if config.critic_l2_reg > 0:
+            penalty = sum(weight.square().sum() for weight in self._hidden_weights())
+            critic_loss = critic_loss + 0.5 * config.critic_l2_reg * penalty
+        self._step(self.critic_flat, policy.critic.optimizer, critic_loss)
+        if batch.weights is not None:
+            batch.priorities = differences.detach().abs().mean(dim=0)
+
+        actor_loss = ddpg_actor_loss(policy, batch.observations, self.returns)
+        self._step(self.actor_flat, policy.actor.optimizer, actor_loss)
+        self.critic_averager.update(config.tau)
+        self.actor_averager.update(config.tau)
+        if self.parameter_noise is not None and clock.n_updates % config.param_noise_adaption_interval == 0:
+            self._adapt_parameter_noise(batch.observations)
+        return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
+
+    def _step(self, flat: FlatParameters, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+        """Move the parameters of one network, and only these, down the gradient of its loss."""
+        flat.zero_grad()
+        loss.backward(inputs=flat.parameters)
+        if self.config.clip_norm is not None:
+            flat.clip_grad_norm(self.config.clip_norm)
+        optimizer.step()
+
+    def _set_learning_rates(self, clock: Clock) -> Metrics:
+        metrics = {"learning_rate": self.schedule("learning_rate", clock)}
+        for network in ("actor", "critic"):
+            name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"
+            metrics[name] = self.schedule(name, clock)
+            for group in getattr(self.policy, network).optimizer.param_groups:
+                group["lr"] = metrics[name]
+        return metrics
+
+    def _adapt_parameter_noise(self, observations: Any) -> None:
+        assert self.parameter_noise is not None
+        self.set_training_mode(False)  # the mode in which both act
+        with torch.no_grad():
+            actions = self.policy.actor(observations)
+        self.set_training_mode(True)
+        self.parameter_noise.adapt(lambda perturbed: action_distance(actions, perturbed(observations)))

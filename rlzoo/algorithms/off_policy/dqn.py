@@ -1,0 +1,320 @@
+"""Deep Q-learning (Mnih et al. 2015, https://doi.org/10.1038/nature14236).
+
+Lowers, on transitions drawn from memory, the Huber loss between the value of the action that was taken and
+
+    r + gamma max_a' Q'(s', a')                         (the paper's algorithm 1)
+    r + gamma Q'(s', argmax_a' Q(s', a'))               with `double_q` (van Hasselt et al. 2016, eq. 4)
+
+where Q' is a copy of the network that follows it in steps (`target_update_interval`, `tau`). Options, all off
+by default: double Q-learning, prioritised replay (Schaul et al. 2016), exploration by noise on the parameters
+(Plappert et al. 2018), and dueling networks (Wang et al. 2016; `policy_kwargs=dict(dueling=True)`).
+
+Departures from the paper: Adam instead of RMSprop, and gradients clipped by their norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
+from rlzoo.algorithms.off_policy.off_policy_algorithm import (
+    OffPolicyAlgorithm,
+    check_off_policy,
+    weighted_mean,
+)
+from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
+from rlzoo.core.errors import UserError
+from rlzoo.core.schedules import LinearSchedule
+from rlzoo.core.types import Clock
+from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
+from rlzoo.optim.polyak import Target
+
+NOISE_INTERVAL = 50
+"""Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
+NOISE_EPSILON = 0.01
+"""Share of random actions beside parameter noise, lest a perturbed policy gets stuck (ditto)."""
+
+
+PRIORITIES = tuple(f"prioritized_replay_{name}" for name in ("alpha", "beta0", "beta_iters", "eps"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNConfig:
+    learning_rate: ScheduleLike = 1e-4
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 32
+    tau: float = 1.0  # how far the target network goes towards the network at an update; 1 copies it
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 4  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    target_update_interval: int = 10_000  # environment steps between two updates of the target network
+    exploration_fraction: float = 0.1  # of the training, in which the share of random actions goes down
+    exploration_initial_eps: float = 1.0  # share of random actions at first
+    exploration_final_eps: float = 0.05  # and in the end
+    max_grad_norm: float | None = 10  # None: gradients are not clipped
+    double_q: bool = False  # the network chooses the next action, its copy judges it
+    prioritized_replay: bool = False  # draw transitions in proportion to |TD error|^alpha
+    prioritized_replay_alpha: float = 0.6
+    prioritized_replay_beta0: float = 0.4  # exponent of the importance weights at first; it grows to 1
+    prioritized_replay_beta_iters: int | None = None  # environment steps until then; None: the whole training
+    prioritized_replay_eps: float = 1e-6  # added to |TD error|
+    param_noise: bool = False  # explore by noise on the parameters; best with layer-normalised policies
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_q_learning(self)
+        check_range(self, ("prioritized_replay_alpha", "prioritized_replay_beta0"), low=0, high=1)
+        check_range(self, ("prioritized_replay_beta_iters",), low=1)
+        check_range(self, ("prioritized_replay_eps",), low=0, above=True)
+        if not self.prioritized_replay:
+            check_unused(self, PRIORITIES, "prioritized_replay=True")
+        other = self.replay_buffer_class
+        if self.prioritized_replay and other and not issubclass(other, PrioritizedReplayBuffer):
+            raise UserError(f"prioritized_replay=True does not go together with {other.__name__}")
+
+
+def check_q_learning(config: Any) -> None:
+    """Check the hyperparameters that DQN and QR-DQN share."""
+    check_range(config, ("target_update_interval",), low=1)
+    check_range(config, ("exploration_initial_eps", "exploration_final_eps"), low=0, high=1)
+    check_range(config, ("exploration_fraction",), low=0, high=1, above=True)
+    check_range(config, ("max_grad_norm",), low=0, above=True)
+
+
+def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
+    """r + gamma times the value of the next state, [batch]."""
+    with torch.no_grad():
+        next_q = policy.q_net_target(batch.next_observations)  # [batch, n_actions]
+        if double_q:
+            best = policy.q_net(batch.next_observations).argmax(dim=1, keepdim=True)
+            next_values = next_q.gather(1, best).squeeze(1)
+        else:
+            next_values = next_q.amax(dim=1)
+        return torch.addcmul(batch.rewards, batch.discounts, next_values)
+
+
+def dqn_losses(q: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Huber losses, their derivatives, and temporal differences.
+
+    The derivative is the difference clipped to [-1, 1], as the paper has it.
+
+    :param q: Q(s, .), [batch, n_actions]
+    :param actions: [batch]
+    :param target: [batch]
+    :return: [batch]; with respect to q, [batch, n_actions]; [batch]
+    """
+    index = actions.unsqueeze(1)
+    differences = q.gather(1, index).squeeze(1) - target
+    clipped = differences.clamp(-1, 1)
+    slopes = torch.zeros_like(q).scatter_(1, index, clipped.unsqueeze(1))
+    return clipped * (differences - clipped / 2), slopes, differences
+
+
+class DQN(OffPolicyAlgorithm):
+    """DQN for Discrete actions."""
+
+    Config: ClassVar[type] = DQNConfig
+    config: Any
+    policy_family = "q_network"
+    action_spaces = (spaces.Discrete,)
+    policy: Any
+    parameter_noise: ParameterNoise | None = None
+    _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
+
+    @classmethod
+    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+        interval = config.target_update_interval
+        if config.tau < 1 or n_envs <= interval:
+            return None
+        return (
+            f"The number of environments used is greater than target_update_interval ({n_envs} > {interval}),"
+            " so the target network is copied at every round of gradient steps"
+        )
+
+    def setup_optimizers(self) -> None:
+        super().setup_optimizers()
+        policy = self.policy
+        self.target = Target(self.flat, policy.learned(), policy.target())
+        self.target_updates, self.noise_updates = Milestones(), Milestones()
+        if getattr(self.config, "param_noise", False):
+            self.parameter_noise = ParameterNoise(policy.learned(), AdaptiveParamNoiseSpec())
+
+    def state(self) -> dict[str, Any]:
+        state = {
+            "policy": self.policy,
+            "policy.optimizer": self.policy.optimizer,
+            "target_updates": self.target_updates,
+            **super().state(),
+        }
+        if self.parameter_noise is not None:
+            state |= {"parameter_noise": self.parameter_noise, "noise_updates": self.noise_updates}
+        return state
+
+    def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
+        buffer_class, kwargs = super().replay_class()
+        if not getattr(self.config, "prioritized_replay", False):
+            return buffer_class, kwargs
+        names = ("alpha", "beta0", "beta_iters", "eps")
+        own = {name: getattr(self.config, f"prioritized_replay_{name}") for name in names}
+        return self.config.replay_buffer_class or PrioritizedReplayBuffer, {**own, **kwargs}
+
+    # ------------------------------------------------------------------ exploring
+
+    @property
+    def exploration_rate(self) -> float:
+        """The present share of random actions; an assigned one holds until training goes on."""
+        if self._assigned_rate is not None and self._assigned_rate[0] == self.clock.num_timesteps:
+            return self._assigned_rate[1]
+        return self.exploration_schedule(self.clock.progress_remaining)
+
+    @exploration_rate.setter
+    def exploration_rate(self, value: float) -> None:
+        if not 0 <= value <= 1:
+            raise UserError(f"exploration_rate must be at least 0 and at most 1, not {value!r}")
+        self._assigned_rate = (self.clock.num_timesteps, float(value))
+
+    @property
+    def exploration_schedule(self) -> LinearSchedule:
+        """The share of random actions as a function of the progress remaining."""
+        config = self.config
+        return LinearSchedule(
+            config.exploration_initial_eps, config.exploration_final_eps, config.exploration_fraction
+        )
+
+    def rollout_metrics(self) -> Metrics:
+        metrics: Metrics = {"exploration_rate": self.exploration_rate}
+        if self.parameter_noise is not None:
+            metrics["param_noise_stddev"] = self.parameter_noise.stddev
+        return metrics
+
+    def explore(self, obs: Any) -> Tensor:
+        epsilon = self.exploration_rate
+        if self.parameter_noise is not None:
+            epsilon = min(epsilon, NOISE_EPSILON)
+        at_random = np.random.random(self.n_envs) < epsilon
+        if at_random.all():
+            return self.random_actions()
+        greedy = self.greedy_actions(obs)
+        if not at_random.any():
+            return greedy
+        return torch.where(torch.from_numpy(at_random), self.random_actions(), greedy.cpu())
+
+    def greedy_actions(self, obs: Any) -> Tensor:
+        """The best actions [n_envs], as the perturbed network sees it where there is one."""
+        if self.parameter_noise is None:
+            best: Tensor = self.policy._predict(obs)
+            return best
+        return self.parameter_noise.exploring(obs).argmax(dim=1)  # type: ignore[no-any-return]
+
+    def end_episodes(self, indices: np.ndarray) -> None:
+        super().end_episodes(indices)
+        if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
+            self.parameter_noise.perturb()
+
+    def adapt_noise(self, noise: ParameterNoise, observations: Any) -> None:
+        """Keep the perturbed policy as far from the plain one as an epsilon-greedy one would be: at a KL
+        divergence of -log(1 - epsilon + epsilon / n_actions) (appendix C.1 of Plappert et al.)."""
+        epsilon, n_actions = self.exploration_rate, int(self.action_space.n)  # type: ignore[attr-defined]
+        noise.spec.desired_action_stddev = -math.log(1 - epsilon + epsilon / n_actions)
+        self.set_training_mode(False)  # the mode in which both act
+        with torch.no_grad():
+            q_values = self.policy.q_values(observations)
+        self.set_training_mode(True)
+        noise.adapt(lambda perturbed: greedy_distance(q_values, perturbed(observations)))
+
+    # ------------------------------------------------------------------ using the agent
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Any]:
+        """Return the greedy actions, or with `deterministic=False` epsilon-greedy ones.
+
+        Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.
+        """
+        actions, state = super().predict(observation, state, episode_start, deterministic, mask)
+        if not deterministic and (self.clock.num_timesteps > 0 or self._assigned_rate is not None):
+            space = cast(spaces.Discrete, self.action_space)
+            at_random = np.random.random(actions.shape) < self.exploration_rate
+            drawn = space.start + np.random.randint(space.n, size=actions.shape)
+            actions = np.where(at_random, drawn, actions).astype(actions.dtype)
+        return actions, state
+
+    # ------------------------------------------------------------------ learning
+
+    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+        config, optimizer = self.config, self.policy.optimizer
+        if passed := self.target_updates.passed(clock.num_timesteps, config.target_update_interval):
+            # The network stood still meanwhile, so that many small steps towards it are a large one.
+            self.target.update(1 - (1 - config.tau) ** passed)
+        noise = self.parameter_noise
+        if noise is not None and self.noise_updates.passed(clock.num_timesteps, NOISE_INTERVAL):
+            self.adapt_noise(noise, batch.observations)
+        learning_rate = self.set_learning_rate(optimizer, clock)
+
+        output, backward = self.policy.with_backward(batch.observations)
+        losses, slopes, differences = self.losses(batch, output)
+        loss = weighted_mean(losses, batch.weights)
+        self.flat.zero_grad()
+        backward(mean_slopes(slopes, batch.weights))
+        if config.max_grad_norm is not None:
+            self.flat.clip_grad_norm(config.max_grad_norm)
+        optimizer.step()
+        clock.n_updates += 1
+        if batch.weights is not None:
+            batch.priorities = differences.abs()
+        return {"loss": loss, "learning_rate": learning_rate}
+
+    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What is to be lowered [batch], its derivatives with respect to the output and shaped like it, and
+        the temporal differences [batch]."""
+        target = dqn_target(self.policy, batch, self.config.double_q)
+        return dqn_losses(output, batch.actions, target)
+
+
+def mean_slopes(slopes: Tensor, weights: Tensor | None) -> Tensor:
+    """The derivatives [batch, ...] of each row's loss as those of the (weighted) mean; changes `slopes`."""
+    if weights is not None:
+        slopes *= weights.view(-1, *[1] * (slopes.dim() - 1))
+    return slopes.div_(len(slopes))
+
+
+class Milestones:
+    """Counts how often a number of steps has passed a multiple of an interval."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def passed(self, step: int, interval: int) -> int:
+        """The multiples of `interval` since this was last asked; a step before the last one starts anew."""
+        last = self.last if self.last <= step else 0
+        self.last = step
+        return step // interval - last // interval
+
+    def state_dict(self) -> dict[str, int]:
+        return {"last": self.last}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.last = int(state["last"])

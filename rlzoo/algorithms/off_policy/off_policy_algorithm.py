@@ -1,0 +1,467 @@
+"""What algorithms that replay experience share: random warm-up, action noise, the replay buffer.
+
+The equations are in the files of the algorithms, the loop in `rlzoo.training.off_policy_loop`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.accel.tune_malloc import available_memory
+from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
+from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
+from rlzoo.algorithms.train_frequency import TrainFreq, TrainFrequencyUnit
+from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.stored import Stored
+from rlzoo.callbacks.progress import record_metrics
+from rlzoo.config.her_entries import drop_old_keys
+from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.signatures import constructor_parameters
+from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
+from rlzoo.optim.flat import FlatParameters
+from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
+
+BUFFER_FIELDS = (
+    "buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device",
+)  # fmt: skip
+BUILT_IN = (
+    "ent_coef", "target_entropy", "use_sde", "param_noise", "normalize_observations", "observation_range",
+    "normalize_returns", "return_range",
+)  # fmt: skip
+"""Hyperparameters that are read when the replay buffer, or the agent, is made."""
+NETWORKS = (
+    "actor", "actor_target", "critic", "critic_target", "q_net", "q_net_target", "quantile_net",
+    "quantile_net_target",
+)  # fmt: skip
+GIVEN_BY_ALGORITHM = (
+    "buffer_size", "observation_space", "action_space", "env", "device", "n_envs", "optimize_memory_usage",
+    "gamma", "frame_stack", "obs_dtypes",
+)  # fmt: skip
+"""Arguments of replay buffers that are hyperparameters, or follow from the environment."""
+
+
+def check_off_policy(config: Any) -> None:
+    """Check the hyperparameters that every algorithm with replay has.
+
+    :raises UserError: naming the one that is out of range
+    """
+    check_range(config, ("buffer_size", "n_steps"), low=1)
+    check_range(config, ("batch_size",), low=1, high=2**31 - 1)
+    if config.n_steps > config.buffer_size:
+        raise UserError(
+            f"n_steps ({config.n_steps}) is more than the replay buffer holds"
+            f" (buffer_size {config.buffer_size})"
+        )
+    check_range(config, ("learning_starts",), low=0)
+    check_range(config, ("gradient_steps",), low=-1)
+    names = set(field_names(type(config)))
+    check_range(config, [name for name in ("tau", "gamma", "random_exploration") if name in names], 0, 1)
+    check_range(config, ("learning_rate",), low=0)
+    buffer_class = config.replay_buffer_class
+    if buffer_class is not None and not (
+        isinstance(buffer_class, type) and issubclass(buffer_class, ReplayBuffer)
+    ):
+        raise UserError(
+            f"replay_buffer_class must be a class derived from ReplayBuffer, not {buffer_class!r}"
+        )
+    if not isinstance(config.replay_buffer_kwargs or {}, dict):
+        raise UserError(f"replay_buffer_kwargs must be a dictionary, not {config.replay_buffer_kwargs!r}")
+    noise = getattr(config, "action_noise", None)
+    if noise is not None and not isinstance(noise, ActionNoise):
+        raise UserError(f"action_noise must be an ActionNoise such as NormalActionNoise, not {noise!r}")
+
+
+def check_buffer_arguments(
+    buffer_class: type[ReplayBuffer], kwargs: dict[str, Any], n_steps: int
+) -> dict[str, Any]:
+    """`replay_buffer_kwargs` in the types that the class declares.
+
+    :param n_steps: of the algorithm
+    :raises UserError: an argument that the algorithm itself gives, or of another type
+    """
+    if issubclass(buffer_class, HerReplayBuffer):
+        drop_old_keys(kwargs)
+    parameters = constructor_parameters(buffer_class)
+    for name, value in kwargs.items():
+        if name == "gamma" and issubclass(buffer_class, NStepReplayBuffer):
+            continue
+        if name in GIVEN_BY_ALGORITHM:
+            raise UserError(f"replay_buffer_kwargs: {name} is not given here, the algorithm knows it")
+        if name == "n_steps" and n_steps not in (1, value):
+            raise UserError(f"n_steps is {n_steps}, but {value} in replay_buffer_kwargs: give one")
+        annotation = str(parameters[name].annotation) if name in parameters else ""
+        if set(annotation.split(" | ")) <= {"bool", "int", "float", "None"}:
+            kwargs[name] = check_value(f"replay_buffer_kwargs: {name}", value, annotation)
+    return kwargs
+
+
+def as_rows(actions: torch.Tensor) -> torch.Tensor:
+    """Actions [batch, ...], each as a vector; also those of a Box without axes, which are numbers."""
+    return actions.reshape(len(actions), -1)
+
+
+def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """The mean of losses [..., batch], each row times its importance weight where replay is prioritised."""
+    return losses.mean() if weights is None else (losses * weights).mean()
+
+
+class _RoundOfNoise:
+    """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
+
+    def __init__(self, distribution: Any, clock: Clock) -> None:
+        self._distribution, self._clock = distribution, clock
+
+    def state_dict(self) -> dict[str, Any]:
+        if not self._clock.collected:
+            return {}
+        noise = self._distribution
+        return {"shared": noise.exploration_mat, "of_envs": noise.exploration_matrices}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """:raises CheckpointError: the noise does not fit the network"""
+        if not state:
+            return
+        noise = self._distribution
+        shape = noise.exploration_mat.shape
+        try:
+            shared, of_envs = state["shared"], state["of_envs"]
+            fits = shared.shape == shape and of_envs.ndim == 3 and of_envs.shape[1:] == shape
+        except (AttributeError, KeyError, TypeError):
+            fits = False
+        if not fits:
+            raise CheckpointError("the exploration noise in the file does not fit the network")
+        noise.exploration_mat = shared.to(noise.exploration_mat)
+        noise.exploration_matrices = of_envs.to(noise.exploration_mat)
+
+
+class OffPolicyAlgorithm(Algorithm):
+    """A learner from replayed experience; it defines `update`, `setup_optimizers` and `state`."""
+
+    loop = off_policy
+    default_log_interval = 4
+    divergence_suspects: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "gradient_steps",
+        "max_grad_norm",
+        "gamma",
+    )
+
+    shown_otherwise: ClassVar[tuple[str, ...]] = ("train_freq",)
+
+    config: Any
+    action_noise: ActionNoise | None = None
+    noise_shape: tuple[int, ...] = ()  # of the noise of all environments
+    learns_aside = False  # whether a ParallelTrainCallback takes the gradient steps
+    replay_continues = False  # whether the replay buffer stands where the environments are
+    _replay_buffer: ReplayBuffer | None = None
+    _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
+
+    def __getattr__(self, name: str) -> Any:
+        """The networks of the policy are also the agent's, as scripts for other libraries have it."""
+        if name in NETWORKS and "policy" in self.__dict__ and hasattr(self.policy, name):
+            return getattr(self.policy, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # ------------------------------------------------------------------ what an algorithm implements
+
+    def explore(self, obs: Any) -> torch.Tensor:
+        """Actions [n_envs, ...] for collecting, as they are stored; by default, samples of the policy.
+
+        Random exploration and action noise come on top.
+        """
+        actions: torch.Tensor = self.policy._predict(obs)
+        return actions
+
+    def update(self, batch: Any, clock: Clock) -> Metrics:
+        """One gradient step on a `ReplayBatch`; advances `clock.n_updates` by one, and writes the absolute
+        TD errors into `batch.priorities` where replay is prioritised."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ acting
+
+    def act(self, inputs: Inputs) -> Step:
+        use_sde = getattr(self.config, "use_sde", False)
+        if use_sde:
+            self.refresh_noise(inputs.step)
+        if inputs.clock.warm_up and not (use_sde and self.config.use_sde_at_warmup):
+            actions = self.random_actions()
+        else:
+            actions = self.explore(inputs.obs)
+            if getattr(self.config, "random_exploration", 0.0):
+                at_random = torch.rand(self.n_envs) < self.config.random_exploration
+                at_random = at_random.to(actions.device).view(-1, *[1] * (actions.dim() - 1))
+                actions = torch.where(at_random, self.random_actions(), actions)
+        if self.action_noise is not None:
+            noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
+            actions = (actions + noise.reshape(self.noise_shape)).clamp_(-1, 1)
+        return Step(actions, self.to_env_action(actions))
+
+    def random_actions(self) -> torch.Tensor:
+        """Uniformly random actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""
+        space = self.action_space
+        if isinstance(space, spaces.Discrete):
+            return torch.randint(int(space.n), (self.n_envs,))
+        return torch.empty(self.n_envs, *(space.shape or ()), device=self.device).uniform_(-1, 1)
+
+    def end_episodes(self, indices: np.ndarray) -> None:
+        if isinstance(self.action_noise, VectorizedActionNoise):
+            self.action_noise.reset(indices)
+        elif self.action_noise is not None:
+            self.action_noise.reset()
+
+    @property
+    def train_freq(self) -> TrainFreq:
+        """How many steps of each environment, or episodes, are between two rounds of updates.
+
+        A number of steps, `(n, "step")`, `(n, "episode")` or a `TrainFreq` may be assigned.
+        """
+        count, in_episodes = self.update_period()
+        return TrainFreq(count, TrainFrequencyUnit.EPISODE if in_episodes else TrainFrequencyUnit.STEP)
+
+    @train_freq.setter
+    def train_freq(self, value: Any) -> None:
+        self._replace_config(train_freq=value)
+
+    def train(self, gradient_steps: int, batch_size: int | None = None) -> None:
+        """Take gradient steps on the replay buffer now, as `learn` takes them between steps.
+
+        `learning_starts` does not count. Metrics of the steps are recorded, but not dumped.
+
+        :param batch_size: by default the hyperparameter
+        :raises UserError: the replay buffer has nothing to sample
+
+        >>> model.load_replay_buffer("expert")
+        >>> model.train(gradient_steps=1000)
+        """
+        self.require_whole()
+        if not self.replay_buffer.can_sample():
+            raise UserError("the replay buffer has nothing to sample: fill it before train()")
+        self.replay_buffer.progress = 1 - self.clock.progress_remaining
+        history = take_gradient_steps(self, gradient_steps, batch_size or self.config.batch_size)
+        record_metrics(self, self.summarise(history, self.clock) if history else {})
+
+    def update_period(self) -> tuple[int, bool]:
+        """Steps of each environment between two rounds of updates, or (with True) episodes."""
+        train_freq = self.config.train_freq
+        count, unit = train_freq if isinstance(train_freq, tuple) else (train_freq, "step")
+        return count, unit == "episode"
+
+    # ------------------------------------------------------------------ environment and replay buffer
+
+    def _replace_config(self, **changes: Any) -> None:
+        """:raises UserError: what was built from the present value would not follow"""
+        for name, value in changes.items():
+            of_buffer = name in BUFFER_FIELDS or name.startswith("prioritized_replay")
+            if value == getattr(self.config, name):
+                continue
+            if name in BUILT_IN or (of_buffer and self._replay_buffer is not None):
+                remedy = ", or assign replay_buffer = None first, which empties it" if of_buffer else ""
+                raise UserError(
+                    f"{name} cannot be changed, since the agent was built with it; save the agent and give"
+                    f" {name} to load{remedy}"
+                )
+        super()._replace_config(**changes)
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        """Made when it is first needed: an agent that only acts has none."""
+        if self._replay_deleted:
+            raise AttributeError("the replay buffer was deleted; load_replay_buffer makes another one")
+        if self._replay_buffer is None:
+            self._replay_buffer = self._make_replay_buffer()
+        return self._replay_buffer
+
+    @replay_buffer.deleter
+    def replay_buffer(self) -> None:
+        self._replay_buffer, self._replay_deleted = None, True
+
+    @replay_buffer.setter
+    def replay_buffer(self, replay_buffer: ReplayBuffer) -> None:
+        if not isinstance(replay_buffer, ReplayBuffer | None):
+            raise UserError(f"replay_buffer must be a ReplayBuffer, not {replay_buffer!r}")
+        if replay_buffer is not None:
+            made_for = (replay_buffer.n_envs, replay_buffer.observation_space, replay_buffer.action_space)
+            if made_for != (self.n_envs, self.observation_space, self.action_space):
+                raise UserError(
+                    "the replay buffer is for {} environments with the spaces {} and {}, ".format(*made_for)
+                    + f"the agent for {self.n_envs} with {self.observation_space} and {self.action_space}"
+                )
+            self._connect(replay_buffer)
+        self._replay_buffer, self._replay_deleted = replay_buffer, False
+        self.replay_continues = False
+
+    def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
+        """The class of the replay buffer, and its own arguments."""
+        default = ReplayBuffer if self.config.n_steps == 1 else NStepReplayBuffer
+        return self.config.replay_buffer_class or default, dict(self.config.replay_buffer_kwargs or {})
+
+    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        super()._set_spaces(observation_space, action_space)
+        self.replay_class()[0].check_space(observation_space)
+
+    def _make_replay_buffer(self) -> ReplayBuffer:
+        buffer_class, kwargs = self.replay_class()
+        kwargs = check_buffer_arguments(buffer_class, kwargs, self.config.n_steps)
+        shared: dict[str, Any] = {
+            "n_steps": self.config.n_steps,
+            "buffer_device": self.config.buffer_device,
+            "frame_stack": 1 if self.env is None else n_stacked_frames(self.env),
+        }
+        if self.env is not None and (dtypes := stored_dtypes(self.env)):
+            shared["obs_dtypes"] = dtypes
+        shape = (self.config.buffer_size, self.observation_space, self.action_space)
+        needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
+        if self.config.buffer_device == "cpu" and needed > (free := available_memory()):
+            warnings.warn(
+                f"a replay buffer of {self.config.buffer_size:,} transitions needs {needed / 1e9:,.1f} GB, "
+                f"but {free / 1e9:,.1f} GB of memory are free; a smaller buffer_size needs less",
+                stacklevel=2,
+            )
+        if buffer_class.needs_env:
+            shared["env"] = self._require_env()
+        if self.config.n_steps == 1:  # a class may have a number of its own
+            del shared["n_steps"]
+        shared |= {"gamma": self.config.gamma, "device": self.device}
+        shared["optimize_memory_usage"] = self.config.optimize_memory_usage
+        taken = constructor_parameters(buffer_class)  # a class of the user's may have fewer than ours
+        arguments = {**{name: value for name, value in shared.items() if name in taken}, **kwargs}
+        try:
+            replay = buffer_class(*shape, n_envs=self.n_envs, **arguments)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise UserError(f"replay_buffer_kwargs: {error}") from error
+        except (MemoryError, ValueError, torch.OutOfMemoryError) as error:
+            if isinstance(error, ValueError) and needed <= sys.maxsize:  # else too large for numpy
+                raise
+            raise UserError(
+                f"there is no memory for a replay buffer of {self.config.buffer_size:,} transitions,"
+                f" which needs {needed / 1e9:,.1f} GB; choose a smaller buffer_size"
+            ) from error
+        replay.own_gamma = "gamma" in kwargs
+        self._connect_statistics(replay)
+        return replay
+
+    def _use_env(self, env: VecEnv) -> None:
+        super()._use_env(env)
+        self.replay_continues = False
+        replay = self._replay_buffer
+        if replay is not None and replay.n_envs != env.num_envs:
+            if len(replay):
+                warnings.warn(
+                    f"the {len(replay):,} transitions of {replay.n_envs} environments in the replay buffer "
+                    f"are dropped: there are {env.num_envs} now",
+                    stacklevel=3,
+                )
+            self._replay_buffer = None
+        elif replay is not None:
+            self._connect(replay)
+        if hasattr(self, "policy"):
+            self._setup_noise()
+
+    def _connect(self, replay: ReplayBuffer) -> None:
+        """Let a replay buffer ask the present environments for statistics and rewards."""
+        self._connect_statistics(replay)
+        if replay.needs_env and self.env is not None:
+            replay.set_env(self.env)
+
+    def _connect_statistics(self, replay: ReplayBuffer) -> None:
+        """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
+        replay.normalizer, was = Rescaling.of(self.env), replay.stored
+        of_goals = isinstance(replay, HerReplayBuffer)
+        replay.stored = stored_experience(self.env, warn=not of_goals)
+        if of_goals and replay.stored != Stored():
+            raise UserError(
+                "HER compares goals from before VecNormalize, but a wrapper around it changes observations or"
+                " rewards; put VecNormalize outermost"
+            )
+        replay.stored_by_older = stored_by_older(self.env)
+        kinds = {was.observations, replay.stored.observations}
+        if len(replay) and "raw stacks" in kinds and len(kinds) > 1:
+            warnings.warn(
+                f"the {len(replay):,} transitions in the replay buffer are dropped: the new environment"
+                " normalises stacked observations differently",
+                stacklevel=4,
+            )
+            replay.reset()
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        self._setup_noise()
+
+    def _setup_noise(self) -> None:
+        noise = getattr(self.config, "action_noise", None)
+        if isinstance(noise, VectorizedActionNoise) and noise.n_envs != self.n_envs:
+            noise = noise.base_noise
+        actions = self.action_space.shape or ()
+        shape = getattr(getattr(noise, "base_noise", noise), "_shape", actions)
+        if math.prod(shape) not in (1, math.prod(actions)):
+            raise UserError(f"action_noise is of shape {shape}, but actions are of shape {actions}")
+        one_number = math.prod(shape) == 1  # the same noise in every dimension of the action
+        self.noise_shape = (-1, *(1 if one_number else n for n in actions))
+        if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
+            noise = VectorizedActionNoise(noise, self.n_envs)
+        self.action_noise = noise
+
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        super()._reset_envs(env, resume)
+        self.replay_continues = self.replay_continues and self.position_restored
+
+    def make_optimizer(self, flat: FlatParameters, **changes: Any) -> torch.optim.Optimizer:
+        """The policy's optimiser for a vector of parameters.
+
+        :raises UserError: it does not take the policy's `optimizer_kwargs`
+        """
+        kwargs = {"lr": self.schedules["learning_rate"](1.0), **self.policy.optimizer_kwargs, **changes}
+        try:
+            return flat.optimizer(self.policy.optimizer_class, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {} if self.action_noise is None else {"action_noise": self.action_noise}
+        if getattr(self.config, "use_sde", False):
+            state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.clock)
+        return state
+
+    def save_replay_buffer(self, path: Any) -> None:
+        """Write the replay buffer to a path (`.safetensors` is appended when it has no suffix) or file."""
+        from rlzoo.buffers.replay import replay_file
+
+        replay_file.save_replay_buffer(path, self.replay_buffer)
+
+    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+        """Fill the replay buffer from a file; nothing in it is executed.
+
+        :param truncate_last_traj: end the episodes that were going on when it was saved; otherwise the next
+            step of each environment belongs to them, as when training goes on in the same process
+        :raises CheckpointError: the file is damaged, or of another kind of buffer, space or number of
+            environments
+        """
+        if not (isinstance(path, str | os.PathLike) or hasattr(path, "read")):
+            raise UserError(f"a replay buffer is read from a path or a file object, not from {path!r}")
+        from rlzoo.buffers.replay import replay_file
+
+        self._replay_deleted = False
+        replay = self.replay_buffer
+        if truncate_last_traj and isinstance(replay, HerReplayBuffer):
+            replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
+            replay.truncate_last_trajectory()  # says so
+        else:
+            replay_file.load_replay_buffer(path, replay, truncate_last_traj)
+        self.replay_continues = not truncate_last_traj

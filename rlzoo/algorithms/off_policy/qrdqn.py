@@ -1,0 +1,103 @@
+"""Quantile regression DQN (Dabney et al. 2018, https://arxiv.org/abs/1710.10044).
+
+As DQN, but the network estimates N quantiles theta_i of the return of each action instead of its mean. With
+the best next action by the mean of the target network's quantiles (algorithm 1 of the paper),
+
+    a* = argmax_a' 1/N sum_j theta'_j(s', a')
+    L  = sum_i 1/N sum_j rho_tau_i(r + gamma theta'_j(s', a*) - theta_i(s, a)),   tau_i = (2 i + 1) / 2 N
+
+where rho is the quantile Huber loss (eq. 10, kappa = 1). Adam has the paper's epsilon, 0.01 / batch size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
+from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy
+from rlzoo.algorithms.off_policy.quantile_regression import losses_and_slopes, midpoints
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class QRDQNConfig:
+    learning_rate: ScheduleLike = 5e-5
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 32
+    tau: float = 1.0  # how far the target network goes towards the network at an update; 1 copies it
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 4  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    target_update_interval: int = 10_000  # environment steps between two updates of the target network
+    exploration_fraction: float = 0.005  # of the training, in which the share of random actions goes down
+    exploration_initial_eps: float = 1.0  # share of random actions at first
+    exploration_final_eps: float = 0.01  # and in the end
+    max_grad_norm: float | None = None  # None: gradients are not clipped
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_q_learning(self)
+
+
+def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
+    """r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
+    with torch.no_grad():
+        quantiles = policy.quantile_net_target(batch.next_observations)  # [batch, n_quantiles, n_actions]
+        best = quantiles.mean(dim=1).argmax(dim=1)
+        theta = quantiles.gather(2, index_of(best, quantiles)).squeeze(2)
+        return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), theta)
+
+
+def qrdqn_losses(quantiles: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Quantile Huber losses, their derivatives, and the differences of the means.
+
+    :param quantiles: theta(s, .), [batch, n_quantiles, n_actions]
+    :param actions: [batch]
+    :param target: [batch, n_quantiles]
+    :return: [batch]; with respect to the quantiles, [batch, n_quantiles, n_actions]; [batch]
+    """
+    index = index_of(actions, quantiles)
+    theta = quantiles.gather(2, index).squeeze(2)
+    losses, derivatives = losses_and_slopes(theta, target, midpoints(theta.shape[1], theta.device))
+    slopes = torch.zeros_like(quantiles).scatter_(2, index, derivatives.unsqueeze(2))
+    return losses.sum(dim=1), slopes, theta.mean(dim=1) - target.mean(dim=1)
+
+
+def index_of(actions: Tensor, quantiles: Tensor) -> Tensor:
+    """Where the quantiles [batch, n_quantiles, n_actions] of actions [batch] are: [batch, n_quantiles, 1]."""
+    return actions.view(-1, 1, 1).expand(-1, quantiles.shape[1], 1)
+
+
+class QRDQN(DQN):
+    """QR-DQN for Discrete actions."""
+
+    Config = QRDQNConfig
+    config: QRDQNConfig
+    policy_family = "quantile"
+
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles of the return that the policy estimates for each action."""
+        n_quantiles: int = self.policy.n_quantiles
+        return n_quantiles
+
+    def policy_arguments(self) -> dict[str, Any]:
+        arguments = super().policy_arguments()
+        if "optimizer_class" not in arguments:
+            options = {"eps": 0.01 / self.config.batch_size}
+            arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
+        return arguments
+
+    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return qrdqn_losses(output, batch.actions, qrdqn_target(self.policy, batch))

@@ -1,0 +1,156 @@
+"""Soft actor-critic (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905).
+
+Maximises reward and entropy together. With the target value of the next state (eq. 3, with the smaller of
+the target critics)
+
+    V(s') = min_i Q_i'(s', a') - alpha log pi(a'|s'),   a' ~ pi(.|s')
+
+a gradient step lowers, one after the other,
+
+    J(alpha) = -log alpha (log pi(a|s) + target_entropy)              eq. 18
+    J(Q_i)   = 1/2 E[(Q_i(s, a) - (r + gamma V(s')))^2]               eq. 5
+    J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)   eq. 7
+
+Departures from the paper: log alpha is what is learned, as in the authors' code. Options make it DroQ
+(Hiraoka et al. 2022: `policy_kwargs=dict(layer_norm="critic", dropout=0.01)`, `gradient_steps=20`,
+`policy_delay=20`) and REDQ (Chen et al. 2021: `policy_kwargs=dict(n_critics=10)`, `n_target_critics=2`,
+`gradient_steps=20`, `policy_delay=20`), which both average the critics in the actor's loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
+from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
+from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
+from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.errors import UserError
+from rlzoo.core.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACConfig:
+    learning_rate: ScheduleLike = 3e-4  # of actor, critics and entropy coefficient
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 256
+    tau: float = 0.005  # how fast the target critics follow
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    action_noise: Any = None  # added to the actions that are executed
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    ent_coef: float | str = "auto"  # alpha; "auto" learns it, "auto_0.1" from 0.1 on
+    target_update_interval: int = 1  # gradient steps between two target updates
+    target_entropy: float | str = "auto"  # "auto": minus the number of action dimensions
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per round of updates
+    use_sde_at_warmup: bool = False  # explore with gSDE before learning_starts, too
+    random_exploration: float = 0.0  # probability of a uniformly random action
+    policy_delay: int = 1  # gradient steps of the critics for each of the actor
+    n_target_critics: int | None = None  # target critics drawn for each target (REDQ); None: all
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_entropy(self)
+        check_range(self, ("target_update_interval", "policy_delay", "n_target_critics"), low=1)
+
+
+def sac_target(
+    policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_target_critics: int | None
+) -> torch.Tensor:
+    """r + gamma V(s') of eq. 3, [batch]."""
+    with torch.no_grad():
+        actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
+        values = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
+        if n_target_critics is not None and n_target_critics < len(values):
+            values = values[torch.randperm(len(values), device=values.device)[:n_target_critics]]
+        values = values.amin(dim=0) - ent_coef * log_probs
+        return torch.addcmul(batch.rewards, batch.discounts, values)
+
+
+def sac_critic_loss(
+    values: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eq. 5 summed over the critics, and the temporal differences.
+
+    :param values: Q_i(s, a), [n_critics, batch]
+    :param target: [batch]
+    :return: the scalar loss; Q_i - target, [n_critics, batch]
+    """
+    differences = values - target
+    return 0.5 * len(values) * weighted_mean(differences.square(), weights), differences
+
+
+def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
+    """Eq. 7.
+
+    :param values: what the critics, or their average, make of the actor's actions, [batch]
+    """
+    return (ent_coef * log_probs - values).mean()
+
+
+class SAC(ActorCriticAlgorithm):
+    """SAC for Box actions."""
+
+    Config = SACConfig
+    config: SACConfig
+    policy_family = "squashed"
+
+    def setup_optimizers(self) -> None:
+        policy, drawn = self.policy, self.config.n_target_critics
+        if drawn is not None and drawn > policy.n_critics:
+            raise UserError(
+                f"n_target_critics must be at most {policy.n_critics}, n_critics of the policy, not {drawn}"
+            )
+        super().setup_optimizers()
+
+    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rates(clock)
+        if config.use_sde:
+            policy.reset_noise()  # one matrix for the batch
+        clock.n_updates += 1
+        update_actor = clock.n_updates % config.policy_delay == 0
+
+        if update_actor:
+            actions, log_probs = policy.actor.action_log_prob(batch.observations)
+            ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+        else:
+            ent_coef, ent_coef_loss = self.entropy.value(), None
+
+        target = sac_target(policy, batch, ent_coef, config.n_target_critics)
+        values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
+        critic_loss, differences = sac_critic_loss(values, target, batch.weights)
+        self.critic_flat.zero_grad()
+        critic_loss.backward()
+        policy.critic.optimizer.step()
+        if batch.weights is not None:
+            batch.priorities = differences.detach().abs().mean(dim=0)
+
+        metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
+        if update_actor:
+            values = policy.critic(batch.observations, actions)[..., 0]
+            averaged = config.n_target_critics is not None or policy.dropout > 0  # REDQ and DroQ
+            judged = values.mean(dim=0) if averaged else values.amin(dim=0)
+            actor_loss = sac_actor_loss(judged, log_probs, ent_coef)
+            self.actor_flat.zero_grad()
+            actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
+            policy.actor.optimizer.step()
+            metrics["actor_loss"] = actor_loss.detach()
+        if ent_coef_loss is not None:
+            metrics["ent_coef_loss"] = ent_coef_loss
+        if clock.n_updates % config.target_update_interval == 0:
+            self.critic_averager.update(config.tau)
+        metrics["learning_rate"] = learning_rate
+        return metrics

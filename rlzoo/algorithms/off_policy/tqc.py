@@ -1,0 +1,159 @@
+"""Truncated quantile critics (Kuznetsov et al. 2020, https://arxiv.org/abs/2005.04269).
+
+SAC with critics that estimate the distribution of returns by quantiles theta_i(s, a). The quantiles of all
+target critics are pooled, and the largest are left out against values that grow too high: of the m quantiles
+of each of n critics at (s', a'), a' ~ pi(.|s'), let z_1, ..., z_k be the smallest k = n (m - d). A gradient
+step lowers, one after the other,
+
+    y_j      = r + gamma (z_j - alpha log pi(a'|s'))
+    J(alpha) = -log alpha (log pi(a|s) + target_entropy)
+    J(Q)     = E[1 / (n m k) sum over critics, i and j of rho_i(y_j - theta_i(s, a))]
+    J(pi)    = E[alpha log pi(a|s) - 1 / (n m) sum over critics and i of theta_i(s, a)],   a ~ pi(.|s)
+
+with rho_i the quantile Huber loss for the probability (2 i - 1) / 2 m. Departures from the paper: log alpha
+is what is learned, as in SAC; J(Q) is the mean over the critics, as in the authors' code, not the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
+from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
+from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
+from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.core.errors import UserError
+from rlzoo.core.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class TQCConfig:
+    learning_rate: ScheduleLike = 3e-4  # of actor, critics and entropy coefficient
+    buffer_size: int = 1_000_000  # transitions that are remembered
+    learning_starts: int = 100  # steps of random actions before learning begins
+    batch_size: int = 256
+    tau: float = 0.005  # how fast the target critics follow
+    gamma: float = 0.99  # discount
+    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
+    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
+    action_noise: Any = None  # added to the actions that are executed
+    replay_buffer_class: Any = None
+    replay_buffer_kwargs: Any = None
+    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
+    n_steps: int = 1  # steps of the returns in the target
+    ent_coef: float | str = "auto"  # alpha; "auto" learns it, "auto_0.1" from 0.1 on
+    target_update_interval: int = 1  # gradient steps between two target updates
+    target_entropy: float | str = "auto"  # "auto": minus the number of action dimensions
+    top_quantiles_to_drop_per_net: int = 2  # d, the pooled quantiles left out for each critic
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per round of updates
+    use_sde_at_warmup: bool = False  # explore with gSDE before learning_starts, too
+    random_exploration: float = 0.0  # probability of a uniformly random action
+    buffer_device: str = "cpu"  # where experience is stored
+
+    def __post_init__(self) -> None:
+        check_off_policy(self)
+        check_entropy(self)
+        check_range(self, ("target_update_interval",), low=1)
+        check_range(self, ("top_quantiles_to_drop_per_net",), low=0)
+
+
+def truncated(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
+    """The pool of all critics' quantiles without the largest, [batch, n_kept] in no particular order.
+
+    :param quantiles: [n_critics, batch, n_quantiles]
+    :param n_drop: left out for each critic
+    """
+    n_critics, _, n_quantiles = quantiles.shape
+    pooled = quantiles.transpose(0, 1).flatten(1)  # [batch, n_critics * n_quantiles]
+    if n_drop == 0:
+        return pooled
+    return pooled.topk(n_critics * (n_quantiles - n_drop), largest=False, sorted=False).values
+
+
+def tqc_target(policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
+    """y_j, [batch, n_kept]."""
+    with torch.no_grad():
+        actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
+        kept = truncated(policy.critic_target(batch.next_observations, actions), n_drop)
+        values = kept.sub_((ent_coef * log_probs).unsqueeze(1))
+        return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), values)
+
+
+def tqc_critic_loss(
+    quantiles: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
+) -> torch.Tensor:
+    """J(Q).
+
+    :param quantiles: theta_i(s, a), [n_critics, batch, n_quantiles]
+    :param target: [batch, n_kept]
+    """
+    losses = quantile_huber_losses(quantiles.transpose(0, 1), target.unsqueeze(1), sum_over_quantiles=False)
+    return weighted_mean(losses, weights)
+
+
+def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
+    """J(pi).
+
+    :param quantiles: what the critics make of the actor's actions, [n_critics, batch, n_quantiles]
+    """
+    return (ent_coef * log_probs).mean() - quantiles.mean()
+
+
+class TQC(ActorCriticAlgorithm):
+    """TQC for Box actions."""
+
+    Config = TQCConfig
+    config: TQCConfig
+    policy_family = "tqc"
+
+    def setup_optimizers(self) -> None:
+        policy, n_drop = self.policy, self.config.top_quantiles_to_drop_per_net
+        if n_drop >= policy.n_quantiles:
+            raise UserError(
+                f"top_quantiles_to_drop_per_net must be below n_quantiles, {policy.n_quantiles}, not {n_drop}"
+            )
+        super().setup_optimizers()
+
+    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rates(clock)
+        if config.use_sde:
+            policy.reset_noise()  # one matrix for the batch
+        clock.n_updates += 1
+
+        actions, log_probs = policy.actor.action_log_prob(batch.observations)
+        ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+
+        target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
+        quantiles = policy.critic(batch.observations, as_rows(batch.actions))
+        critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
+        self.critic_flat.zero_grad()
+        critic_loss.backward()
+        policy.critic.optimizer.step()
+        if batch.weights is not None:
+            differences = quantiles.detach().mean(dim=2) - target.mean(dim=1)  # [n_critics, batch]
+            batch.priorities = differences.abs().mean(dim=0)
+
+        actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
+        self.actor_flat.zero_grad()
+        actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
+        policy.actor.optimizer.step()
+
+        if clock.n_updates % config.target_update_interval == 0:
+            self.critic_averager.update(config.tau)
+        metrics: Metrics = {
+            "critic_loss": critic_loss.detach(),
+            "actor_loss": actor_loss.detach(),
+            "ent_coef": ent_coef,
+            "learning_rate": learning_rate,
+        }
+        if ent_coef_loss is not None:
+            metrics["ent_coef_loss"] = ent_coef_loss
+        return metrics

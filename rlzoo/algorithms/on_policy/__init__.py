@@ -1,0 +1,1 @@
+"""On-policy algorithms: rollouts are discarded after each update."""

@@ -1,0 +1,133 @@
+"""Advantage actor-critic, the synchronous form of A3C (Mnih et al. 2016, https://arxiv.org/abs/1602.01783).
+
+One gradient step per rollout on the policy gradient with an entropy bonus (section 4 of the paper) and
+the value loss:
+
+    L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
+
+Departures from the paper: copies of the environment step together instead of asynchronous workers; the
+advantage is the generalised one (`gae_lambda` 1 gives the paper's n-step return); gradients are clipped
+by their norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class A2CConfig:
+    learning_rate: ScheduleLike = 7e-4
+    n_steps: int = 5  # steps per environment and rollout; each rollout is one gradient step
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 1.0  # 1: n-step returns, the paper's choice
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    rms_prop_eps: float = 1e-5  # epsilon of RMSprop
+    use_rms_prop: bool = True  # else the policy's optimiser, Adam unless policy_kwargs say otherwise
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
+    normalize_advantage: bool = False
+
+    def __post_init__(self) -> None:
+        check_range(self, ("n_steps",), low=1)
+        check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
+        check_range(self, ("max_grad_norm", "rms_prop_eps"), low=0, above=True)
+        check_range(self, ("learning_rate", "vf_coef"), low=0)
+
+
+def a2c_loss(
+    values: torch.Tensor,
+    log_probs: torch.Tensor,
+    entropy: torch.Tensor | None,
+    advantages: torch.Tensor,
+    returns: torch.Tensor,
+    config: A2CConfig,
+) -> tuple[torch.Tensor, Metrics]:
+    """The negated objective on one rollout; every argument is [n_steps * n_envs].
+
+    :return: the scalar loss, and metrics as detached tensors
+    """
+    if config.normalize_advantage and len(advantages) > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    policy_loss = -(advantages * log_probs).mean()
+    value_loss = F.mse_loss(values, returns)
+    # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
+    entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
+    loss = policy_loss + config.vf_coef * value_loss
+    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+        loss = loss + config.ent_coef * entropy_loss
+    return loss, {
+        "loss": loss.detach(),
+        "policy_loss": policy_loss.detach(),
+        "value_loss": value_loss.detach(),
+        "entropy_loss": entropy_loss.detach(),
+    }
+
+
+class A2C(OnPolicyAlgorithm):
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    Config = A2CConfig
+    config: A2CConfig
+    reads_old_values = False
+    default_log_interval = 100
+
+    def policy_arguments(self) -> dict[str, Any]:
+        arguments = super().policy_arguments()
+        if self.config.use_rms_prop and "optimizer_class" not in arguments:
+            options = {"alpha": 0.99, "eps": self.config.rms_prop_eps}
+            arguments["optimizer_class"] = torch.optim.RMSprop
+            arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
+        return arguments
+
+    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
+        learning_rate = self.set_learning_rate(optimizer, clock)
+
+        batch = self.read_rollout(rollout)
+        old = self.baseline(rollout, batch) if self.has_modes else None
+        self.set_training_mode(True)
+        values, log_probs, entropy = policy.evaluate_actions(
+            batch["obs"], batch["actions"], **batch["context"]
+        )
+        values = values.flatten()
+        baseline, next_values = old or self.baseline(rollout, batch, values)
+        advantages, returns = gae(
+            rollout.rewards,
+            baseline,
+            next_values,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
+        )
+        rollout.learned = (baseline, log_probs.detach(), advantages, returns)
+        advantages_, returns_ = (
+            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
+        )
+
+        loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
+        self.flat.zero_grad()
+        loss.backward()
+        self.flat.clip_grad_norm(config.max_grad_norm)
+        optimizer.step()
+        clock.n_updates += 1
+
+        metrics = self.summarise([metrics], clock)
+        metrics.update(explained_variance=explained_variance(baseline, returns), learning_rate=learning_rate)
+        if hasattr(policy, "log_std"):
+            metrics["std"] = policy.log_std.detach().exp().mean()
+        return metrics

@@ -1,0 +1,234 @@
+"""What learners from rollouts share: acting, and reading a rollout back as the policy saw it.
+
+Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
+
+Besides observations a policy may need a *context*, keywords for its methods: a recurrent policy the sequences
+that rows belong to (`sequences`), a masked one the choices that were allowed (`action_masks`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
+from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
+from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs, minibatches
+from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
+from rlzoo.callbacks.progress import record_metrics
+from rlzoo.core.errors import UserError
+from rlzoo.core.returns import following_values, gae
+from rlzoo.core.types import Inputs, Step
+from rlzoo.distributions import StateDependentNoise
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.training.on_policy_loop import on_policy
+
+Columns = dict[str, Any]
+"""`obs`, `actions`, `context`, and whatever else an algorithm adds, row by row [n_steps * n_envs, ...]."""
+
+
+class OnPolicyAlgorithm(Algorithm):
+    """A learner that forgets its experience after each update."""
+
+    loop = on_policy
+    common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
+    reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
+    keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
+    own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
+    memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether the policy remembers; one of the user's own need not say."""
+        return bool(getattr(self.policy, "recurrent", False))
+
+    def _take_common(self, arguments: dict[str, Any]) -> None:
+        self.rollout_buffer_class: type[RolloutBuffer] | None = arguments["rollout_buffer_class"]
+        self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
+        buffer_class = self.rollout_buffer_class or RolloutBuffer
+        if not (isinstance(buffer_class, type) and issubclass(buffer_class, RolloutBuffer)):
+            raise UserError(
+                f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
+            )
+        refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
+
+    def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
+        """Return an empty buffer for one rollout of the environments.
+
+        :raises UserError: the class does not take `rollout_buffer_kwargs`
+        """
+        is_dict = isinstance(env.observation_space, spaces.Dict)
+        buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
+        arguments = {"device": self.device, "n_envs": env.num_envs, "like": self._last_obs}
+        arguments |= {
+            name: value for name, value in vars(self.config).items() if name in ("gamma", "gae_lambda")
+        }
+        arguments |= self.rollout_buffer_kwargs
+        try:
+            made = buffer_class(self.config.n_steps, env.observation_space, env.action_space, **arguments)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            raise UserError(f"rollout_buffer_kwargs: {error}") from error
+        made.algorithm = weakref.ref(self)
+        return made
+
+    # ------------------------------------------------------------------ collecting
+
+    def act(self, inputs: Inputs) -> Step:
+        self.refresh_noise(inputs.step)
+        context: dict[str, torch.Tensor] = {}
+        if inputs.action_masks is not None:
+            context["action_masks"] = torch.from_numpy(inputs.action_masks).to(self.device)
+        if self.recurrent:
+            return self._act_with_memory(inputs)
+        if self.shares_convolutions and self.reads_old_values:
+            # a second pass through them would cost more than keeping two columns
+            actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
+            context.update(values=values, log_probs=log_probs)
+        elif self.own_forward:
+            actions, values, log_probs = self.policy(inputs.obs, **context)
+            context.update(values=values.flatten(), log_probs=log_probs)
+        else:
+            actions = self.policy.act(inputs.obs, **context)
+        return Step(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
+
+    def _before_tanh(self) -> dict[str, torch.Tensor]:
+        """The last actions of a squashed policy before the tanh, whose inverse would not be exact."""
+        distribution = getattr(self.policy, "action_dist", None)
+        if isinstance(distribution, StateDependentNoise) and distribution.gaussian_actions is not None:
+            return {"gaussian_actions": distribution.gaussian_actions}
+        return {}
+
+    def _act_with_memory(self, inputs: Inputs) -> Step:
+        """Act on observations and memory; the rollout keeps the memory from before each step."""
+        if self.memory is None or len(next(iter(self.memory.values()))) != self.n_envs:
+            self.memory = self.policy.initial_memory(self.n_envs)
+        starts = torch.from_numpy(inputs.episode_start).to(self.device)
+        before = self.memory
+        actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
+        extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
+        return Step(actions, self.to_env_action(actions), extra)
+
+    def train(self) -> None:
+        """Learn once more from the last rollout, as if the present policy had collected it.
+
+        Metrics are recorded, but not dumped.
+
+        :raises UserError: there is no rollout yet, or it is not full
+        """
+        self.require_whole()
+        rollout = self.rollout_buffer
+        if rollout is None or rollout.filled or not self.clock.num_timesteps:
+            raise UserError("there is no full rollout to learn from: learn() collects one")
+        record_metrics(self, self.update(rollout, self.clock))
+
+    # ------------------------------------------------------------------ reading a rollout
+
+    def read_rollout(self, rollout: RolloutBuffer) -> Columns:
+        """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
+        context: dict[str, Any] = {}
+        if self.recurrent:
+            context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
+        for name in ("action_masks", "gaussian_actions"):
+            if name in rollout.extra:
+                context[name] = rollout.extra[name].flatten(0, 1).clone()  # for autograd to keep
+        obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
+        return {"obs": obs, "actions": actions, "context": context}
+
+    def old_values(
+        self, rollout: RolloutBuffer, columns: Columns
+    ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+        """Log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
+
+        They are those of the policy that collected the rollout: one batched pass, where they were not kept.
+        """
+        if "values" in rollout.extra:
+            values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
+        else:
+            with torch.no_grad():
+                values, log_probs, _ = self.policy.evaluate_actions(
+                    columns["obs"], columns["actions"], **columns["context"]
+                )
+        array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
+        return log_probs, array, self.next_values(rollout, array)
+
+    def baseline(
+        self, rollout: RolloutBuffer, columns: Columns, values: torch.Tensor | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Values and next values, [n_steps, n_envs], for an update that is one gradient step.
+
+        The policy has not changed since it acted, so they are the values that are about to be learned
+        (`values`, with gradients). Not so where layers behave differently in training: there they are
+        computed before training mode is switched on, without `values`.
+        """
+        if values is None or self.own_forward:
+            return self.old_values(rollout, columns)[1:]
+        array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
+        return array, self.next_values(rollout, array)
+
+    def estimate(self, rollout: RolloutBuffer) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
+        """Values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
+
+        :raises UserError: the algorithm has no `gae_lambda`
+        """
+        config = self.config
+        if not hasattr(config, "gae_lambda"):
+            raise UserError(f"{type(self).__name__} does not learn from advantages")
+        log_probs, values, next_values = self.old_values(rollout, self.read_rollout(rollout))
+        ends = (rollout.terminated, rollout.truncated)
+        gae_lambda = 1.0 if config.gae_lambda is None else config.gae_lambda
+        advantages, returns = gae(rollout.rewards, values, next_values, *ends, config.gamma, gae_lambda)
+        return values, log_probs, advantages, returns
+
+    def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
+        """The value of what each step led to, [n_steps, n_envs].
+
+        Where an episode was truncated that is its final observation.
+
+        :param values: V of the observations that were acted on, [n_steps, n_envs]
+        """
+        after = self._memory_columns(rollout)
+        last_memory = {name: column[-1] for name, column in after.items()}
+        last_values = self._values(rollout.last_obs(), last_memory)
+        finals = rollout.finals()
+        if finals is None:
+            return following_values(values, last_values)
+        final_obs, (steps, envs) = finals
+        final_memory = {name: column[steps + 1, envs] for name, column in after.items()}
+        return following_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
+
+    def _values(self, obs: Obs, memory: dict[str, torch.Tensor]) -> np.ndarray:
+        tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)
+        with torch.no_grad():
+            values = self.policy.predict_values(tensors, **({"memory": memory} if memory else {}))
+        result: np.ndarray = values.flatten().cpu().numpy()
+        return result
+
+    def _memory_columns(self, rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
+        """The memory before each step and after the last, [n_steps + 1, n_envs, ...]; none without one.
+
+        It is as the step before left it: that an episode began is for the reader to see.
+        """
+        if self.memory is None:
+            return {}
+        return {
+            name: torch.cat([rollout.extra[name], value.unsqueeze(0)]) for name, value in self.memory.items()
+        }
+
+    def minibatches(self, columns: Columns, batch_size: int, rollout: RolloutBuffer) -> Iterator[Columns]:
+        """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
+        if self.recurrent:
+            batches = sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
+        else:
+            batches = minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)
+        return iter(self.threads.timed(batches))

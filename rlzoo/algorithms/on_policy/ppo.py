@@ -1,0 +1,182 @@
+"""Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347).
+
+Maximises the clipped surrogate of eq. 7 on several passes over each rollout, with a fitted value function
+and an entropy bonus (eq. 9):
+
+    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) ] - vf_coef (V - R)^2 + ent_coef H,   r = pi(a|s)
+    / pi_old(a|s)
+
+Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm,
+the value function may be clipped as well (off by default), and an update may stop early at a given KL
+divergence. One row has no standard deviation: where `batch_size` leaves a last minibatch of one row, its
+advantage stays as it is, as in stable-baselines3; a warning says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.errors import UserError
+from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    learning_rate: ScheduleLike = 3e-4
+    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
+    batch_size: int = 64  # minibatch size
+    n_epochs: int = 10  # passes over each rollout
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # bias against variance of the advantages (eq. 11)
+    clip_range: ScheduleLike = 0.2  # eps of eq. 7
+    clip_range_vf: ScheduleLike | None = (
+        None  # the same for the value function, in units of the return; None is off
+    )
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
+    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+
+    def __post_init__(self) -> None:
+        check_ppo(self)
+
+
+def check_ppo(config: Any) -> None:
+    """Check the hyperparameters that PPO and its variants share."""
+    check_range(config, ("n_steps", "n_epochs", "batch_size"), low=1)
+    check_range(config, ("gamma", "gae_lambda"), low=0, high=1)
+    check_range(config, ("clip_range", "clip_range_vf", "target_kl", "max_grad_norm"), low=0, above=True)
+    check_range(config, ("learning_rate", "vf_coef"), low=0)
+    if config.batch_size == 1 and config.normalize_advantage:
+        raise UserError("batch_size must be at least 2 when advantages are normalised (normalize_advantage)")
+
+
+def ppo_loss(
+    policy: Any, batch: dict[str, Any], clip_range: float, clip_range_vf: float | None, config: PPOConfig
+) -> tuple[torch.Tensor, Metrics]:
+    """The negated objective of eq. 9 on one minibatch.
+
+    :param batch: `obs` [batch, ...], `actions` [batch, ...], the policy's `context`, and per row `advantages,
+        returns, values, log_probs`, the last two under the policy that collected them
+    :return: the scalar loss, and metrics as detached tensors
+    """
+    values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"], **batch["context"])
+    advantages = batch["advantages"]
+    if config.normalize_advantage and len(advantages) > 1:
+        std, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (std + 1e-8)
+
+    log_ratio = log_probs - batch["log_probs"]
+    ratio = log_ratio.exp()
+    clipped_ratio = ratio.clamp(1 - clip_range, 1 + clip_range)
+    policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean()  # eq. 7
+
+    values = values.flatten()
+    if clip_range_vf is not None:
+        values = batch["values"] + (values - batch["values"]).clamp(-clip_range_vf, clip_range_vf)
+    value_loss = F.mse_loss(values, batch["returns"])
+
+    # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
+    entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
+    loss = policy_loss + config.vf_coef * value_loss
+    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+        loss = loss + config.ent_coef * entropy_loss
+
+    with torch.no_grad():
+        metrics = {
+            "loss": loss.detach(),
+            "policy_gradient_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy_loss": entropy_loss.detach(),
+            # the estimator k3 of http://joschu.net/blog/kl-approx.html
+            "approx_kl": (ratio - 1 - log_ratio).mean(),
+            "clip_fraction": (ratio != clipped_ratio).float().mean(),
+        }
+    return loss, metrics
+
+
+class PPO(OnPolicyAlgorithm):
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    Config: ClassVar[type] = PPOConfig
+    config: Any  # a variant has a Config of its own
+    default_log_interval = 1
+
+    @classmethod
+    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+        rows, batch_size = config.n_steps * n_envs, config.batch_size
+        if rows <= batch_size or rows % batch_size == 0:
+            return None  # a smaller rollout is one minibatch
+        fitting = min(
+            (size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size)
+        )
+        smaller = "be smaller"
+        if rows % batch_size == 1 and config.normalize_advantage:
+            smaller = "have one row, whose advantage cannot be normalised"
+        return (
+            f"batch_size {batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} = "
+            f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
+        )
+
+    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
+        learning_rate = self.set_learning_rate(optimizer, clock)
+        clip_range = self.schedule("clip_range", clock)
+        clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
+
+        batch = self.read_rollout(rollout)
+        batch["log_probs"], values, next_values = self.old_values(rollout, batch)
+        advantages, returns = gae(
+            rollout.rewards,
+            values,
+            next_values,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
+        )
+        rollout.learned = (values, batch["log_probs"], advantages, returns)
+        for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
+            batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
+
+        self.set_training_mode(True)
+        history: list[Metrics] = []
+        stop = False
+        for _ in range(config.n_epochs):
+            for minibatch in self.minibatches(batch, config.batch_size, rollout):
+                loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
+                history.append(metrics)
+                stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
+                if stop:
+                    break
+                self.flat.zero_grad()
+                loss.backward()
+                self.flat.clip_grad_norm(config.max_grad_norm)
+                optimizer.step()
+                clock.n_updates += 1
+            if stop:
+                break
+
+        metrics = self.summarise(history, clock)
+        metrics.update(
+            explained_variance=explained_variance(values, returns),
+            learning_rate=learning_rate,
+            clip_range=clip_range,
+        )
+        if clip_range_vf is not None:
+            metrics["clip_range_vf"] = clip_range_vf
+        if hasattr(policy, "log_std"):
+            metrics["std"] = policy.log_std.detach().exp().mean()
+        return metrics

@@ -1,0 +1,125 @@
+"""PPO with invalid action masking (Huang and Ontañón 2020, https://arxiv.org/abs/2006.14171).
+
+The objective is PPO's; the policy chooses among the actions that the environment allows in each state. With
+logits l and the set of allowed actions A(s),
+
+    pi(a|s) = exp(l_a) / sum_{b in A(s)} exp(l_b)  for a in A(s), else 0
+
+when acting, and with the same masks when learning: they are kept with the rollout.
+
+Departures from the paper: those of PPO.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.algorithms.action_probability import action_probability
+from rlzoo.algorithms.hyperparameters import ScheduleLike
+from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.core.errors import UserError
+
+Self = TypeVar("Self", bound="MaskablePPO")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskablePPOConfig:
+    learning_rate: ScheduleLike = 3e-4
+    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
+    batch_size: int = 64  # minibatch size
+    n_epochs: int = 10  # passes over each rollout
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # bias against variance of the advantages
+    clip_range: ScheduleLike = 0.2
+    clip_range_vf: ScheduleLike | None = (
+        None  # the same for the value function, in units of the return; None is off
+    )
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+
+    def __post_init__(self) -> None:
+        check_ppo(self)
+
+
+class MaskablePPO(PPO):
+    """PPO for Discrete, MultiDiscrete and MultiBinary actions of which some are invalid.
+
+    The environment says which are valid: by a method `action_masks() -> bool [n_choices]`, which an
+    `ActionMasker` gives it where it lacks one.
+    """
+
+    Config = MaskablePPOConfig
+    config: MaskablePPOConfig
+    policy_family = "maskable"
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    wants_action_masks = True
+
+    def policy_arguments(self) -> dict[str, Any]:
+        policy: Any = self.policy_class
+        if "action_masks" not in inspect.signature(policy.evaluate_actions).parameters:
+            raise UserError(
+                f"{policy.__name__} takes no action masks: derive it from MaskableActorCriticPolicy"
+            )
+        return super().policy_arguments()
+
+    def learn(  # type: ignore[override]
+        self: Self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int | None = None,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        use_masking: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """As every algorithm's `learn`.
+
+        :param use_masking: False learns as PPO does, with every action allowed
+        :raises UserError: the environment does not say which actions are valid
+        """
+        self.wants_action_masks = use_masking
+        return super().learn(
+            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+        )
+
+    def predict(  # type: ignore[override]
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Any]:
+        """Actions for one observation or a batch of them, and None.
+
+        :param action_masks: what is valid, bool [n_choices] or [batch, n_choices], as `get_action_masks(env)`
+            says; None allows everything
+        """
+        starts = mask if episode_start is None else episode_start
+        predicted: tuple[np.ndarray, Any] = self.policy.predict(
+            observation, state, starts, deterministic, action_masks
+        )
+        return predicted
+
+    def action_probability(
+        self,
+        observation: Any,
+        state: Any = None,
+        mask: np.ndarray | None = None,
+        actions: Any = None,
+        logp: bool = False,
+        action_masks: Any = None,
+    ) -> Any:
+        """As every algorithm's `action_probability`, of the choices that `action_masks` allows."""
+        return action_probability(
+            self.policy, self.action_space, observation, state, mask, actions, logp, action_masks
+        )

@@ -1,0 +1,238 @@
+"""Trust region policy optimisation (Schulman et al. 2015, https://arxiv.org/abs/1502.05477).
+
+Once per rollout, the policy takes the step of greatest improvement that stays within a KL divergence of the
+policy that collected it (eq. 14):
+
+    maximise  L(theta) = E[ r A ] + ent_coef H   subject to   E[ KL(pi_old || pi_theta) ] <= target_kl,
+    r = pi_theta(a|s) / pi_old(a|s)
+
+To second order that is the step along `F^-1 g`, with g the gradient of L and F the Fisher matrix, as long as
+the divergence allows; the conjugate gradient method finds it, and a line search shortens it until the
+divergence and the improvement are as wanted (appendix C).
+
+Departures from the paper: advantages are those of GAE, normalised; their value function is fitted by Adam on
+minibatches; Fisher products are damped; an entropy bonus may be added (off by default). What actor and critic
+share is trained by the actor alone, for otherwise the critic would move the policy out of its trust region.
+For Box and MultiBinary actions the KL divergence is averaged over the action dimensions by default, as in
+sb3-contrib, so that its hyperparameters mean the same here; with `sum_kl` it is that of the paper. With n
+dimensions, the average with target_kl and cg_damping equals the sum with n * target_kl and n * cg_damping.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+
+from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
+from rlzoo.algorithms.on_policy.on_policy_algorithm import Columns, OnPolicyAlgorithm
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.types import Clock
+from rlzoo.distributions import Distribution
+from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
+from rlzoo.optim.flat import FlatParameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRPOConfig:
+    learning_rate: ScheduleLike = 1e-3  # of the value function; the policy's step follows from target_kl
+    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
+    batch_size: int = 128  # minibatch size of the value function
+    gamma: float = 0.99  # discount
+    cg_max_steps: int = 15  # steps of the conjugate gradient method
+    cg_damping: float = 0.1  # added to the diagonal of the Fisher matrix
+    line_search_shrinking_factor: float = 0.8  # by which a step that goes too far is shortened
+    line_search_max_iter: int = 10  # lengths that are tried before the policy stays as it is
+    n_critic_updates: int = 10  # passes of the value function over each rollout
+    gae_lambda: float = 0.95  # bias against variance of the advantages
+    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
+    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
+    normalize_advantage: bool = True
+    target_kl: float = 0.01  # radius of the trust region
+    sub_sampling_factor: int = 1  # the policy learns from one row in so many of the rollout
+    ent_coef: float = 0.0
+    sum_kl: bool = False  # sum the KL divergence over action dimensions (the paper); False: average it
+
+    def __post_init__(self) -> None:
+        check_range(
+            self,
+            ("n_steps", "batch_size", "cg_max_steps", "line_search_max_iter", "sub_sampling_factor"),
+            low=1,
+        )
+        check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
+        check_range(self, ("line_search_shrinking_factor",), low=0, high=1, above=True)
+        check_range(self, ("target_kl",), low=0, above=True)
+        check_range(self, ("learning_rate", "cg_damping", "n_critic_updates"), low=0)
+
+
+def trpo_objective(distribution: Distribution, batch: Columns, config: TRPOConfig) -> torch.Tensor:
+    """L of eq. 14, a scalar.
+
+    :param distribution: of the policy at the observations of the batch
+    :param batch: per row `actions` and, under the policy that collected them, `log_probs` and `advantages`;
+        `context` may hold the `gaussian_actions` of a squashed policy
+    """
+    log_probs = distribution.log_prob(batch["actions"], **batch.get("context", {}))
+    objective: torch.Tensor = ((log_probs - batch["log_probs"]).exp() * batch["advantages"]).mean()
+    if config.ent_coef != 0:
+        entropy = distribution.entropy()
+        # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
+        objective = objective + config.ent_coef * (-log_probs if entropy is None else entropy).mean()
+    return objective
+
+
+class TRPO(OnPolicyAlgorithm):
+    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+
+    Config = TRPOConfig
+    config: TRPOConfig
+    policy_family = "feed_forward"
+    default_log_interval = 1
+    divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
+
+    def setup_optimizers(self) -> None:
+        """The actor's parameters are all that the distribution depends on; the optimiser is the critic's."""
+        policy = self.policy
+        policy.set_training_mode(False)
+        learned = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+        obs, _ = policy.obs_to_tensor(copy.deepcopy(self.observation_space).sample())
+        outputs = [output.sum() for output in policy.get_distribution(obs).params]
+        gradients = torch.autograd.grad(outputs, learned, allow_unused=True)
+        acts = [gradient is not None for gradient in gradients]
+        self.actor_flat = FlatParameters(p for p, act in zip(learned, acts, strict=True) if act)
+        self.critic_flat = FlatParameters(p for p, act in zip(learned, acts, strict=True) if not act)
+        policy.optimizer = self.critic_flat.optimizer(
+            policy.optimizer_class, lr=self.schedules["learning_rate"](1.0), **policy.optimizer_kwargs
+        )
+
+    def parameter_vectors(self) -> list[torch.Tensor]:
+        return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
+
+    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+
+        columns = self.read_rollout(rollout)
+        columns["log_probs"], values, next_values = self.old_values(rollout, columns)
+        advantages, returns = gae(
+            rollout.rewards,
+            values,
+            next_values,
+            rollout.terminated,
+            rollout.truncated,
+            config.gamma,
+            config.gae_lambda,
+        )
+        rollout.learned = (values, columns["log_probs"], advantages, returns)
+        for name, column in {"advantages": advantages, "returns": returns}.items():
+            columns[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
+
+        n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
+        policy_metrics = self.improve_policy(next(self.minibatches(columns, n_rows, rollout)))
+        self.set_training_mode(True)
+        if self.has_modes and hasattr(policy, "pi_features_extractor"):
+            policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
+        value_losses = self.fit_critic({name: columns[name] for name in ("obs", "returns")}, rollout)
+        clock.n_updates += 1
+
+        metrics = self.summarise([policy_metrics, *value_losses], clock)
+        metrics.update(explained_variance=explained_variance(values, returns), learning_rate=learning_rate)
+        if hasattr(policy, "log_std"):
+            metrics["std"] = policy.log_std.detach().exp().mean()
+        return metrics
+
+    def improve_policy(self, batch: Columns) -> Metrics:
+        """One step of the actor, along the natural gradient to the edge of the trust region.
+
+        :param batch: `obs, actions, log_probs, advantages`, row by row
+        :return: the objective and the divergence after the step, and whether there was one
+        """
+        config, policy = self.config, self.policy
+        parameters = self.actor_flat.parameters
+        batch = {**batch, "actions": self._rows_of_actions(batch["actions"])}
+        if config.normalize_advantage and len(batch["advantages"]) > 1:
+            std, mean = torch.std_mean(batch["advantages"])
+            batch["advantages"] = (batch["advantages"] - mean) / (std + 1e-8)
+
+        if self.has_modes:  # the only pass in training mode, in which running statistics are updated
+            self.set_training_mode(True)
+            with torch.no_grad():
+                policy.get_distribution(batch["obs"])
+            self.set_training_mode(False)
+        # A copy, for it may hold parameters themselves (log_std), which are about to move.
+        with torch.no_grad():
+            old = copy.deepcopy(policy.get_distribution(batch["obs"]))
+            if self.has_modes:
+                batch["log_probs"] = old.log_prob(batch["actions"], **batch.get("context", {}))
+        distribution = policy.get_distribution(batch["obs"])
+        objective = trpo_objective(distribution, batch, config)
+        gradient = flat_grad(objective, parameters, retain_graph=True)
+        fisher = fisher_vector_product(self._divergence(old, distribution), distribution.params, parameters)
+        direction = conjugate_gradient_solver(
+            lambda vector: fisher(vector).add_(vector, alpha=config.cg_damping), gradient, config.cg_max_steps
+        )
+        # To second order the divergence of a step x is x'Fx / 2. Here Fx = gradient - residual, the residual
+        # being orthogonal to x.
+        curvature = (direction @ gradient).clamp(min=1e-12)
+        step = direction * (2 * config.target_kl / curvature).sqrt()
+        return self._line_search(step, objective.detach(), old, batch)
+
+    @torch.no_grad()
+    def _line_search(
+        self, step: torch.Tensor, objective: torch.Tensor, old: Distribution, batch: Columns
+    ) -> Metrics:
+        """Go the longest of the shortened steps that improves the objective in the trust region, or none."""
+        config, vector = self.config, self.actor_flat.vector.detach()
+        start = vector.clone()
+        scale = 1.0
+        for _ in range(config.line_search_max_iter):
+            torch.add(start, step, alpha=scale, out=vector)
+            distribution = self.policy.get_distribution(batch["obs"])
+            reached = trpo_objective(distribution, batch, config)
+            divergence = self._divergence(old, distribution)
+            if reached > objective and divergence <= config.target_kl:
+                return {
+                    "policy_objective": reached,
+                    "kl_divergence_loss": divergence,
+                    "is_line_search_success": 1.0,
+                }
+            scale *= config.line_search_shrinking_factor
+        vector.copy_(start)
+        zero = torch.zeros_like(objective)
+        return {"policy_objective": objective, "kl_divergence_loss": zero, "is_line_search_success": 0.0}
+
+    def fit_critic(self, columns: Columns, rollout: RolloutBuffer) -> list[Metrics]:
+        """Fit the value function to the returns.
+
+        :param columns: `obs` and `returns`, row by row
+        :return: the loss of each minibatch
+        """
+        config, flat, optimizer = self.config, self.critic_flat, self.policy.optimizer
+        history: list[Metrics] = []
+        for _ in range(config.n_critic_updates):
+            for minibatch in self.minibatches(columns, config.batch_size, rollout):
+                values = self.policy.predict_values(minibatch["obs"]).flatten()
+                loss = F.mse_loss(values, minibatch["returns"])
+                flat.zero_grad()
+                loss.backward(inputs=flat.parameters)
+                optimizer.step()
+                history.append({"value_loss": loss.detach()})
+        return history
+
+    def _divergence(self, old: Distribution, new: Distribution) -> torch.Tensor:
+        """Mean KL(old || new) over the batch, a scalar; see `sum_kl`."""
+        divergence = old.kl(new).mean()
+        if not self.config.sum_kl and isinstance(self.action_space, spaces.Box | spaces.MultiBinary):
+            divergence = divergence / math.prod(self.action_space.shape)
+        return divergence
+
+    def _rows_of_actions(self, actions: torch.Tensor) -> torch.Tensor:
+        """Stored actions as distributions take them: [batch] for Discrete, [batch, n] for all others."""
+        one_choice = isinstance(self.action_space, spaces.Discrete)
+        return actions.reshape(len(actions)) if one_choice else actions.reshape(len(actions), -1)

@@ -1,0 +1,1 @@
+"""Benchmarks: lists of trainings, their scores and tables."""

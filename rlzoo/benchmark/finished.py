@@ -1,0 +1,127 @@
+"""Files of a benchmark in the folders of its runs: of which row it is, that a training began, that it ended.
+
+row.json              {"name": "big_net"}: the variant that it is a run of; missing for a row without a name
+begun_by_benchmark    until the training has ended
+finished.json         {"seconds": 12.5, "date": ..., "evaluation_seconds": 1.2, "expert": ...}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.benchmark import is_row_name
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.io.atomic import atomic_write
+from rlzoo.processes.system_info import utc_now
+
+FINISHED = "finished.json"
+BEGUN = "begun_by_benchmark"
+ROW = "row.json"
+
+
+def mark_begun(folder: Path, name: str | None = None) -> None:
+    """Say in the folder of a run that a benchmark has begun it, and may remove it.
+
+    :param name: of its row, if it has one
+    """
+    (folder / BEGUN).touch()
+    if name is not None:
+        with atomic_write(folder / ROW) as file:
+            file.write((json.dumps({"name": name}) + "\n").encode())
+
+
+def row_name(folder: Path) -> str | None:
+    """The name of the row that a run belongs to; None where it has none, as for every run of `rlzoo train`.
+
+    :raises UserError: the file is damaged
+    """
+    if not (folder / ROW).exists():
+        return None
+    name = _content(folder / ROW).get("name")
+    if name is not None and not is_row_name(name):
+        raise UserError(f"{folder / ROW} is damaged: name is {str(name)[:40]!r}")
+    return name
+
+
+def row_key(folder: Path, run: RunConfig) -> tuple[str, str]:
+    """The key of the row that a run belongs to: its name, or else the algorithm, and the environment.
+
+    :raises UserError: see `row_name`
+    """
+    return row_name(folder) or run.algo, run.env_id
+
+
+def copy_row_name(source: Path, folder: Path) -> None:
+    """Let the run in `folder` belong to the row of that in `source`."""
+    if row_name(source) is not None:
+        shutil.copyfile(source / ROW, folder / ROW)
+
+
+def mark_finished(
+    folder: Path, seconds: float, expert: str | None = None, evaluation_seconds: float | None = None
+) -> None:
+    """Say in the folder of a run that it is done.
+
+    :param seconds: that the training took, without its evaluations
+    :param expert: SHA-256 of the file that it learned from, if from any
+    :param evaluation_seconds: that its evaluations took, if there were any
+    """
+    evaluations = None if evaluation_seconds is None else round(evaluation_seconds, 3)
+    content = {"seconds": round(seconds, 3), "date": utc_now(), "expert": expert}
+    content["evaluation_seconds"] = evaluations
+    with atomic_write(folder / FINISHED) as file:
+        file.write((json.dumps({k: v for k, v in content.items() if v is not None}) + "\n").encode())
+    (folder / BEGUN).unlink(missing_ok=True)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a benchmark has begun the training in a folder, and has not seen its end."""
+    return (folder / BEGUN).exists() and not is_finished(folder)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training in a folder is done."""
+    return (folder / FINISHED).is_file()
+
+
+def training_seconds(folder: Path) -> float | None:
+    """How long the process of a training took, without evaluations; None where it is not known.
+
+    :raises UserError: the mark is damaged
+    """
+    if not is_finished(folder):
+        return None
+    content = _content(folder / FINISHED)
+    try:
+        seconds = float(content["seconds"])
+    except (LookupError, OverflowError, TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise UserError(f"{folder / FINISHED} does not say how long the training took")
+    return seconds
+
+
+def learned_from(folder: Path) -> str | None:
+    """SHA-256 of the file that a finished training learned from; None where it is not known.
+
+    :raises UserError: the mark is damaged
+    """
+    expert = _content(folder / FINISHED).get("expert")
+    if not isinstance(expert, str | None):
+        raise UserError(f"{folder / FINISHED} is damaged: expert is {str(expert)[:40]!r}")
+    return expert
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, RecursionError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged: {str(content)[:40]!r}")
+    return content

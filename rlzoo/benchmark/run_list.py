@@ -1,0 +1,445 @@
+"""Training what the list of a benchmark asks for, several agents at a time, each in a process of its own.
+
+    <folder>/seed<k>/<algo>/<env>_1/      the runs, as `rlzoo train` leaves them
+    <folder>/seed<k>/<name>/<algo>/<env>_1/         those of a row with a name
+    <folder>/experts/<env>_<algo>_seed<k>_<n>.npz   demonstrations
+    <folder>/workers/<job>.log            what a process said whose training failed
+    <folder>/workers/<job>.lock           while a process does the job
+
+What is finished is not done again. What was cut short begins again, so that an agent never depends on when
+somebody pressed Ctrl-C. Several processes may work in one folder, on different rows or seeds or on the same
+ones: each job is done by one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
+from typing import Any, TypeAlias
+
+from rlzoo.benchmark.finished import is_finished, learned_from
+from rlzoo.benchmark.scores import digest
+from rlzoo.config.benchmark import FOLDER, Row, planned_steps
+from rlzoo.config.literals import interpret, override_text, plain
+from rlzoo.config.run import RunConfig, find_runs, safe_name
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.training_run import check
+from rlzoo.processes.job_lock import JobLock, claim
+from rlzoo.processes.safe_path import child_environment
+from rlzoo.runs.run_folder import config_path, model_path
+
+N_EVALUATIONS = 20
+EVAL_EPISODES = 5
+MAX_EVAL_ENVS = 10
+WORKER = (sys.executable, "-m", "rlzoo.benchmark.run_worker")
+POLL = 0.2  # seconds between two looks at the processes
+CLAIM = 2.0  # seconds between two attempts to claim a job that another process does
+END = 30.0  # seconds that a process has to end, before it is killed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How the agents of a list are trained, whatever its rows say.
+
+    :param n_evaluations: over each training, for its learning curve; they do not change what is learned
+    """
+
+    num_threads: int = 1  # PyTorch's, of each process
+    n_evaluations: int = N_EVALUATIONS  # 0: none
+    eval_episodes: int = EVAL_EPISODES  # of each evaluation
+    gym_packages: tuple[str, ...] = ()  # modules to import first
+
+    @property
+    def n_eval_envs(self) -> int:
+        """Environments to evaluate in, side by side: one for each episode takes the least time."""
+        return min(self.eval_episodes, MAX_EVAL_ENVS)
+
+    def eval_freq(self, row: Row) -> int:
+        """Environment steps between two evaluations; -1: there are none."""
+        steps = planned_steps(row) if self.n_evaluations else None
+        return -1 if steps is None else max(steps // self.n_evaluations, 1)
+
+
+DEFAULTS = Options()
+WITHOUT_EVALUATIONS = Options(n_evaluations=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One agent to train; the same agent for somebody to learn from is the same training."""
+
+    row: Row
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Label, environment and seed, which have one folder."""
+        return (*self.row.key, self.seed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Training) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        return f"{self.row.label} {self.row.env} seed {self.seed}"
+
+    def log_folder(self, folder: Path) -> Path:
+        """Where its run goes: a variant has a folder of its own, apart from the runs of its algorithm."""
+        return folder / f"seed{self.seed}" / (self.row.name or "")
+
+    def run_config(self, folder: Path, options: Options = DEFAULTS) -> RunConfig:
+        """The run."""
+        eval_freq = options.eval_freq(self.row)
+        return RunConfig(
+            algo=self.row.algo,
+            env_id=self.row.env,
+            seed=self.seed,
+            n_timesteps=self.row.n_timesteps or -1,
+            conf_file=self.row.conf_file,
+            hyperparams=interpret(self.row.hyperparams),
+            expert=str(recording_of(self.row).file(folder)) if self.row.expert else "",
+            gym_packages=options.gym_packages,
+            eval_freq=eval_freq,
+            eval_episodes=options.eval_episodes if eval_freq > 0 else EVAL_EPISODES,
+            n_eval_envs=options.n_eval_envs if eval_freq > 0 else 1,
+            num_threads=options.num_threads,
+            verbose=0,
+            log_folder=str(self.log_folder(folder)),
+        )
+
+    def run_folder(self, folder: Path) -> Path | None:
+        """The folder of its newest run; None before it has begun."""
+        runs = find_runs(self.log_folder(folder), self.row.algo, self.row.env)
+        return runs[-1][1] if runs else None
+
+    def is_done(self, folder: Path) -> bool:
+        run = self.run_folder(folder)
+        return run is not None and is_finished(run) and model_path(run, self.row.env).is_file()
+
+    def check(self, folder: Path, options: Options = DEFAULTS) -> None:
+        """Ask that it can be trained, and that what is done is what the row asks for.
+
+        Evaluations do not count: they change nothing in the agent.
+
+        :raises UserError: it is a mistake, or the list or the hyperparameters have changed since
+        """
+        run = self.run_config(folder, options)
+        blueprint = check(run, read_demonstrations=self.row.expert is None, own=False)
+        if not self.is_done(folder):
+            return
+        done = self.run_folder(folder)
+        assert done is not None
+        found, wanted = _comparable(read_yaml(config_path(done, self.row.env))), _comparable(blueprint.values)
+        changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        episodes = recording_of(self.row).file(folder) if self.row.expert else None
+        if episodes is not None and episodes.is_file() and learned_from(done) not in (None, digest(episodes)):
+            changed.append("episodes of its expert")
+        if changed:
+            raise UserError(
+                f"{done} was trained with other {changed[0]} than is asked for now: "
+                "remove that folder, or take another with -f"
+            )
+
+    def task(self, folder: Path, options: Options) -> dict[str, Any]:
+        """What the worker is told; hyperparameters are as the list has them, which JSON can hold."""
+        command = ["rlzoo", *training_command(self.row, self.seed, folder, options)]
+        run = replace(self.run_config(folder, options), hyperparams=self.row.hyperparams)
+        return {"train": asdict(run), "command": command, "name": self.row.name}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Episodes that rows learn from.
+
+    :param training: of the agent that is recorded
+    """
+
+    training: Training
+    episodes: int
+
+    def __str__(self) -> str:
+        return f"{self.episodes} episodes of {self.training}"
+
+    def file(self, folder: Path) -> Path:
+        algo, env, seed = self.training.key
+        return folder / "experts" / f"{safe_name(env)}_{algo}_seed{seed}_{self.episodes}.npz"
+
+    def agent(self, folder: Path) -> str | None:
+        """SHA-256 of the model file that is recorded; None before there is one."""
+        run = self.training.run_folder(folder)
+        if run is None or not self.training.is_done(folder):
+            return None
+        return digest(model_path(run, self.training.row.env))
+
+    def is_done(self, folder: Path) -> bool:
+        """Whether the episodes are there, and are of the agent that is there."""
+        file, agent = self.file(folder), self.agent(folder)
+        mark = recorded_mark(file)
+        return (
+            file.is_file()
+            and mark.is_file()
+            and agent is not None
+            and mark.read_text(errors="replace").strip() == agent
+        )
+
+    def check(self, folder: Path, options: Options = DEFAULTS) -> None:
+        """Nothing can be wrong with it before its expert is there."""
+
+    def task(self, folder: Path, options: Options) -> dict[str, Any]:
+        """What the worker is told."""
+        algo, env, _ = self.training.key
+        agent = {"algo": algo, "env_id": env, "n_episodes": self.episodes}
+        logs, packages = str(self.training.log_folder(folder)), options.gym_packages
+        play = {**agent, "folder": logs, "num_threads": options.num_threads, "gym_packages": packages}
+        return {"record": play, "output": str(self.file(folder)), "agent": self.agent(folder)}
+
+
+Job: TypeAlias = "Training | Recording"
+
+
+@dataclass
+class Ended:
+    """A job that is over."""
+
+    job: Job
+    seconds: float
+    problem: str = ""  # empty: it is done
+    elsewhere: bool = False  # another process has done it
+
+
+def recorded_mark(file: Path) -> Path:
+    """Where the SHA-256 of the agent stands whose episodes a file holds."""
+    return file.with_suffix(".sha256")
+
+
+def recording_of(row: Row) -> Recording:
+    """The episodes that a row with an expert learns from."""
+    assert row.expert is not None
+    return Recording(Training(Row(algo=row.expert.algo, env=row.env), row.expert.seed), row.expert.episodes)
+
+
+def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
+    """The jobs of a list: experts and their episodes before what learns from them, then seed by seed.
+
+    An expert that the list also has as a row is trained as that row says.
+
+    :param listed_rows: all of the list, where `rows` are only some
+    """
+    rows = list(rows)
+    seeds = sorted({seed for row in rows for seed in row.seeds})
+    trainings = [Training(row, seed) for seed in seeds for row in rows if seed in row.seeds]
+    listed = {training: training for row in (*listed_rows, *rows) for training in _trainings(row)}
+    experts: list[Job] = []
+    for recording in (recording_of(row) for row in rows if row.expert):
+        experts += [listed.get(recording.training, recording.training), recording]
+    return list(dict.fromkeys([*experts, *trainings]))
+
+
+def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = DEFAULTS) -> Iterator[Ended]:
+    """Do the jobs that are not done, `n_jobs` at a time; each is told of when it is over.
+
+    A job that fails is no end of the others, except of those that need it. A job that another process does is
+    waited for, and done here if it fails there. When the caller goes no further, or is interrupted, the
+    processes are asked to end.
+    """
+    queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, n_jobs, options)
+    for job in list(
+        queue.waiting
+    ):  # a package that the last one needs is missed before the others are trained
+        try:
+            job.check(folder, options)
+        except UserError as error:
+            yield queue.ended(job, problem=str(error))
+    try:
+        while queue.waiting or queue.running:
+            yield from queue.begin()
+            if queue.waiting or queue.running:
+                time.sleep(POLL)
+            yield from queue.collect()
+    finally:
+        _end(queue.running)
+
+
+@dataclass
+class _Queue:
+    """The jobs that are left, and those that go on."""
+
+    waiting: list[Job]
+    folder: Path
+    n_jobs: int
+    options: Options
+    running: list[_Worker] = field(default_factory=list)
+    failed: set[Job] = field(default_factory=set)
+    claim_again: dict[Job, float] = field(default_factory=dict)  # when, of those that another process does
+
+    def ended(self, job: Job, problem: str = "", elsewhere: bool = False) -> Ended:
+        """A job that is over without having been begun here."""
+        self.waiting.remove(job)
+        if problem:
+            self.failed.add(job)
+        return Ended(job, 0.0, problem, elsewhere)
+
+    def begin(self) -> Iterator[Ended]:
+        """Begin the jobs that are ready, as far as there is room."""
+        for job in list(self.waiting):
+            needs = _needs(job)
+            if needs is not None and not needs.is_done(self.folder):
+                if needs not in [*self.waiting, *(worker.job for worker in self.running)]:
+                    why = "failed" if needs in self.failed else "has gone"
+                    yield self.ended(job, f"it needs {needs}, which {why}")
+            elif len(self.running) < self.n_jobs and time.monotonic() >= self.claim_again.get(job, 0.0):
+                try:
+                    if (ended := self._begin(job)) is not None:
+                        yield ended
+                except OSError as error:
+                    yield self.ended(job, f"its process cannot be started: {error}")
+
+    def collect(self) -> Iterator[Ended]:
+        """The jobs whose processes have ended."""
+        for worker in [worker for worker in self.running if worker.process.poll() is not None]:
+            self.running.remove(worker)
+            ended = worker.ended()
+            if ended.problem:
+                self.failed.add(ended.job)
+            yield ended
+
+    def _begin(self, job: Job) -> Ended | None:
+        """Begin a job, unless another process does it or has done it."""
+        lock = claim(_worker_file(self.folder, job, "lock"))
+        if lock is None:
+            self.claim_again[job] = time.monotonic() + CLAIM
+            return None
+        try:
+            if job.is_done(self.folder):
+                lock.release()
+                return self.ended(job, elsewhere=True)
+            self.running.append(_Worker(job, self.folder, self.options, lock))
+        except BaseException:
+            lock.release()
+            raise
+        self.waiting.remove(job)
+        return None
+
+
+def training_command(
+    row: Row, seed: int | str, folder: Path = Path(FOLDER), options: Options = WITHOUT_EVALUATIONS
+) -> list[str]:
+    """The arguments of `rlzoo` that train an agent of a row."""
+    eval_freq = options.eval_freq(row)
+    command = [
+        "train",
+        "--algo",
+        row.algo,
+        "--env",
+        row.env,
+        "--seed",
+        str(seed),
+        "--eval-freq",
+        str(eval_freq),
+    ]
+    if eval_freq > 0:
+        command += ["--eval-episodes", str(options.eval_episodes), "--n-eval-envs", str(options.n_eval_envs)]
+    if row.n_timesteps:
+        command += ["-n", str(row.n_timesteps)]
+    if row.conf_file:
+        command += ["--conf-file", row.conf_file]
+    if row.hyperparams:
+        command += ["--hyperparams", *(override_text(key, value) for key, value in row.hyperparams.items())]
+    if row.expert:
+        command += ["--expert", str(recording_of(row).file(folder))]
+    if options.gym_packages:
+        command += ["--gym-packages", *options.gym_packages]
+    return command
+
+
+def expert_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
+    """The arguments of `rlzoo` that train the agent which a row learns from."""
+    training = recording_of(row).training
+    return [*training_command(training.row, training.seed), "-f", str(folder / f"seed{training.seed}")]
+
+
+def record_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
+    """The arguments of `rlzoo` that record the episodes which a row learns from."""
+    recording = recording_of(row)
+    algo, env, seed = recording.training.key
+    agent = ["--algo", algo, "--env", env, "-f", str(folder / f"seed{seed}")]
+    return ["record-expert", *agent, "-n", str(recording.episodes), "-o", str(recording.file(folder))]
+
+
+def _needs(job: Job) -> Job | None:
+    """What has to be done before a job."""
+    if isinstance(job, Recording):
+        return job.training
+    return recording_of(job.row) if job.row.expert else None
+
+
+def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
+    """Hyperparameters as two runs can be compared by, wherever their demonstrations are."""
+    values: dict[str, Any] = plain(hyperparams)
+    if isinstance(source := values.get("expert_dataset"), dict) and "expert_path" in source:
+        values["expert_dataset"] = {**source, "expert_path": Path(str(source["expert_path"])).name}
+    return values
+
+
+def _worker_file(folder: Path, job: Job, suffix: str) -> Path:
+    """A file of the process that does a job."""
+    return folder / "workers" / f"{safe_name(str(job)).replace(' ', '_')}.{suffix}"
+
+
+def _trainings(row: Row) -> list[Training]:
+    return [Training(row, seed) for seed in row.seeds]
+
+
+class _Worker:
+    """The process that does one job; a session of its own keeps Ctrl-C from it, its parent decides.
+
+    :param lock: the claim on the job, which ends with the process
+    """
+
+    def __init__(self, job: Job, folder: Path, options: Options, lock: JobLock) -> None:
+        self.job, self.began, self.lock = job, time.monotonic(), lock
+        self.log = _worker_file(folder, job, "log")
+        with self.log.open("wb") as log:
+            self.process = Popen(
+                [*WORKER, json.dumps(job.task(folder, options))],
+                stdin=PIPE,  # its end tells the worker that this process is gone
+                stdout=log,
+                stderr=STDOUT,
+                env={**os.environ, **child_environment(), "OMP_NUM_THREADS": str(options.num_threads)},
+                start_new_session=True,
+                pass_fds=lock.inherited,
+            )
+
+    def ended(self) -> Ended:
+        """How the process ended; the log of one that did its work goes."""
+        seconds, code = time.monotonic() - self.began, self.process.returncode
+        self.lock.release()
+        if code == 0:
+            self.log.unlink()
+            return Ended(self.job, seconds)
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        reason = f"killed by signal {-code}" if code < 0 else (lines[-1] if lines else f"exit code {code}")
+        return Ended(self.job, seconds, f"{reason.removeprefix('rlzoo: error: ')} ({self.log})")
+
+
+def _end(workers: list[_Worker]) -> None:
+    """Ask processes to end, and see to it that they do."""
+    for worker in workers:
+        worker.process.terminate()
+    deadline = time.monotonic() + END
+    for worker in workers:
+        try:
+            worker.process.wait(max(0.0, deadline - time.monotonic()))
+        except TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+        worker.lock.release()

@@ -1,0 +1,136 @@
+"""Scores, one line for each algorithm and environment: what the tables of all formats are written from."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from rlzoo.benchmark.scores import Score
+from rlzoo.config.benchmark import Row, planned_steps
+from rlzoo.core.errors import UserError
+from rlzoo.plots.aggregates import Aggregate, aggregate
+from rlzoo.plots.references import Reference, reference
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The scores of one algorithm, or variant of it, on one environment.
+
+    :param row: what was asked for
+    :param scores: of all training seeds there are, in their order
+    """
+
+    row: Row
+    scores: tuple[Score, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [score.seed for score in self.scores]
+
+    @cached_property
+    def means(self) -> list[float]:
+        """The mean of each seed's episodes: of returns, or the share of successes.
+
+        :raises UserError: success is asked for, and the environment does not tell of it
+        """
+        if self.row.measure == "return":
+            return [score.mean for score in self.scores]
+        rates = [score.success_rate for score in self.scores if score.success_rate is not None]
+        if len(rates) < len(self.scores):
+            raise UserError(
+                f"{self.row.label} on {self.row.env}: the list asks for success, which was not recorded"
+            )
+        return rates
+
+    @cached_property
+    def stds(self) -> list[float]:
+        """The standard deviation of each seed's episodes."""
+        if self.row.measure == "return":
+            return [score.std for score in self.scores]
+        return [(rate * (1 - rate)) ** 0.5 for rate in self.means]
+
+    @cached_property
+    def aggregate(self) -> Aggregate:
+        """Over the seeds."""
+        return aggregate(self.means)
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """What others have published, which is returns."""
+        return reference(self.row.algo, self.row.env) if self.row.measure == "return" else None
+
+    @property
+    def n_timesteps(self) -> int:
+        """Environment steps of a typical training; some algorithms stop where an episode ends."""
+        return statistics.median_low(score.n_timesteps for score in self.scores)
+
+    @property
+    def episodes(self) -> int:
+        """Played by each agent, at least."""
+        return min(score.episodes for score in self.scores)
+
+    @property
+    def training_seconds(self) -> float | None:
+        """The median of those known."""
+        known = [score.training_seconds for score in self.scores if score.training_seconds is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def n_missing(self) -> int:
+        """Seeds that were asked for and have no score."""
+        return len(set(self.row.seeds).difference(self.seeds))
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the median over the row's own seeds is what is required; None where nothing is, or scores
+        are missing or other ones.
+
+        More seeds, which may have been added because these missed it, do not count.
+        """
+        judged = self.median_of_listed_seeds
+        if judged is None or self.n_missing or not self.is_as_listed:
+            return None
+        return self.row.reached(judged)
+
+    @property
+    def median_of_listed_seeds(self) -> float | None:
+        """What is judged; None where no score is of a seed in the list."""
+        own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
+        return statistics.median(own) if own else None
+
+    @cached_property
+    def is_as_listed(self) -> bool:
+        """Whether agents were trained and played for as long as the row says; a training may end somewhat
+        after its last step."""
+        steps = planned_steps(self.row)
+        return all(score.is_of(self.row.episodes) for score in self.scores) and (
+            steps is None or all(0.99 * steps <= score.n_timesteps <= 1.25 * steps for score in self.scores)
+        )
+
+
+def table(
+    scores: Iterable[Score],
+    rows: Iterable[Row] | None = None,
+    experts: Collection[tuple[str, str, int]] = (),
+) -> list[TableRow]:
+    """Group scores by algorithm (or variant) and environment.
+
+    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
+        scores without a row are left out. Without a list, rows are sorted and nothing is required.
+    :param experts: algorithm, environment and seed of agents that are left out
+    """
+    wanted = None if rows is None else list(rows)
+    by_key: dict[tuple[str, str], list[Score]] = {}
+    for score in sorted(scores, key=lambda score: score.seed):
+        if (*score.key, score.seed) not in experts:
+            by_key.setdefault(score.key, []).append(score)
+    if wanted is None:
+        firsts = (by_key[key][0] for key in sorted(by_key))
+        wanted = [Row(algo=score.algo, env=score.env_id, name=score.name, seeds=()) for score in firsts]
+    grouped = (
+        TableRow(row, tuple(score for score in by_key.get(row.key, ()) if score.algo == row.algo))
+        for row in wanted
+    )
+    return [row for row in grouped if row.scores]

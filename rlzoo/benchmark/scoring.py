@@ -1,0 +1,251 @@
+"""Playing trained agents in environments that training never saw, to score them."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import statistics
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from rlzoo.benchmark.finished import is_unfinished, row_key, row_name, training_seconds
+from rlzoo.benchmark.scores import CHOSEN_BY, SCORE, Score, digest, files_named, read_score_file, write_score
+from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
+from rlzoo.config.hyperparams import lookup, plays_stochastically
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import RunFailed, UserError, in_one_line
+from rlzoo.core.seeding import set_random_seed
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.evaluation.evaluate import play_episodes
+from rlzoo.experiment.environments import build_evaluation_env
+from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.resolved_config import check_hyperparams, import_packages_of
+from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
+from rlzoo.processes.system_info import utc_now, versions
+from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
+from rlzoo.training.checkpoint import read_checkpoint
+
+N_ENVS = 10
+"""Environments that an agent plays in side by side; with another number it plays other episodes."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What became of one run folder: its score, or why there is none, or why it could not be kept there."""
+
+    folder: Path
+    score: Score | None
+    cached: bool = False
+    problem: str = ""
+
+
+def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HELD_OUT) -> Score:
+    """Play the final agent of a run, deterministically except in Atari games and MiniGrid.
+
+    :param folder: of a run, or of a shipped agent
+    :param evaluation_seed: of the first environment
+    :raises UserError: there is no agent, or its environment is not installed
+    :raises RunFailed: the returns are no numbers, or the model file was written anew meanwhile
+    """
+    refuse_links(folder)
+    run = read_run(folder)
+    import_packages_of(str(folder), run.gym_packages, run.env_id)
+    ensure_registered(run.env_id)
+    hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
+    blueprint = check_hyperparams(run.algo, hyperparams, own=False)
+    file, seconds = model_path(folder, run.env_id), training_seconds(folder)
+    sha256 = digest(file)
+    deterministic = not plays_stochastically(run.env_id)
+    set_random_seed(evaluation_seed)
+    env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
+    try:
+        model = load_model(blueprint, file, env, "cpu")
+        played = play_episodes(model, env, episodes, deterministic)
+    finally:
+        env.close()
+    if not all(map(math.isfinite, played.returns)):
+        raise RunFailed(f"{run.env_id} gives returns that are no finite numbers")
+    origin, known = read_checkpoint(file).metadata, kept_score(folder, run)
+    if digest(file) != sha256:
+        raise RunFailed(f"{file} has changed while it was played")
+    return Score(
+        algo=run.algo,
+        env_id=run.env_id,
+        seed=run.seed,
+        n_timesteps=model.num_timesteps,
+        episodes=episodes,
+        mean=statistics.fmean(played.returns),
+        std=statistics.pstdev(played.returns),
+        median=statistics.median(played.returns),
+        mean_length=statistics.fmean(played.lengths),
+        success_rate=statistics.fmean(played.succeeded) if played.report_success else None,
+        deterministic=deterministic,
+        evaluation_seed=evaluation_seed,
+        training_seconds=known.training_seconds if known is not None and seconds is None else seconds,
+        sha256=sha256,
+        trained_with={key: origin.get(key) for key in ("versions", "git_commit", "processor", "date")},
+        versions=dict(versions()),
+        date=utc_now(),
+        name=row_name(folder),
+    )
+
+
+def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
+    """The folders below a place, or the place itself, that hold the final agent of a run.
+
+    A training that a benchmark has not seen to its end is none; a damaged folder may hold one.
+
+    :param rows: of the list of a benchmark: only its agents, and not those that only others learn from
+    :raises UserError: there is none, or a folder cannot be read
+    """
+    if not place.is_dir():
+        raise UserError(f"there is no folder {place}")
+    rows = None if rows is None else list(rows)
+    listed, experts = {(row.key, row.algo) for row in rows or ()}, experts_of(rows or ())
+    found = []
+    for folder in dict.fromkeys(path.parents[1] for path in files_named("args.yml", place)):
+        try:
+            run = read_run(folder)
+            key = row_key(folder, run)
+        except UserError:
+            found.append(folder)
+            continue
+        is_wanted = (key, run.algo) in listed and (*key, run.seed) not in experts
+        is_there = model_path(folder, run.env_id).is_file() and not is_unfinished(folder)
+        if (rows is None or is_wanted) and is_there:
+            found.append(folder)
+    if not found:
+        raise UserError(f"there is no trained agent{' of the list' if rows is not None else ''} in {place}")
+    return found
+
+
+def score_all(
+    folders: Iterable[Path],
+    rows: Iterable[Row] = (),
+    episodes: int | None = None,
+    n_jobs: int = 1,
+    evaluation_seed: int = HELD_OUT,
+) -> Iterator[Scored]:
+    """Score agents in `n_jobs` processes, each as soon as it has played; an agent that fails is no end.
+
+    The score is kept beside the agent, and holds as long as the file is the same and no more episodes are
+    asked for.
+
+    :param rows: say how many episodes an agent plays
+    :param episodes: instead of that; where nobody says, a kept score holds with any number
+    :param evaluation_seed: HELD_OUT, or SELECTION for scores by which agents are chosen
+    """
+    by_key = {row.key: row.episodes for row in rows}
+    waiting: dict[Path, int] = {}
+    for folder in folders:
+        try:
+            run = read_run(folder)
+            key = row_key(folder, run)
+        except UserError as error:
+            yield Scored(folder, None, problem=str(error))
+            continue
+        wanted = episodes or by_key.get(key)
+        if known := kept_score(folder, run, wanted or 1, evaluation_seed):
+            yield Scored(folder, known, cached=True)
+        else:
+            waiting[folder] = wanted or EPISODES
+    again: dict[Path, int] = {}
+    for folder, future in _played(waiting, n_jobs, evaluation_seed):
+        if isinstance(future.exception(), BrokenProcessPool):  # it died, or another one beside it
+            again[folder] = waiting[folder]
+        else:
+            yield _outcome(folder, future)
+    for folder, wanted in again.items():
+        for _, future in _played({folder: wanted}, 1, evaluation_seed):
+            yield _outcome(folder, future)
+
+
+def kept_score(
+    folder: Path, run: RunConfig, episodes: int = 1, evaluation_seed: int = HELD_OUT
+) -> Score | None:
+    """The score beside an agent, if it is that of this training and of this very file, and a new one would be
+    no better.
+
+    :param episodes: how many there are at least
+    """
+    file = _score_file(folder, evaluation_seed)
+    try:
+        score = score_of(file, run, digest(model_path(folder, run.env_id)))
+    except UserError:
+        return None  # it cannot be read: the agent plays again
+    return score if score is not None and score.is_of(episodes, evaluation_seed) else None
+
+
+def score_of(file: Path, run: RunConfig, sha256: str) -> Score | None:
+    """The score in a file, if it is there and that of this training and this model file.
+
+    :raises UserError: it cannot be read
+    """
+    scores = read_score_file(file) if file.is_file() else []
+    wanted = (run.algo, run.env_id, run.seed, sha256)
+    return next((s for s in scores if (s.algo, s.env_id, s.seed, s.sha256) == wanted), None)
+
+
+def _score_file(folder: Path, evaluation_seed: int) -> Path:
+    return folder / (SCORE if evaluation_seed == HELD_OUT else CHOSEN_BY)
+
+
+def _played(
+    waiting: dict[Path, int], n_jobs: int, evaluation_seed: int
+) -> Iterator[tuple[Path, Future[Score]]]:
+    """Play agents in `n_jobs` processes; when one of these dies, all agents that are left have failed."""
+    with ExitStack() as resources:
+        with safe_path_in_children():
+            context = multiprocessing.get_context("spawn")
+            pool = resources.enter_context(ProcessPoolExecutor(n_jobs, context, initializer=_begin))
+            futures = {
+                pool.submit(score_run, folder, episodes, evaluation_seed): folder
+                for folder, episodes in waiting.items()
+            }
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future
+        except BaseException:  # Ctrl-C too: what has not begun does not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _outcome(folder: Path, future: Future[Score]) -> Scored:
+    try:
+        score = future.result()
+    except (UserError, RunFailed) as error:
+        return Scored(folder, None, problem=str(error))
+    except BrokenProcessPool:
+        return Scored(folder, None, problem="the process that played it died")
+    except Exception as error:  # of an environment, say
+        return Scored(folder, None, problem=f"{type(error).__name__}: {error}")
+    try:
+        write_score(_score_file(folder, score.evaluation_seed), score)
+    except RunFailed as error:
+        return Scored(folder, score, problem=str(error))
+    return Scored(folder, score)
+
+
+def _begin() -> None:
+    """What a process does before it plays: it uses one thread, warns in one line, ends with its parent."""
+    restore_path_setting()
+    torch.set_num_threads(1)
+    warnings.showwarning = in_one_line(warnings.showwarning)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Otherwise it would wait for ever for agents from a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,1 @@
+"""The static results page of a benchmark."""

@@ -1,0 +1,1 @@
+"""Replay buffers: uniform, prioritised and hindsight experience replay."""

@@ -1,0 +1,115 @@
+"""Observations kept outside of a ring of rows: those that the following row does not hold."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.buffers.rollout_buffer import Obs, map_obs
+
+
+def allocate(shape: tuple[int, ...], dtype: Any, device: torch.device) -> torch.Tensor:
+    """Zeros [*shape]; on the CPU the operating system hands over a page only when it is first written."""
+    zeros = torch.from_numpy(np.zeros(shape, dtype))
+    return zeros if device.type == "cpu" else zeros.to(device)
+
+
+class Aside:
+    """A queue of observations, each under a ticket that counts up; the oldest are freed first.
+
+    An entry belongs to the slot of the ring it was kept for and is freed when that slot is written again.
+    The memory grows by doubling, to what is held at once.
+
+    :param empty: observations [0, ...] that say shapes, dtypes and device
+    """
+
+    def __init__(self, empty: Obs) -> None:
+        self.rows = empty
+        self.capacity = 0
+        self._oldest = self._next = 0  # tickets; entry `ticket` lies in row `ticket % capacity`
+        self._held: deque[tuple[int, int]] = deque()  # (slot, number of entries), oldest first
+
+    def __len__(self) -> int:
+        return self._next - self._oldest
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return tensor_bytes(self.rows)
+
+    def keep(self, slot: int, rows: Obs) -> np.ndarray:
+        """Copy rows [n, ...] (arrays or tensors) for a slot; their tickets [n]."""
+        tickets = self._append(rows)
+        self._held.append((slot, len(tickets)))
+        return tickets
+
+    def extend(self, slots: np.ndarray, chunks: Iterable[Obs]) -> np.ndarray:
+        """Copy rows, given in chunks [k, ...], for slots [n] in the order of the ring; their tickets [n]."""
+        first = self._next
+        for rows in chunks:
+            self._append(rows)
+        self._held.extend((slot, 1) for slot in slots.tolist())
+        return np.arange(first, self._next)
+
+    def _append(self, rows: Obs) -> np.ndarray:
+        n_rows = len(next(iter(rows.values())) if isinstance(rows, dict) else rows)
+        if len(self) + n_rows > self.capacity:
+            self._grow(max(2 * self.capacity, len(self) + n_rows, 16))
+        tickets = np.arange(self._next, self._next + n_rows)
+        index = torch.from_numpy(tickets % self.capacity)
+
+        def write(target: torch.Tensor, source: Any) -> None:
+            source = torch.from_numpy(np.array(source)) if isinstance(source, np.ndarray) else source
+            target[index.to(target.device)] = source.to(target)
+
+        map_obs(write, self.rows, rows)
+        self._next += n_rows
+        return tickets
+
+    def free(self, slot: int) -> None:
+        """Forget what was kept for a slot; slots are freed in the order in which they were filled."""
+        held = self._held
+        while held and held[0][0] == slot:
+            self._oldest += held.popleft()[1]
+
+    def clear(self) -> None:
+        """Clear the buffer without freeing its memory."""
+        self._held.clear()
+        self._oldest = self._next
+
+    def gather(self, tickets: np.ndarray, key: str | None = None) -> Obs:
+        """Tensors [n, ...] of the entries with these tickets; with a key, of that part of a Dict alone."""
+        index = tickets % self.capacity
+
+        def chosen(rows: torch.Tensor) -> torch.Tensor:
+            if rows.device.type == "cpu":
+                return torch.from_numpy(rows.numpy().take(index, axis=0))
+            return rows.index_select(0, torch.from_numpy(index).to(rows.device))
+
+        return map_obs(chosen, self.rows if key is None else self.rows[key])
+
+    def _grow(self, capacity: int) -> None:
+        tickets = np.arange(self._oldest, self._next)
+        new = torch.from_numpy(tickets % capacity)
+        old = torch.from_numpy(tickets % max(self.capacity, 1))
+
+        def larger(rows: torch.Tensor) -> torch.Tensor:
+            shape = (capacity, *rows.shape[1:])
+            grown = allocate(shape, rows[:0].cpu().numpy().dtype, rows.device)
+            grown[new.to(rows.device)] = rows[old.to(rows.device)]
+            return grown
+
+        # The loop collects in inference mode; tensors made in it could not be written elsewhere.
+        with torch.inference_mode(False):
+            self.rows = map_obs(larger, self.rows)
+        self.capacity = capacity
+
+
+def tensor_bytes(tensors: Obs) -> int:
+    """Bytes of a tensor or of a dict of them."""
+    columns = tensors.values() if isinstance(tensors, dict) else [tensors]
+    return sum(column.numel() * column.element_size() for column in columns)

@@ -1,0 +1,283 @@
+"""Hindsight experience replay: Andrychowicz et al. (2017), https://arxiv.org/abs/1707.01495.
+
+What led nowhere led somewhere: of n + 1 transitions that are drawn, n are told that a goal which their
+episode reached had been desired, and get the reward for that. Goals are chosen anew at every draw; episodes
+are stored once, as they were. Whether the task ended after a transition is not changed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlzoo.buffers.replay.goal_rewards import GoalRewards
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ASIDE, ENDED, ReplayBuffer
+from rlzoo.buffers.replay.replay_observations import Dtypes
+from rlzoo.core.errors import UserError, unknown
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+N_COMPARED = 64  # transitions whose rewards are compared with compute_reward
+TOLERATED = 0.1  # share of them that may differ: penalties for collisions and the like
+
+
+class GoalSelectionStrategy(str, Enum):
+    """Which achieved goal a transition is told to have been desired; by name, in any case, or by member."""
+
+    FUTURE = "future"  # one that its episode achieved in it or afterwards
+    FINAL = "final"  # the last one of its episode
+    EPISODE = "episode"  # any one of its episode
+    RANDOM = "random"  # any one in the buffer
+
+    @classmethod
+    def _missing_(cls, value: object) -> GoalSelectionStrategy:
+        if isinstance(value, str) and value.lower() in (known := [member.value for member in cls]):
+            return cls(known[known.index(value.lower())])
+        raise unknown("goal_selection_strategy", str(value), [member.value for member in cls])
+
+
+class HerReplayBuffer(ReplayBuffer):
+    """A replay buffer for goal environments that relabels goals when it is drawn from.
+
+    Only finished episodes are drawn; of an episode that is partly overwritten, what is left. A wrapper that
+    changes rewards must change those of `compute_reward` as well; where stored rewards differ from it, the
+    first draw warns.
+
+    :param env: the environment, whose `compute_reward` says what a goal is worth
+    :param n_sampled_goal: relabelled transitions for each one that is left as it was
+    :param goal_selection_strategy: where goals come from, a `GoalSelectionStrategy` or its name
+    :param copy_info_dict: keep the infos of all steps, for a `compute_reward` that needs them
+    :raises UserError: no goal environment, or returns of several steps
+    """
+
+    needs_env: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        env: Any = None,
+        device: torch.device | str = "cpu",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        n_sampled_goal: int = 4,
+        goal_selection_strategy: GoalSelectionStrategy | str = "future",
+        copy_info_dict: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.check_space(observation_space)
+        if kwargs.get("n_steps", 1) != 1:
+            raise UserError("HER goes with n_steps=1 only: another goal changes the rewards of all n steps")
+        if env is None:
+            raise UserError("HerReplayBuffer needs env, which says what a goal is worth")
+        if n_sampled_goal < 0:
+            raise UserError(f"n_sampled_goal must be at least 0, not {n_sampled_goal}")
+        kwargs["obs_dtypes"] = self._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
+        super().__init__(
+            buffer_size,
+            observation_space,
+            action_space,
+            device,
+            n_envs,
+            optimize_memory_usage,
+            handle_timeout_termination,
+            **kwargs,
+        )
+        self.n_sampled_goal = n_sampled_goal
+        self.goal_selection_strategy = GoalSelectionStrategy(goal_selection_strategy)
+        self.infos = np.empty((self.n_slots, n_envs), object) if copy_info_dict else None
+        self.to_end = np.zeros((self.n_slots, n_envs), np.int32)  # steps to the last one of the episode
+        self.from_start = np.zeros((self.n_slots, n_envs), np.int32)  # steps since the first one
+        self.going_on = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
+        self._batch_size = -1  # of which `_relabelled` and `_where` say which rows get another goal
+        self.set_env(env)
+        self._compared = False  # whether stored rewards have been compared with compute_reward
+
+    @classmethod
+    def check_space(cls, observation_space: spaces.Space[Any]) -> None:
+        if not isinstance(observation_space, spaces.Dict) or any(
+            key not in observation_space.spaces for key in GOAL_KEYS
+        ):
+            raise UserError(
+                f"HER needs a goal environment, whose observations are a Dict of {', '.join(GOAL_KEYS)};"
+                f" these are {observation_space}"
+            )
+        if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
+            raise UserError("HER needs achieved and desired goals of the same shape")
+
+    def set_env(self, env: Any) -> None:
+        """Ask another environment what goals are worth."""
+        goals = self.observation_space["desired_goal"]  # type: ignore[index]
+        self.goal_rewards = GoalRewards(env, goals, needs_infos=self.infos is not None)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.to_end.nbytes + self.from_start.nbytes
+
+    @classmethod
+    def required_bytes(
+        cls, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+    ) -> int:
+        kwargs["obs_dtypes"] = cls._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
+        return super().required_bytes(buffer_size, observation_space, *args, **kwargs) + 8 * buffer_size
+
+    @staticmethod
+    def _goal_dtypes(observation_space: Any, dtypes: Dtypes | None) -> dict[str | None, Any]:
+        """`dtypes`, and double precision for goals that have it: `compute_reward` compares them."""
+        goals = [key for key in GOAL_KEYS[1:] if observation_space[key].dtype == np.float64]
+        return {**(dtypes or {}), **dict.fromkeys(goals, np.float64)}
+
+    def reset(self) -> None:
+        super().reset()
+        self.going_on[:] = 0
+
+    # ------------------------------------------------------------------ episodes
+
+    def _on_added(self, slot: int, result: Any) -> None:
+        self.going_on += 1
+        if self.infos is not None:
+            self.infos[slot] = [dict(info) for info in result.infos]
+        if len(result.ended):
+            self._on_closed(slot, result.ended)
+
+    def _on_closed(self, slot: int, envs: np.ndarray) -> None:
+        for env in envs:
+            length = int(self.going_on[env])
+            back = np.arange(min(length, self.n_slots))
+            slots = (slot - back) % self.n_slots
+            self.to_end[slots, env] = back
+            self.from_start[slots, env] = length - 1 - back
+            self.going_on[env] = 0
+
+    def truncate_last_trajectory(self) -> None:
+        """End the episodes in progress as if truncated, with a warning where there are any."""
+        if self.going_on.any():
+            warnings.warn(
+                "The last trajectory in the replay buffer will be truncated: its episodes end where they are",
+                stacklevel=2,
+            )
+        self._close(np.arange(self.n_envs))
+
+    def can_sample(self) -> bool:
+        """Whether an episode has ended."""
+        return bool((self._size > self.going_on).any())
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw(self, count: int) -> np.ndarray:
+        finished = np.maximum(self._size - self.going_on, 0)  # [n_envs] transitions, from the oldest on
+        ends = finished.cumsum()
+        places: np.ndarray = torch.randint(int(ends[-1]), (count,)).numpy()
+        envs = ends.searchsorted(places, side="right")
+        slots = places - (ends - finished).take(envs) + self.oldest
+        indices: np.ndarray = slots * self.n_envs + envs
+        indices -= self._n_rows * (indices >= self._n_rows)
+        return indices
+
+    def _assemble(self, indices: np.ndarray) -> ReplayBatch:
+        flags = self.flags.reshape(-1).take(indices)
+        ended = np.flatnonzero(flags & ASIDE)
+        tickets = self.tickets.reshape(-1).take(indices.take(ended))
+        obs, next_obs = self.obs.pair(indices, indices, ended, tickets)
+        rewards = self.reward_column.reshape(-1).take(indices)
+        if not self._compared:
+            self._compare_rewards(indices[:N_COMPARED], next_obs, rewards[:N_COMPARED])
+        self._relabel(indices, obs, next_obs, rewards)
+        return ReplayBatch(
+            observations=self._presented(obs),
+            actions=self._to_device(self.action_column.gather(indices)),
+            next_observations=self._presented(next_obs),
+            rewards=self._to_device(torch.from_numpy(self._normalized_rewards(rewards))),
+            discounts=self._to_device(torch.from_numpy(self._discounts(indices, indices, flags))),
+            indices=indices,
+        )
+
+    def _compare_rewards(self, indices: np.ndarray, next_obs: Any, rewards: np.ndarray) -> None:
+        """Warn where the rewards [n] of transitions at indices [n] are not those of `compute_reward`."""
+        self._compared = True
+        achieved, desired = (next_obs[key][: len(indices)].cpu().numpy() for key in GOAL_KEYS[1:])
+        infos = None if self.infos is None else list(self.infos.reshape(-1).take(indices))
+        computed = self.goal_rewards(achieved, desired, infos)
+        differing = np.flatnonzero(~np.isclose(computed, rewards, rtol=1e-4, atol=1e-5, equal_nan=True))
+        if len(differing) > TOLERATED * len(indices):
+            first = differing[0]
+            warnings.warn(
+                f"the environment paid {rewards[first]:.6g} for a transition for which its compute_reward"
+                f" gives {computed[first]:.6g} ({len(differing)} of {len(indices)} differ): HER mixes both"
+                " kinds of rewards; give the wrapper that changes rewards a compute_reward",
+                stacklevel=4,
+            )
+
+    def _relabel(self, indices: np.ndarray, obs: Any, next_obs: Any, rewards: np.ndarray) -> None:
+        """Change goals and rewards of n in n + 1 rows; they were drawn at random, so it may be any rows."""
+        if len(indices) != self._batch_size:
+            self._batch_size = len(indices)
+            self._relabelled = np.flatnonzero(
+                np.arange(len(indices)) % (min(self.n_sampled_goal, len(indices)) + 1)
+            )
+            self._where = torch.from_numpy(self._relabelled).to(self.buffer_device)
+        rows, where = self._relabelled, self._where
+        if len(rows) == 0:
+            return
+        chosen = indices.take(rows)
+        goals = self._achieved(self._goal_indices(chosen))
+        achieved = next_obs["achieved_goal"].index_select(0, where)
+        for part in (obs, next_obs):
+            part["desired_goal"].index_copy_(0, where, goals.to(part["desired_goal"].dtype))
+        infos = None if self.infos is None else list(self.infos.reshape(-1).take(chosen))
+        rewards[rows] = self.goal_rewards(achieved.cpu().numpy(), goals.cpu().numpy(), infos)
+
+    def _goal_indices(self, indices: np.ndarray) -> np.ndarray:
+        """For each transition, the one that achieved the goal that it is given."""
+        strategy = self.goal_selection_strategy
+        if strategy is GoalSelectionStrategy.RANDOM:
+            return self._draw(len(indices))
+        ahead = self.to_end.reshape(-1).take(indices)
+        if strategy is GoalSelectionStrategy.FINAL:
+            steps = ahead.astype(np.int64)
+        else:
+            back: Any = 0
+            if strategy is GoalSelectionStrategy.EPISODE:
+                age = (indices // self.n_envs - self.oldest) % self.n_slots  # what came before is overwritten
+                back = np.minimum(self.from_start.reshape(-1).take(indices), age)
+            chances = torch.rand(len(indices), dtype=torch.float64).numpy()
+            steps = (chances * (back + ahead + 1)).astype(np.int64) - back
+        goals: np.ndarray = (indices + steps * self.n_envs) % self._n_rows
+        return goals
+
+    def _achieved(self, indices: np.ndarray) -> torch.Tensor:
+        """What the transitions at indices [n] achieved, [n, ...]."""
+        following = (indices + self.n_envs) % self._n_rows
+        goals: torch.Tensor = self.obs.columns["achieved_goal"].gather(following)
+        ended = np.flatnonzero(self.flags.reshape(-1).take(indices) & ASIDE)
+        if len(ended):
+            tickets = self.tickets.reshape(-1).take(indices.take(ended))
+            finals = self.obs.finals.gather(tickets, "achieved_goal")
+            goals.index_copy_(0, torch.from_numpy(ended).to(goals.device), finals)
+        return goals
+
+    # ------------------------------------------------------------------ files
+
+    def own_state(self) -> dict[str, Any]:
+        """Nothing: where episodes begin and end follows from the flags."""
+        if self.infos is not None:
+            raise UserError("a HerReplayBuffer with copy_info_dict=True cannot be saved: infos hold anything")
+        return {}
+
+    def load_own_state(self, state: dict[str, Any]) -> None:
+        slots = (self.oldest + np.arange(self._size)) % self.n_slots
+        places = np.arange(self._size)[:, None]
+        ended = (self.flags[slots] & ENDED) > 0
+        next_ends = np.minimum.accumulate(np.where(ended, places, self._size)[::-1])[::-1]
+        last_ends = np.maximum.accumulate(np.where(ended, places, -1))
+        last_ends = np.concatenate((np.full((1, self.n_envs), -1), last_ends))  # before each place
+        self.to_end[slots] = next_ends - places
+        self.from_start[slots] = places - 1 - last_ends[:-1]
+        self.going_on = self._size - 1 - last_ends[-1]

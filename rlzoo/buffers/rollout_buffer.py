@@ -1,0 +1,421 @@
+"""The experience of one rollout: preallocated columns, written in place, read once per update."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlzoo.accel.tune_malloc import available_memory
+from rlzoo.buffers.base_buffer import Obs, map_obs
+from rlzoo.buffers.rollout_arrays import RolloutArrays
+from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
+from rlzoo.core.types import Step
+
+BYTES_OF_A_ROW = 250  # the views of it
+MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
+_COLUMNS = {
+    "actions": "action_column",
+    "rewards": "rewards",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "episode_starts": "starts_column",
+}
+"""Names of columns in a checkpoint, and their attributes."""
+
+Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
+
+
+def _stored_dtype(dtype: Any) -> Any:
+    """Floating-point observations are kept in single precision, the precision of the networks."""
+    return np.float32 if np.issubdtype(dtype, np.floating) else dtype
+
+
+class RolloutBuffer(RolloutArrays):
+    """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
+
+    A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
+    the column. The columns given by `Step.extra` are allocated when they first appear.
+
+    A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
+
+    :param buffer_size: steps of each environment in a rollout
+    :param device: where `get` hands out batches
+    :param gae_lambda: factor for `compute_returns_and_advantage`
+    :param gamma: discount for `compute_returns_and_advantage`
+    :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
+        integers, since a VecNormalize scales them, they are stored so
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        device: torch.device | str = "auto",
+        gae_lambda: float = 1.0,
+        gamma: float = 0.99,
+        n_envs: int = 1,
+        *,
+        like: Obs = None,
+    ) -> None:
+        super().__init__(buffer_size, observation_space, action_space, device, n_envs)
+        self.gae_lambda, self.gamma = gae_lambda, gamma
+        self.n_steps = n_steps = buffer_size
+        self._check_memory(observation_space)
+        if isinstance(observation_space, spaces.Dict):
+            self.obs_column: Obs = {
+                key: self._obs_column(space, None if like is None else like[key])
+                for key, space in observation_space.spaces.items()
+            }
+        else:
+            self.obs_column = self._obs_column(observation_space, like)
+        shared = map_obs(torch.from_numpy, self.obs_column)
+        self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
+        self._obs_writers = [
+            map_obs(lambda column, t=t: column[t], self.obs_column) for t in range(n_steps + 1)
+        ]
+        action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
+        self.action_column = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
+        self.rewards = np.zeros((n_steps, n_envs), np.float32)
+        self.terminated = np.zeros((n_steps, n_envs), bool)
+        self.truncated = np.zeros((n_steps, n_envs), bool)
+        self.starts_column = np.zeros((n_steps, n_envs), bool)
+        self.extra: dict[str, torch.Tensor] = {}
+        self._finals: list[tuple[int, int, Obs]] = []
+        self.raw: RawRollout | None = None
+        self.filled = 0  # steps collected since the last update
+        self.estimates = self.learned = None
+
+    def _check_memory(self, observation_space: spaces.Space) -> None:
+        """:raises UserError: the observations alone take more memory than is free"""
+        parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else ()
+        sizes = [
+            math.prod(s.shape or ()) * np.dtype(_stored_dtype(s.dtype)).itemsize
+            for s in parts or (observation_space,)
+        ]
+        needed, free = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW), available_memory()
+        if needed > free:
+            raise UserError(
+                f"n_steps={self.n_steps:,} with {self.n_envs} environments needs {needed / 1e9:,.1f} GB, "
+                f"but {free / 1e9:,.1f} GB of memory are free; choose a smaller n_steps"
+            )
+
+    def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
+        shape = space.shape if space.shape is not None else ()
+        normalized = like is not None and like.dtype.kind == "f"
+        dtype = np.float32 if normalized else _stored_dtype(space.dtype)
+        return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
+
+    def start(self, obs: Obs) -> None:
+        """Begin a new rollout with the observations that the environments show now."""
+        self._finals.clear()
+        self.filled, self.estimates, self.learned = 0, None, None
+        self._write_obs(0, obs)
+        if self.raw is not None:
+            self.raw.start(obs)
+
+    def restart(self, obs: Obs) -> None:
+        """Continue a partly filled rollout with new episodes: those in progress count as truncated.
+
+        :param obs: first observations of the new episodes, [n_envs, ...]
+        """
+        if 0 < self.filled < self.n_steps:  # else the last row is the bootstrap observation already
+            last = self.filled - 1
+            running = np.flatnonzero(~(self.terminated[last] | self.truncated[last])).tolist()
+            self._finals += _rows_of(self._obs_writers[self.filled], last, running)
+            self.truncated[last, running] = True
+            self._write_obs(self.filled, obs)
+            if self.raw is not None:
+                self.raw.restart(self.filled, running, obs)
+
+    def _write_obs(self, t: int, obs: Obs) -> None:
+        row = self._obs_writers[t]
+        if isinstance(row, dict):
+            for key, target in row.items():
+                target[...] = obs[key]
+        else:
+            row[...] = obs
+
+    def add_step(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
+        """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
+        self.action_column[t] = step.action.cpu()
+        self.rewards[t] = result.rewards
+        self.terminated[t] = result.terminated
+        self.truncated[t] = result.truncated
+        self.starts_column[t] = episode_start
+        self._write_obs(t + 1, result.obs)
+        for name, value in step.extra.items():
+            if name not in self.extra:
+                self.extra[name] = torch.zeros(
+                    (self.n_steps, *value.shape), dtype=value.dtype, device=value.device
+                )
+            self.extra[name][t] = value
+        if len(result.ended):
+            self._finals += _truncated(t, result)
+        if self.raw is not None:
+            self.raw.add(t, result)
+        self.filled = t + 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the rows collected since the last update; empty without any, or where they are too large
+        for a checkpoint."""
+        columns = {"observations": _head(self.obs_column, self.filled + 1)}
+        columns |= {name: getattr(self, column)[: self.filled] for name, column in _COLUMNS.items()}
+        extra = {name: column[: self.filled].cpu() for name, column in self.extra.items()}
+        state: dict[str, Any] = {
+            "columns": columns,
+            "extra": extra,
+            "finals": [list(f) for f in self._finals],
+        }
+        if self.raw is not None and self.filled:
+            state["raw"] = self.raw.state_dict(self.filled)
+        if not self.filled or _n_bytes(state) > MAX_SAVED_BYTES:
+            return {}
+        return {**copy.deepcopy(state), "n_steps": self.n_steps, "n_envs": self.n_envs}
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        """Take over what `state_dict` returned; rows of another length or number of environments are dropped.
+
+        :raises CheckpointError: they do not fit
+        """
+        shape = (self.n_steps, self.n_envs)
+        if not state or (state["n_steps"], state["n_envs"]) != shape or (self.raw and "raw" not in state):
+            return
+        try:
+            filled, n_envs = state["columns"]["rewards"].shape
+            if not 0 < filled <= self.n_steps or n_envs != self.n_envs:
+                raise ValueError(f"{filled} steps of {n_envs} environments")
+            _fill(self.obs_column, state["columns"]["observations"], filled + 1)
+            for name, column in _COLUMNS.items():
+                _fill(getattr(self, column), state["columns"][name], filled)
+            for name, rows in state["extra"].items():
+                if rows.shape[:2] != (filled, n_envs):
+                    raise ValueError(f"{name} is of shape {tuple(rows.shape)}")
+                self.extra[name] = torch.zeros(
+                    (self.n_steps, *rows.shape[1:]), dtype=rows.dtype, device=device
+                )
+                self.extra[name][:filled] = rows.to(device)
+            self._finals = _loaded_finals(state["finals"], filled, n_envs)
+            if self.raw is not None:
+                self.raw.load_state_dict(state["raw"], filled, n_envs)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the rollout in the model file is damaged: {error}"[:300]) from None
+        self.filled = filled
+
+    def finals(self) -> Finals | None:
+        """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
+        without any."""
+        if (found := _stacked(self._finals)) is None:
+            return None
+        obs, places = found
+        return map_obs(lambda rows: rows.astype(_stored_dtype(rows.dtype), copy=False), obs), places
+
+    def flat_obs(self, device: torch.device) -> Obs:
+        """Observations that were acted on, [n_steps * n_envs, ...]."""
+        return map_obs(
+            lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device),
+            self.obs_column,
+        )
+
+    def flat_actions(self, device: torch.device) -> torch.Tensor:
+        """Actions that were taken, [n_steps * n_envs, ...]."""
+        return torch.from_numpy(self.action_column.reshape(-1, *self.action_column.shape[2:])).to(device)
+
+    def last_obs(self) -> Obs:
+        """Observations after the last step, [n_envs, ...], sharing memory with the buffer."""
+        return self._obs_writers[-1]
+
+    def check_finite(self, steps_before: int) -> None:
+        """Raise `EnvironmentFailed` when an environment returned NaN or infinity, naming it and the step.
+
+        :param steps_before: steps that each environment had taken before this rollout
+        """
+        columns = {"reward": self.rewards}
+        named = self.obs_column if isinstance(self.obs_column, dict) else {"observation": self.obs_column}
+        columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
+        for name, column in columns.items():
+            with np.errstate(invalid="ignore"):  # inf - inf
+                if np.isfinite(column.sum(dtype=np.float64)):
+                    continue
+            bad = np.argwhere(~np.isfinite(column.reshape(len(column), self.n_envs, -1)))
+            if len(bad):
+                t, env, entry = (int(index) for index in bad[0])
+                # row t + 1 of the observations came out of step t, as did row t of the rewards
+                step = steps_before + t + (name == "reward")
+                raise _not_finite(
+                    column.reshape(len(column), self.n_envs, -1)[t, env, entry], name, env, step
+                )
+        for t, env, final in self._finals:
+            for name, row in final.items() if isinstance(final, dict) else [("observation", final)]:
+                if row.dtype.kind == "f" and not (finite := np.isfinite(row)).all():
+                    raise _not_finite(row[~finite][0], name, env, steps_before + t + 1)
+
+
+class DictRolloutBuffer(RolloutBuffer):
+    """A rollout buffer for Dict observations."""
+
+    def __init__(
+        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+    ) -> None:
+        if not isinstance(observation_space, spaces.Dict):
+            raise UserError(f"DictRolloutBuffer is for Dict observations, not for {observation_space}")
+        super().__init__(buffer_size, observation_space, *args, **kwargs)
+
+
+class RawRollout:
+    """The experience of a rollout as it was before a VecNormalize scaled it, in the precision it had.
+
+    :param n_steps: of the rollout
+    :param rescaling: the `Rescaling` of the environment
+    """
+
+    def __init__(self, n_steps: int, rescaling: Any) -> None:
+        self.n_steps, self.rescaling = n_steps, rescaling
+        self.observations: Obs = None
+        self._finals: list[tuple[int, int, Obs]] = []
+
+    def start(self, shown: Obs) -> None:
+        """:param shown: the observations that the rollout begins with, as the agent sees them"""
+        obs = self.rescaling.raw_obs(shown)
+        if self.observations is None:
+            self.observations = map_obs(
+                lambda rows: np.zeros((self.n_steps + 1, *rows.shape), rows.dtype), obs
+            )
+            self.rewards = np.zeros((self.n_steps, self.rescaling.rewards.num_envs), np.float32)
+        self._finals.clear()
+        self._write(0, obs)
+
+    def add(self, t: int, result: Any) -> None:
+        """Write step `t`, of which the agent saw `result`."""
+        raw = self.rescaling.raw_step(result)
+        self._write(t + 1, raw.obs)
+        self.rewards[t] = raw.rewards
+        if len(raw.ended):
+            self._finals += _truncated(t, raw)
+
+    def restart(self, t: int, running: list[int], shown: Obs) -> None:
+        """Begin new episodes before step `t`; those of the environments `running` are truncated."""
+        self._finals += _rows_of(map_obs(lambda column: column[t], self.observations), t - 1, running)
+        self._write(t, self.rescaling.raw_obs(shown))
+
+    def state_dict(self, filled: int) -> dict[str, Any]:
+        """The first `filled` steps."""
+        return {
+            "observations": _head(self.observations, filled + 1),
+            "rewards": self.rewards[:filled],
+            "finals": [list(final) for final in self._finals],
+        }
+
+    def load_state_dict(self, state: dict[str, Any], filled: int, n_envs: int) -> None:
+        """Take over what `state_dict` returned."""
+        self.observations = map_obs(
+            lambda rows: np.zeros((self.n_steps + 1, *rows.shape[1:]), rows.dtype), state["observations"]
+        )
+        self.rewards = np.zeros((self.n_steps, n_envs), np.float32)
+        _fill(self.observations, state["observations"], filled + 1)
+        _fill(self.rewards, state["rewards"], filled)
+        self._finals = _loaded_finals(state["finals"], filled, n_envs)
+
+    def _write(self, t: int, obs: Obs) -> None:
+        if isinstance(obs, dict):
+            for key, rows in obs.items():
+                self.observations[key][t] = rows
+        else:
+            self.observations[t] = obs
+
+    def finals(self) -> Finals | None:
+        """As those of the rollout."""
+        return _stacked(self._finals)
+
+    def flat_obs(self, device: torch.device) -> Obs:
+        """Observations that were acted on, as the agent would see them now, [n_steps * n_envs, ...]."""
+        rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
+        return map_obs(
+            lambda part: torch.from_numpy(part.astype(_stored_dtype(part.dtype), copy=False)).to(device),
+            self.rescaling.normalize_obs(rows),
+        )
+
+
+def _truncated(t: int, result: Any) -> list[tuple[int, int, Obs]]:
+    """Copies of the final observations of the episodes that step `t` truncated, with step and environment."""
+    return [
+        (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
+        for row, env in enumerate(result.ended)
+        if result.truncated[env] and not result.terminated[env]
+    ]
+
+
+def _rows_of(obs: Obs, t: int, envs: list[int]) -> list[tuple[int, int, Obs]]:
+    """Copies of the rows `envs` of observations [n_envs, ...], as final observations of step `t`."""
+    return [(t, env, map_obs(lambda rows, env=env: np.array(rows[env]), obs)) for env in envs]
+
+
+def _head(column: Obs, n_rows: int) -> Obs:
+    return map_obs(lambda rows: rows[:n_rows], column)
+
+
+def _fill(column: Obs, saved: Obs, n_rows: int) -> None:
+    """Write saved rows to the beginning of a column.
+
+    :raises ValueError: they are of another shape or type
+    """
+    if isinstance(column, dict):
+        for key, part in column.items():
+            _fill(part, saved[key], n_rows)
+    elif saved.shape != (n_rows, *column.shape[1:]) or saved.dtype != column.dtype:
+        raise ValueError(f"a column is of shape {tuple(saved.shape)} and type {saved.dtype}")
+    else:
+        column[:n_rows] = saved
+
+
+def _loaded_finals(saved: Any, filled: int, n_envs: int) -> list[tuple[int, int, Obs]]:
+    """:raises ValueError: a final observation is of no step or environment of the rollout"""
+    finals = [(int(t), int(env), obs) for t, env, obs in saved]
+    if any(not (0 <= t < filled and 0 <= env < n_envs) for t, env, _ in finals):
+        raise ValueError("a final observation is of no step")
+    return finals
+
+
+def _n_bytes(value: Any) -> int:
+    """The bytes of all arrays and tensors in nested values."""
+    if isinstance(value, dict | list | tuple):
+        return sum(map(_n_bytes, value.values() if isinstance(value, dict) else value))
+    return int(getattr(value, "nbytes", 0))
+
+
+def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
+    if not finals:
+        return None
+    steps, envs, rows = zip(*finals, strict=True)
+    return map_obs(lambda *parts: np.stack(parts), *rows), (np.array(steps), np.array(envs))
+
+
+def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
+    return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
+
+
+def minibatches(
+    columns: dict[str, Obs], batch_size: int, n_rows: int, device: torch.device
+) -> Iterator[dict[str, Obs]]:
+    """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
+
+    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its
+    terms.
+    """
+    if batch_size >= n_rows:
+        yield columns
+        return
+    order = torch.randperm(n_rows, device=device)
+    for start in range(0, n_rows, batch_size):
+        rows = order[start : start + batch_size]
+        yield {
+            name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()
+        }

@@ -1,0 +1,317 @@
+"""The contract of a callback: what runs beside the training, and can end it.
+
+A callback overrides the hooks with an underscore. Where nothing is due, a step costs no more than a counter;
+`locals` is looked up when it is read.
+
+    class Print(BaseCallback):
+        def _on_step(self) -> bool:
+            print(self.num_timesteps, self.locals["rewards"])
+            return True              # False ends the training
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, TypeAlias
+
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.metrics.logger import Logger
+
+StepFunction: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], "bool | None"]
+CallbackLike: TypeAlias = "BaseCallback | StepFunction | Sequence[BaseCallback | StepFunction] | None"
+
+
+class BaseCallback(ABC):
+    """The hooks of a training, in the order they are called.
+
+    In every hook there are `model`, `training_env`, `logger`, `num_timesteps` (steps of all environments),
+    `n_calls` (calls of `on_step`), `locals` and `globals` of the training loop, and `parent`, the callback
+    that triggers this one.
+
+    :param verbose: 0 silent, 1 says what it does, 2 more
+    """
+
+    state_names: tuple[str, ...] = ("n_calls",)
+    """Attributes (numbers, strings, lists) that a checkpoint keeps; those of parent classes are added."""
+
+    called_after_step = False
+    """Whether the training calls `_after_step`; not where another callback calls `on_step` unseen."""
+
+    def __init__(self, verbose: int = 0) -> None:
+        self.verbose = verbose
+        self.n_calls = 0
+        self.num_timesteps = 0
+        self.locals: Mapping[str, Any] = {}
+        self.globals: dict[str, Any] = {}
+        self.model: Any = None
+        self.parent: BaseCallback | None = None
+
+    @property
+    def training_env(self) -> Any:
+        """The vector environment that the model trains in."""
+        return self.model.get_env()
+
+    @property
+    def logger(self) -> Logger:
+        return self.model.logger  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------------ to override
+
+    def _init_callback(self) -> None:
+        """The model is known; nothing else has happened yet."""
+
+    def _on_training_start(self) -> None:
+        """Before the first rollout."""
+
+    def _on_rollout_start(self) -> None:
+        """Before each collection of experience."""
+
+    @abstractmethod
+    def _on_step(self) -> bool:
+        """After each step of the vector of environments.
+
+        :return: False ends the training
+        """
+
+    def _after_step(self) -> None:
+        """After every callback of the training has had the step; see `called_after_step`."""
+
+    def _on_rollout_end(self) -> None:
+        """After each collection of experience, before the update."""
+
+    def _on_training_end(self) -> None:
+        """After the last update."""
+
+    def _children(self) -> Sequence[BaseCallback]:
+        """Callbacks that this one triggers."""
+        return ()
+
+    # ------------------------------------------------------------------ called by the training loop
+
+    def init_callback(self, model: Any) -> None:
+        """Tell the callback and its children the model; called once per `learn`."""
+        self.model = model
+        self.num_timesteps = model.num_timesteps
+        self._init_callback()
+        for child in self._children():
+            child.parent = self._parent_of_children()
+            child.init_callback(model)
+
+    def on_training_start(self, locals_: Mapping[str, Any], globals_: dict[str, Any]) -> None:
+        self.locals, self.globals = locals_, globals_
+        self.num_timesteps = self.model.num_timesteps
+        self._on_training_start()
+        for child in self._children():
+            child.on_training_start(locals_, globals_)
+
+    def on_rollout_start(self) -> None:
+        self._on_rollout_start()
+
+    def on_step(self) -> bool:
+        self.n_calls += 1
+        self.num_timesteps = self.model.num_timesteps
+        go_on = self._on_step()
+        return True if go_on is None else bool(go_on)  # a forgotten `return True` is no wish to stop
+
+    def on_rollout_end(self) -> None:
+        self._on_rollout_end()
+
+    def on_training_end(self) -> None:
+        self._on_training_end()
+        for child in self._children():
+            child.on_training_end()
+
+    def update_locals(self, locals_: Mapping[str, Any]) -> None:
+        """Make `locals_` the locals that this callback and its children see."""
+        if locals_ is not self.locals:
+            self.locals = locals_
+            self.update_child_locals(locals_)
+
+    def update_child_locals(self, locals_: Mapping[str, Any]) -> None:
+        for child in self._children():
+            child.update_locals(locals_)
+
+    def _parent_of_children(self) -> BaseCallback | None:
+        return self
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def state_dict(self) -> dict[str, Any]:
+        """The attributes in `state_names` and the children's, ready for JSON."""
+        return {
+            "type": type(self).__name__,
+            "values": {name: getattr(self, name) for name in self._all_state_names()},
+            "children": [child.state_dict() for child in self._children()],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned; a child that the state does not know starts anew.
+
+        :raises CheckpointError: it is not the state of a callback, or of values of other types
+        """
+        if not is_callback_state(state):
+            raise CheckpointError("the state of the callbacks in the model file is damaged")
+        for name in self._all_state_names():
+            if name in state["values"]:
+                value = state["values"][name]
+                if not _of_one_type(getattr(self, name), value):
+                    raise CheckpointError(
+                        f"the state of {type(self).__name__} in the model file is damaged: "
+                        f"{name} is {str(value)[:60]!r}"
+                    )
+                setattr(self, name, value)
+        unclaimed = list(state["children"])
+        for child in self._children():
+            for index, saved in enumerate(unclaimed):
+                if saved["type"] == type(child).__name__:
+                    child.load_state_dict(unclaimed.pop(index))
+                    break
+
+    def _all_state_names(self) -> list[str]:
+        return [name for cls in type(self).__mro__ for name in vars(cls).get("state_names", ())]
+
+
+def is_callback_state(state: Any) -> bool:
+    """Whether a value has the form of what `BaseCallback.state_dict` returns."""
+    return (
+        isinstance(state, Mapping)
+        and isinstance(state.get("type"), str)
+        and isinstance(state.get("values"), Mapping)
+        and isinstance(state.get("children"), list)
+        and all(map(is_callback_state, state["children"]))
+    )
+
+
+def _of_one_type(own: Any, saved: Any) -> bool:
+    """Whether a saved value may replace an attribute: numbers numbers, lists lists of numbers or of such."""
+    if isinstance(own, Real) and not isinstance(own, bool):
+        return isinstance(saved, Real) and not isinstance(saved, bool)
+    if isinstance(own, list):
+        return isinstance(saved, list) and all(
+            isinstance(item, Real) or _of_one_type(own, item) for item in saved
+        )
+    return own is None or saved is None or isinstance(saved, type(own))
+
+
+class EventCallback(BaseCallback):
+    """Triggers another callback when something happens: `_on_event()` is to be called in `_on_step`.
+
+    :param callback: triggered through its `on_step`; a list or a function is converted
+    """
+
+    def __init__(self, callback: CallbackLike = None, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.callback = None if callback is None else as_callback(callback)
+
+    def _children(self) -> Sequence[BaseCallback]:
+        return () if self.callback is None else (self.callback,)
+
+    def _on_event(self) -> bool:
+        return True if self.callback is None else self.callback.on_step()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class CallbackList(BaseCallback):
+    """Callbacks called one after the other; all of them, even after one has said stop.
+
+    :param callbacks: callbacks, or functions `(locals, globals) -> bool`
+    """
+
+    def __init__(self, callbacks: Sequence[BaseCallback | StepFunction]) -> None:
+        super().__init__()
+        self.callbacks = [as_callback(callback) for callback in callbacks]
+
+    def _children(self) -> Sequence[BaseCallback]:
+        return self.callbacks
+
+    def _parent_of_children(self) -> BaseCallback | None:
+        return self.parent  # a list is transparent: its members are triggered by whatever triggers it
+
+    def _on_rollout_start(self) -> None:
+        for callback in self.callbacks:
+            callback.on_rollout_start()
+
+    def _on_step(self) -> bool:
+        go_on = True
+        for callback in self.callbacks:
+            go_on = callback.on_step() and go_on
+        return go_on
+
+    def _on_rollout_end(self) -> None:
+        for callback in self.callbacks:
+            callback.on_rollout_end()
+
+
+class TrainingCallbacks(CallbackList):
+    """All callbacks of a training; those with an `_after_step`, at any depth, get it last."""
+
+    def init_callback(self, model: Any) -> None:
+        super().init_callback(model)
+        self._last = [
+            callback
+            for callback in _descendants(self)
+            if type(callback)._after_step is not BaseCallback._after_step
+        ]
+        for callback in self._last:
+            callback.called_after_step = True
+
+    def _on_step(self) -> bool:
+        go_on = super()._on_step()
+        for callback in self._last:
+            callback._after_step()
+        return go_on
+
+
+def _descendants(callback: BaseCallback) -> Iterator[BaseCallback]:
+    for child in callback._children():
+        yield child
+        yield from _descendants(child)
+
+
+class ConvertCallback(BaseCallback):
+    """A function as a callback.
+
+    :param callback: called with (locals, globals) after each step; False ends the training
+    """
+
+    def __init__(self, callback: StepFunction | None, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.callback = callback
+
+    def _on_step(self) -> bool:
+        go_on = True if self.callback is None else self.callback(self.locals, self.globals)
+        return True if go_on is None else bool(go_on)
+
+
+def as_callback(callback: Any) -> BaseCallback:
+    """A callback, a list or a function as one callback.
+
+    :raises UserError: it is none of these
+    """
+    if isinstance(callback, BaseCallback):
+        return callback
+    if isinstance(callback, list | tuple):
+        return CallbackList(callback)
+    if isinstance(callback, type) and issubclass(callback, BaseCallback):
+        raise UserError(
+            f"callback: {callback.__name__} is a class; an instance is needed, {callback.__name__}(...)"
+        )
+    if callable(callback):
+        return ConvertCallback(callback)
+    raise UserError(
+        f"a callback is a BaseCallback, a list of them or a function (locals, globals), not {callback!r}"
+    )
+
+
+def check_frequency(name: str, value: int) -> int:
+    """The value.
+
+    :raises UserError: below 1
+    """
+    if value < 1:
+        raise UserError(f"{name} must be at least 1, not {value}")
+    return value

@@ -1,0 +1,170 @@
+"""What every training loop reports: statistics of episodes, metrics, and the locals that callbacks see."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.core.observations import copy_obs
+from rlzoo.envs.vec_env.vec_env import infos_of_step
+
+
+def record_episodes(algorithm: Any, infos: Any) -> None:
+    """Keep the statistics of episodes that have just ended for `rollout/ep_rew_mean` and its like."""
+    for info in infos:
+        if "episode" in info:
+            algorithm.ep_info_buffer.append(info["episode"])
+            if "is_success" in info:
+                algorithm.ep_success_buffer.append(bool(info["is_success"]))
+
+
+def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
+    """Record and dump metrics under the names that users know.
+
+    :param metrics: of the last update
+    """
+    logger, clock = algorithm.logger, algorithm.clock
+    elapsed = max(time.time() - algorithm.start_time, 1e-9)
+    if algorithm.ep_info_buffer:
+        logger.record(
+            "rollout/ep_rew_mean", float(np.mean([episode["r"] for episode in algorithm.ep_info_buffer]))
+        )
+        logger.record(
+            "rollout/ep_len_mean", float(np.mean([episode["l"] for episode in algorithm.ep_info_buffer]))
+        )
+    if algorithm.ep_success_buffer:
+        logger.record("rollout/success_rate", float(np.mean(algorithm.ep_success_buffer)))
+    for name, value in algorithm.rollout_metrics().items():
+        logger.record(f"rollout/{name}", value)
+    logger.record("time/fps", int((clock.num_timesteps - algorithm._start_timesteps) / elapsed))
+    counted = "iterations" if clock.iteration else "episodes"
+    logger.record(f"time/{counted}", clock.iteration or clock.episodes, exclude="tensorboard")
+    logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+    logger.record("time/total_timesteps", clock.num_timesteps, exclude="tensorboard")
+    record_metrics(algorithm, metrics)
+    logger.dump(step=clock.num_timesteps)
+
+
+def last_metrics(algorithm: Any, history: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Return the means of the metrics of the last update, which cost nothing until somebody asks."""
+    return algorithm.summarise(history, algorithm.clock) if history else {}
+
+
+def record_metrics(algorithm: Any, metrics: Mapping[str, Any]) -> None:
+    """Record the metrics of an update, as plain numbers, without dumping them."""
+    for name, value in metrics.items():
+        algorithm.logger.record(f"train/{name}", value.item() if isinstance(value, torch.Tensor) else value)
+    if algorithm.clock.n_updates:
+        algorithm.logger.record("train/n_updates", algorithm.clock.n_updates, exclude="tensorboard")
+
+
+class LoopLocals(Mapping[str, Any]):
+    """What callbacks see as `locals`: looked up when read, so that it costs nothing when nobody looks.
+
+    `actions` are the policy's where it learns from a rollout, and what the environments executed where it
+    replays experience; the others are `clipped_actions` and `buffer_actions`.
+
+    `history` is no local: the metrics of the last update, one dict per gradient step or one for all of them.
+
+    :param buffers: `rollout_buffer` or `replay_buffer`
+    """
+
+    def __init__(self, algorithm: Any, callback: Any = None, log_interval: int = 1, **buffers: Any) -> None:
+        self.algorithm = algorithm
+        self.obs: Any = None  # what was acted on
+        self.step: Any = None
+        self.result: Any = None
+        self.history: list[dict[str, Any]] = []
+        self._read: dict[str, Any] = {}  # of the present step: the same array for all who ask
+        self._read_at = -1
+        self._readers: dict[str, Callable[[], Any]] = {
+            "self": lambda: algorithm,
+            "callback": lambda: callback,
+            "log_interval": lambda: log_interval,
+            **{name: partial(buffers.get, name) for name in buffers},
+            "env": lambda: algorithm.env,
+            "total_timesteps": lambda: algorithm.clock.total_timesteps,
+        }
+        self._step_readers: dict[str, Callable[[], Any]] = {
+            "infos": lambda: infos_of_step(self.result),
+            "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
+            "dones": lambda: self.result.terminated | self.result.truncated,
+            "new_obs": self._new_obs,
+            "obs_tensor": lambda: self.obs,
+        }
+        of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
+        self._step_readers |= of_loop()
+
+    def _of_replay(self) -> dict[str, Callable[[], Any]]:
+        config = self.algorithm.config
+        self._readers |= {
+            "learning_starts": lambda: config.learning_starts,
+            "action_noise": lambda: self.algorithm.action_noise,
+            "num_collected_steps": lambda: self.algorithm.clock.collected,
+            "num_collected_episodes": lambda: self.algorithm.clock.ended,
+        }
+        return {
+            "actions": lambda: self.step.env_action,
+            "buffer_actions": lambda: self.step.action.cpu().numpy(),
+        }
+
+    def _of_rollout(self) -> dict[str, Callable[[], Any]]:
+        if "rollout_buffer" in self._readers:
+            self._readers |= {
+                "iteration": lambda: self.algorithm.clock.iteration,
+                "n_rollout_steps": lambda: self.algorithm.config.n_steps,
+                "n_steps": lambda: self["rollout_buffer"].filled,
+            }
+        return {
+            "actions": lambda: self.step.action.cpu().numpy(),
+            "clipped_actions": lambda: self.step.env_action,
+            "values": self._values,
+            "log_probs": self._log_probs,
+        }
+
+    def _new_obs(self) -> Any:
+        """What the step led to and the agent acts on next; a copy, since environments write into theirs."""
+        obs = copy_obs(self.result.obs)
+        if self.algorithm._last_obs is self.result.obs:
+            self.algorithm._last_obs = obs
+        return obs
+
+    def _values(self) -> torch.Tensor:
+        if "values" in self.step.extra:
+            return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
+        with torch.no_grad():
+            return self.algorithm.policy.predict_values(self.obs).reshape(-1, 1)  # type: ignore[no-any-return]
+
+    def _log_probs(self) -> torch.Tensor:
+        extra = self.step.extra
+        if "log_probs" in extra:
+            return extra["log_probs"]  # type: ignore[no-any-return]
+        context = {name: extra[name] for name in ("action_masks", "gaussian_actions") if name in extra}
+        with torch.no_grad():
+            _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)
+        return log_probs  # type: ignore[no-any-return]
+
+    def _present(self) -> dict[str, Callable[[], Any]]:
+        return self._readers if self.result is None else {**self._readers, **self._step_readers}
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._readers:
+            return self._readers[name]()
+        if self.result is None:
+            raise KeyError(name)
+        if self._read_at != self.algorithm.clock.num_timesteps:
+            self._read, self._read_at = {}, self.algorithm.clock.num_timesteps
+        if name not in self._read:
+            self._read[name] = self._step_readers[name]()
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._present())
+
+    def __len__(self) -> int:
+        return len(self._present())

@@ -1,0 +1,151 @@
+"""`rlzoo benchmark run`: train the agents of a list."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlzoo.cli.benchmark.benchmark_flags import (
+    add_jobs_flag,
+    add_packages_flag,
+    add_rows_flag,
+    choose_jobs,
+    make_folder,
+)
+from rlzoo.cli.flags.parser import Whole
+from rlzoo.config.benchmark import FOLDER, MAX_SEED
+from rlzoo.core.errors import NotInstalled, RunFailed, UserError
+
+if TYPE_CHECKING:
+    from rlzoo.benchmark.run_list import Ended, Job, Options
+
+HELP = "train algorithms x environments x seeds from a list"
+EPILOG = """\
+examples:
+  rlzoo benchmark run benchmarks/learning.yml
+  rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 dqn:CartPole-v1 --seeds 0 1 2 3 4
+  rlzoo benchmark run my_list.yml -f logs/mine --n-jobs 8
+  rlzoo benchmark run my_list.yml --rows big_net:CartPole-v1 --dry-run
+
+A list is a YAML file:
+
+  seeds: [0, 1, 2]
+  rows:
+    - {algo: [ppo, a2c], env: [CartPole-v1, Acrobot-v1]}
+    - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, seeds: [0], required: -165}
+    - {name: big_net, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [256, 256]}}}
+
+Several processes may work on one list in one folder, on other rows and seeds or on the same: each training is
+done by one of them. As an array job: --seeds $SLURM_ARRAY_TASK_ID.
+
+Environment i of a training has its seed plus i, so trainings with several environments share random
+streams where their seeds are neighbours; seeds that are further apart, such as 0 100 200, share none.
+
+The same command goes on where an earlier one was stopped: what is finished is not trained again.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("list", metavar="LIST", help="the YAML file")
+    parser.add_argument(
+        "-f",
+        "--folder",
+        type=Path,
+        default=Path(FOLDER),
+        metavar="DIR",
+        help=f"where the runs go (default: {FOLDER})",
+    )
+    add_rows_flag(parser)
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=Whole(0, MAX_SEED),
+        default=None,
+        metavar="SEED",
+        help="instead of those in the list",
+    )
+    add_jobs_flag(parser, "trainings")
+    parser.add_argument(
+        "--num-threads", type=Whole(1), default=1, metavar="N", help="PyTorch threads of each (default: 1)"
+    )
+    parser.add_argument(
+        "--n-evaluations",
+        type=Whole(0),
+        default=20,
+        metavar="N",
+        help="evaluations over each training, for its learning curve; 0: none (default: 20). They change"
+        " nothing in the agent",
+    )
+    parser.add_argument(
+        "--eval-episodes",
+        type=Whole(1),
+        default=5,
+        metavar="N",
+        help="episodes of each evaluation (default: 5)",
+    )
+    add_packages_flag(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.benchmark.run_list import Options, jobs_of
+    from rlzoo.config.benchmark import choose, read_list
+    from rlzoo.config.shipped import benchmark_file
+
+    options = Options(
+        num_threads=args.num_threads,
+        n_evaluations=args.n_evaluations,
+        eval_episodes=args.eval_episodes,
+        gym_packages=tuple(args.gym_packages),
+    )
+    listed = read_list(benchmark_file(args.list))
+    rows = choose(listed, args.rows)
+    if args.seeds:
+        rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]
+    jobs = jobs_of(rows, listed)
+    for job in jobs:
+        try:
+            job.check(args.folder, options)
+        except NotInstalled:
+            pass  # the others can be trained
+        except UserError as error:
+            raise UserError(f"{job}: {error}") from error
+    waiting = [job for job in jobs if not job.is_done(args.folder)]
+    if len(waiting) < len(jobs):
+        print(f"{len(jobs) - len(waiting)} of {len(jobs)} are done already")
+    if args.dry_run:
+        for job in waiting:
+            print(job)
+    elif waiting:
+        train(waiting, args, options)
+    return 0
+
+
+def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
+    """Do the jobs, and say how each ended.
+
+    :raises RunFailed: some failed
+    """
+    from rlzoo.benchmark.run_list import run_jobs
+
+    n_jobs = choose_jobs(args.n_jobs, args.num_threads)
+    make_folder(args.folder)
+    n_failed = 0
+    for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options), 1):
+        n_failed += bool(ended.problem)
+        print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
+    if n_failed:
+        raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
+    packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []
+    score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list, *packages])
+    print(f"The runs are in {args.folder}; next: {score}")
+
+
+def _result(ended: Ended) -> str:
+    if ended.problem:
+        return f"failed: {ended.problem}"
+    return "done by another process" if ended.elsewhere else f"done in {ended.seconds:,.0f} s"

@@ -1,0 +1,113 @@
+"""`rlzoo benchmark ship`: put trained agents into the collection that comes with rlzoo."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlzoo.cli.benchmark.benchmark_flags import (
+    add_jobs_flag,
+    add_packages_flag,
+    choose_jobs,
+    folder_for_results,
+)
+from rlzoo.cli.flags.parser import Whole
+
+if TYPE_CHECKING:
+    from rlzoo.benchmark.collection import NotShipped, Shipped
+
+HELP = "copy trained agents into a collection and write its registry"
+EPILOG = """\
+examples:
+  rlzoo benchmark ship logs/benchmark --list benchmarks/learning.yml
+  rlzoo benchmark ship logs -o my_agents
+  rlzoo benchmark ship logs --seed 1 -o my_agents           # of this seed, whatever they have learned
+  rlzoo benchmark ship                                      # only the registry again
+
+Of each row the best of the list's seeds is taken, chosen by other episodes than those of its published
+score. A row is left out when it has `below` or `ship: false`, or when no seed has learned: its best agent
+misses what is `required`, or, where nothing is, it is not better by a standard deviation than random actions
+(and than doing nothing, where actions are continuous).
+
+An agent larger than 2 MB goes without what only training needs: it plays, but cannot be trained on.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "places",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="folders with runs in them; none: only the registry",
+    )
+    parser.add_argument(
+        "--seed",
+        type=Whole(0),
+        default=None,
+        metavar="N",
+        help="take the runs with this seed, without a choice (default: the best seed of each row)",
+    )
+    parser.add_argument(
+        "--list",
+        default=None,
+        metavar="LIST",
+        help="the YAML file of a benchmark: only its agents, without rows that have `below` or `ship: false`",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("trained_agents"),
+        metavar="DIR",
+        help="the collection (default: trained_agents)",
+    )
+    add_packages_flag(parser)
+    add_jobs_flag(parser, "agents")
+
+
+def run(args: argparse.Namespace) -> int:
+    from rlzoo.benchmark.collection import NotShipped, Shipped, index, ship
+    from rlzoo.config.benchmark import read_list
+    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.core.errors import RunFailed, UserError
+
+    listed = read_list(benchmark_file(args.list)) if args.list else None
+    rows = None if listed is None else [row for row in listed if row.ship and row.below is None]
+    n_changes = n_failed = 0
+    if args.places:
+        with folder_for_results(args.output):
+            jobs = choose_jobs(args.n_jobs)
+            for result in ship(args.places, args.seed, args.output, rows=rows, n_jobs=jobs):
+                n_changes += isinstance(result, Shipped) or result.removed is not None
+                n_failed += isinstance(result, NotShipped) and result.failed
+                say(result)
+            if not n_changes and n_failed:
+                raise RunFailed("nothing is shipped: agents could not be played")
+            if not n_changes:
+                raise UserError("nothing is shipped: no agent has learned")
+    elif not args.output.is_dir():
+        raise UserError(f"there is no collection {args.output}")
+    entries = index(args.output)
+    size = sum(entry.bytes for entry in entries) / 1e6
+    print(f"{args.output} has {len(entries)} agent{'s' * (len(entries) != 1)}, {size:.1f} MB")
+    if n_failed:
+        raise RunFailed(f"{n_failed} row{'s' * (n_failed != 1)} could not be played")
+    return 0
+
+
+def say(result: Shipped | NotShipped) -> None:
+    """Say what became of a row."""
+    from rlzoo.benchmark.collection import Shipped
+
+    if isinstance(result, Shipped):
+        what = "is there already" if result.unchanged else "the actor only" if result.actor_only else "whole"
+        score = result.score
+        among = f" of {score.n_candidates}" if score.n_candidates and score.n_candidates > 1 else ""
+        print(f"{result.folder}: {what}, seed {score.seed}{among}", flush=True)
+        return
+    row, removed = result.row, f"; {result.removed}, one of them, is removed" if result.removed else ""
+    print(f"rlzoo: {row.label} on {row.env} is not shipped: {result.reason}{removed}", file=sys.stderr)

@@ -1,0 +1,175 @@
+"""Flags that the kinds of `rlzoo plot` share, and the files they write."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlzoo.cli.flags.parser import OneOf, Whole
+from rlzoo.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+TEXTS = ("json", "md", "tex")
+
+
+def add_runs_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `-a` and `-e`: which runs."""
+    parser.add_argument(
+        "-a",
+        "--algo",
+        "--algos",
+        dest="algos",
+        nargs="+",
+        default=[],
+        metavar="ALGO",
+        help="algorithms, or names of variants (default: all)",
+    )
+    parser.add_argument(
+        "-e",
+        "--env",
+        "--envs",
+        dest="envs",
+        nargs="+",
+        default=[],
+        metavar="ENV",
+        help="environment ids, or parts of ids (default: all)",
+    )
+
+
+def add_steps_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--max-timesteps` and `--no-million`."""
+    parser.add_argument(
+        "-max",
+        "--max-timesteps",
+        type=Whole(1),
+        default=None,
+        metavar="STEPS",
+        help="leave out what is later",
+    )
+    add_million_flag(parser)
+
+
+def add_million_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-million`."""
+    parser.add_argument(
+        "--no-million",
+        dest="plain_steps",
+        action="store_true",
+        help="count steps, not thousands or millions of steps",
+    )
+
+
+def add_confidence_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--ci-size`."""
+    parser.add_argument(
+        "-ci",
+        "--ci-size",
+        dest="confidence",
+        type=_confidence,
+        default=0.95,
+        metavar="SHARE",
+        help="confidence of the intervals in figures (default: 0.95)",
+    )
+
+
+def add_figure_flags(parser: argparse.ArgumentParser, output: str) -> None:
+    """Add what figures are like and where they go.
+
+    :param output: what `-o` names and its default, for the help
+    """
+    figure = parser.add_argument_group("the figure")
+    figure.add_argument("-o", "--output", type=Path, default=None, metavar="PLACE", help=output)
+    figure.add_argument(
+        "--format",
+        type=OneOf("format", FORMATS),
+        default=None,
+        metavar="|".join(FORMATS),
+        help="of pictures (default: png)",
+    )
+    figure.add_argument(
+        "--figsize",
+        type=float,
+        nargs=2,
+        default=None,
+        metavar=("WIDTH", "HEIGHT"),
+        help="inches (default: a column of a paper for each panel)",
+    )
+    figure.add_argument(
+        "--fontsize", type=float, default=8.0, metavar="POINTS", help="size of letters (default: 8)"
+    )
+    figure.add_argument("--show", action="store_true", help="also open a window")
+    figure.add_argument("--no-display", action="store_false", dest="show", help="no window (the default)")
+
+
+def stem_and_format(output: Path | None, default: Path, kind: str | None) -> tuple[Path, str]:
+    """Return where files go, without their suffix, and the format of pictures.
+
+    :param output: of `-o`: a folder, a file with the suffix of one of the files, or one without
+    :param kind: of `--format`
+    :raises UserError: `-o` and `--format` contradict each other
+    """
+    if output is None:
+        return default, kind or "png"
+    if output.is_dir():
+        return output / default.name, kind or "png"
+    suffix = output.suffix.lower().removeprefix(".")
+    if suffix in FORMATS:
+        if kind not in (None, suffix):
+            raise UserError(f"-o {output} and --format {kind} contradict each other")
+        return output.with_suffix(""), suffix
+    if suffix in ("jpg", "jpeg", "gif", "eps", "ps", "tif", "tiff", "webp"):
+        raise unknown("format of pictures", suffix, FORMATS)
+    return (output.with_suffix("") if suffix in TEXTS else output), kind or "png"
+
+
+def with_ending(stem: Path, ending: str) -> Path:
+    """Return a path with something behind its name, in which points may be."""
+    return stem.with_name(stem.name + ending)
+
+
+def check_show(wanted: bool) -> None:
+    """Check that `--show` is possible, before anything is done."""
+    if wanted:
+        from rlzoo.plots.style import require_window
+
+        require_window()
+
+
+def write_and_show(
+    texts: dict[Path, str], figures: dict[Path, Figure], kind: str, show_windows: bool
+) -> None:
+    """Write files after all of them are made, say where they are, and open windows where asked to.
+
+    :param figures: by their file
+    """
+    from rlzoo.io.atomic import check_writable
+    from rlzoo.plots.style import rendered, show, write_files
+
+    contents = {path: rendered(figure, kind) for path, figure in figures.items()}
+    contents |= {path: text.encode() for path, text in texts.items()}
+    for path in contents:
+        check_writable(path)
+    write_files(contents)
+    _say(contents)
+    if show_windows:
+        show(figures.values())
+
+
+def _say(paths: Iterable[Path]) -> None:
+    for path in paths:
+        print(f"wrote {path}")
+
+
+def _confidence(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, such as 0.95, not {text!r}")
+    return share

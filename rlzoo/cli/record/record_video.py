@@ -1,0 +1,103 @@
+"""`rlzoo record-video`: a video of an agent at play."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
+from rlzoo.cli.flags.parser import NotNeeded, Whole
+from rlzoo.config.run import VideoConfig
+
+LONG = 1000  # steps
+HELP = "record a video of a trained agent"
+EPILOG = """\
+examples:
+  rlzoo record-video --algo ppo --env CartPole-v1
+  rlzoo record-video --algo ppo --env CartPole-v1 --load-best --episodes 3 --gif -o pole.gif
+  rlzoo record-video --algo trpo --env HalfCheetah-v5 -n 500 --n-envs 4
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_agent_flags(parser, "record")
+    add_length_flags(parser)
+    add_video_flags(parser)
+
+
+def add_length_flags(parser: argparse.ArgumentParser) -> None:
+    """Add how long is played and in what environments."""
+    how = parser.add_argument_group("how to play")
+    how.add_argument(
+        "-n",
+        "--n-timesteps",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="steps per environment (default: 1000, unless --episodes)",
+    )
+    how.add_argument(
+        "--episodes",
+        "--n-episodes",
+        dest="n_episodes",
+        type=Whole(1),
+        default=None,
+        metavar="N",
+        help="record this many whole episodes instead; with -n, N steps at most",
+    )
+    add_playing_flags(how)
+
+
+def add_video_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what the video is like and where it goes."""
+    video = parser.add_argument_group("the video")
+    video.add_argument(
+        "-o",
+        "--output",
+        "--output-folder",
+        dest="output",
+        default="",
+        metavar="PLACE",
+        help="a file (.mp4 or .gif) or a folder (default: the folder `videos` of the run)",
+    )
+    video.add_argument("-g", "--gif", action="store_true", help="an animated GIF instead of an mp4 file")
+    video.add_argument(
+        "--fps",
+        type=Whole(1, 1000),
+        default=None,
+        metavar="N",
+        help="frames per second (default: the environment's own)",
+    )
+    video.add_argument(
+        "--no-render",
+        action=NotNeeded,
+        reason="no window is opened while a video is recorded",
+        help="no effect",
+    )
+    video.add_argument("--no-label", action="store_true", help="show no algorithm, environment and return")
+    video.add_argument(
+        "-P",
+        "--progress",
+        action="store_true",
+        help="show a progress bar (always done in a terminal where the video is long)",
+    )
+
+
+def video_config(args: argparse.Namespace) -> VideoConfig:
+    """What the flags say."""
+    values = vars(args)
+    of_video = {key: values.pop(key) for key in ("output", "gif", "fps")}
+    label = not values.pop("no_label")
+    is_long = (values["n_timesteps"] or 0) > LONG or (values["n_episodes"] or 0) > 1
+    values["progress"] = values["progress"] or (is_long and sys.stderr.isatty())
+    return VideoConfig(play=play_config(values), label=label, **of_video)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = video_config(args)
+
+    from rlzoo.playback.video_recording import record
+
+    record(config)
+    return 0

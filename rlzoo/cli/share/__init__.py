@@ -1,0 +1,1 @@
+"""Commands that exchange agents: push, pull, import, export."""

@@ -1,0 +1,114 @@
+"""`rlzoo pull`: download a trained agent from the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlzoo.cli.flags.parser import OneOf, Whole
+from rlzoo.config import catalog
+from rlzoo.config.hub import PullConfig, agent_name
+from rlzoo.core.errors import UserError
+
+HELP = "download a trained agent from the Hugging Face Hub"
+EPILOG = """\
+examples:
+  rlzoo pull -orga my-lab --algo ppo --env CartPole-v1          # my-lab/ppo-CartPole-v1
+  rlzoo pull -orga my-lab -name catch-agent --revision 3f2a9c1e0d4b5a69788766554433221100ffeedd
+  rlzoo pull -i my-lab/catch-agent/ppo-Catch-v0.zip -f downloaded --exp-id 7
+
+The agent becomes a run in the log folder, which `rlzoo enjoy` and `rlzoo record-video` find. It is checked
+first: size and hash of each file, known formats only, and no code but that of rlzoo, of packages of
+environments, and of what you trust.
+"""
+
+
+def build_parser(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    which = parser.add_argument_group("which agent")
+    which.add_argument(
+        "-orga",
+        "--organization",
+        default="",
+        metavar="ORG",
+        help="organization or user that the repository belongs to (default: sb3)",
+    )
+    which.add_argument(
+        "--algo",
+        type=OneOf("algorithm", catalog.names()),
+        default=None,
+        metavar="ALGO",
+        help="algorithm",
+    )
+    which.add_argument("--env", default="", metavar="ENV", help="environment id")
+    which.add_argument(
+        "-name", "--repo-name", default="", metavar="REPO", help="its name (default: ALGO-ENV)"
+    )
+    which.add_argument(
+        "-i",
+        "--trained-agent",
+        default="",
+        metavar="REPO/FILE",
+        help="ORG/REPO or ORG/REPO/FILE instead of the flags above",
+    )
+    which.add_argument(
+        "--revision",
+        default="main",
+        metavar="REVISION",
+        help="a branch, a tag or a commit (default: main)",
+    )
+    where = parser.add_argument_group("where it goes")
+    where.add_argument(
+        "-f", "--folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
+    )
+    where.add_argument(
+        "--exp-id",
+        type=Whole(0),
+        default=0,
+        metavar="N",
+        help="number of the run that it becomes; 0: the next one (default: 0)",
+    )
+    where.add_argument("--force", action="store_true", help="replace the run of this number")
+    parser.add_argument(
+        "--verbose",
+        type=int,
+        choices=(0, 1, 2),
+        default=1,
+        help="0: errors only, 1: where it is, 2: also what huggingface_hub says (default: 1)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    repo_id, file = repository(args)
+    config = PullConfig(
+        repo_id=repo_id,
+        file=file,
+        algo=args.algo or "",
+        env_id=args.env,
+        revision=args.revision,
+        folder=args.folder,
+        exp_id=args.exp_id,
+        force=args.force,
+        verbose=args.verbose,
+    )
+
+    from rlzoo.hub.download import pull
+
+    pull(config)
+    return 0
+
+
+def repository(args: argparse.Namespace) -> tuple[str, str]:
+    """The id of the repository that the flags name, and the file in it, empty where it is not said.
+
+    :raises UserError: they name none, or two
+    """
+    if args.trained_agent:
+        if args.organization or args.repo_name:
+            raise UserError("-i names the repository; -orga and -name cannot be given with it")
+        organization, _, rest = args.trained_agent.partition("/")
+        name, _, file = rest.partition("/")
+        return f"{organization}/{name}", file
+    name = args.repo_name or (agent_name(args.algo, args.env) if args.algo and args.env else "")
+    if not name:
+        raise UserError("which agent? Give --algo and --env, or -name REPO, or -i ORG/REPO")
+    return f"{args.organization or 'sb3'}/{name}", ""

@@ -1,0 +1,1 @@
+"""Atari games: preprocessing wrappers and vectorised emulators."""

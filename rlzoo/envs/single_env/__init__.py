@@ -1,0 +1,1 @@
+"""Single environments: wrappers, Monitor, registration and `check_env`."""

@@ -1,0 +1,267 @@
+"""From an environment id to a registered environment, with the packages imported that an id needs and no
+others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
+from rlzoo.envs.examples.velocity_mask import register_without_velocity
+from rlzoo.io.trust import is_in_working_directory, is_trusted
+
+
+@dataclass(frozen=True)
+class Family:
+    """Environments that a package registers when it is imported.
+
+    :param module: the package
+    :param extra: what to install where it is missing
+    :param ids: pattern of the ids it brings
+    """
+
+    module: str
+    extra: str
+    ids: str
+
+
+FAMILIES = (
+    Family("ale_py", "ale-py", r"ALE/|.*(NoFrameskip|Deterministic|-ram)"),
+    Family("pybullet_envs_gymnasium", "rlzoo[pybullet]", r".*Bullet(Duck)?Env"),
+    Family(
+        "gymnasium_robotics",
+        "rlzoo[robotics]",
+        r"Fetch|Hand(Reach|Manip)|Adroit|AntMaze|PointMaze|FrankaKitchen",
+    ),
+    Family("panda_gym", "rlzoo[robotics]", r"Panda"),
+    Family(
+        "highway_env",
+        "rlzoo[robotics]",
+        r"(highway|merge|roundabout|parking|intersection|racetrack|u-turn|exit|two-way|lane-keeping)\b",
+    ),
+    Family("minigrid", "rlzoo[robotics]", r"MiniGrid-|BabyAI-"),
+)
+
+# Today's ids of environments whose package may not be installed, by the name without version.
+TODAY = {
+    "FetchReach": "FetchReach-v4",
+    "FetchPush": "FetchPush-v4",
+    "FetchSlide": "FetchSlide-v4",
+    "FetchPickAndPlace": "FetchPickAndPlace-v4",
+    "FetchReachDense": "FetchReachDense-v4",
+    "FetchPushDense": "FetchPushDense-v4",
+    "FetchSlideDense": "FetchSlideDense-v4",
+    "FetchPickAndPlaceDense": "FetchPickAndPlaceDense-v4",
+    "PandaReach": "PandaReach-v3",
+    "PandaPush": "PandaPush-v3",
+    "PandaSlide": "PandaSlide-v3",
+    "PandaPickAndPlace": "PandaPickAndPlace-v3",
+    "PandaStack": "PandaStack-v3",
+    "PandaFlip": "PandaFlip-v3",
+}
+OWN: dict[str, tuple[str, dict[str, Any]]] = {  # id -> where it is, and its arguments
+    "BitFlipping-v0": ("rlzoo.envs.examples.toy:BitFlippingEnv", {}),
+    "Catch-v0": ("rlzoo.envs.examples.toy:Catch", {}),
+    "InvalidActionDiscrete-v0": (
+        "rlzoo.envs.examples.toy_invalid_actions:InvalidActionEnvDiscrete",
+        {"dim": 80, "n_invalid_actions": 60},
+    ),
+    "InvalidActionMultiDiscrete-v0": (
+        "rlzoo.envs.examples.toy_invalid_actions:InvalidActionEnvMultiDiscrete",
+        {"dims": [20, 20], "n_invalid_actions": 30},
+    ),
+    "InvalidActionMultiBinary-v0": (
+        "rlzoo.envs.examples.toy_invalid_actions:InvalidActionEnvMultiBinary",
+        {"dims": 20, "n_invalid_actions": 15},
+    ),
+}
+# Ids that are kept only to say where the environment went, or that need the bindings MuJoCo had until 2022.
+MOVED = ("mujoco_py", "shimmy", ":MujocoPy", "gymnasium_robotics.envs.mujoco.")
+ATARI_ID = re.compile(
+    r"(?P<space>ALE/)?(?P<game>\w+?)(?P<ram>-ram)?(?P<skip>Deterministic|NoFrameskip)?-v(?P<version>\d)"
+)
+DETERMINISTIC_SKIP = 4
+
+
+class RetiredEnvironment(UserError, gym.error.DeprecatedEnv):
+    """An old version that Gymnasium does not make any longer; its error is a base of this one."""
+
+
+class UnknownEnvironment(UserError, gym.error.NameNotFound):
+    """An id that nothing has registered; Gymnasium's error is a base of this one."""
+
+
+def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
+    """Make `gymnasium.make(env_id)` know the environment.
+
+    Imports `gym_packages`, then the package that the id belongs to. Atari ids that ale-py no longer registers
+    (`-ram`, `Deterministic`) are registered from the settings they used to mean. An id may name its package:
+    "package:Name-v0".
+
+    :raises UserError: a package that is missing, or an environment that is unknown or retired; names the
+        nearest one
+    """
+    _register_own()
+    module, env_id = package_of(env_id), env_id.rpartition(":")[2]
+    for package in (*gym_packages, *([module] if module else ())):
+        _import(package, f"the package {package!r}")
+    if env_id not in gym.registry:
+        for family in FAMILIES:
+            if re.match(family.ids, env_id):
+                today = TODAY.get(_split(env_id)[0], env_id)
+                newer = "" if today == env_id else f" (today's version is {today!r})"
+                _import(family.module, f"environment {env_id!r}{newer}")
+    if env_id not in gym.registry and not _register_atari(env_id):
+        raise _unknown_env(env_id)
+    if _is_retired(env_id):
+        newest = today_id(env_id)
+        hint = f"today's version is {newest!r}" if newest else "nothing took its place"
+        raise RetiredEnvironment(f"environment {env_id!r} is retired; {hint}")
+
+
+def environment_packages() -> set[str]:
+    """The packages that rlzoo imports for environments, and those that have registered any."""
+    entry_points = [spec.entry_point for spec in gym.registry.values()]
+    registered = {point.split(":")[0].split(".")[0] for point in entry_points if isinstance(point, str)}
+    return {family.module for family in FAMILIES} | registered - {"gymnasium"}
+
+
+def is_of_environments(name: str) -> bool:
+    """Whether a module or class is of a package of environments, and not of a file that only is called so."""
+    root = name.split(".")[0]
+    return root in environment_packages() and not is_in_working_directory(root)
+
+
+def package_of(env_id: str) -> str:
+    """The package that an id names: "package" of "package:Name-v0", else ""."""
+    return env_id.rpartition(":")[0]
+
+
+def require_packages(where: str, modules: Iterable[str]) -> None:
+    """Check that a file names only packages of known environments, or packages that the user trusts.
+
+    :param where: the file
+    :raises UserError: it names another, which is not imported
+    """
+    for module in filter(None, modules):
+        if not is_of_environments(module) and not is_trusted(module):
+            raise UserError(
+                f"{where} names the package {module!r}, whose code runs only if you trust it: add"
+                f" --trust {module}"
+            )
+
+
+def not_installed(wanted_by: str, module: str) -> NotInstalled:
+    """The error for a package that is missing; says how to install it where environments of it are known.
+
+    :param module: the package
+    """
+    extras = (family.extra for family in FAMILIES if family.module == module)
+    extra = next(extras, None)
+    hint = f"needs the package {module!r}: pip install '{extra}'" if extra else "is not installed"
+    return NotInstalled(f"{wanted_by} {hint}")
+
+
+def known_env_ids() -> list[str]:
+    """Ids of all environments that can be made with what is installed, sorted."""
+    _import_installed()
+    return sorted(env_id for env_id in gym.registry if not _is_retired(env_id))
+
+
+def today_id(env_id: str) -> str | None:
+    """The newest version of the environment that `env_id` names, or None when there is none.
+
+    >>> today_id("HalfCheetah-v3")
+    'HalfCheetah-v5'
+    """
+    _import_installed()
+    name, version = _split(env_id)
+    if version is not None and name in TODAY:
+        return TODAY[name]
+    if re.search("-ram|Deterministic", name):
+        newest = f"{name}-v{5 if name.startswith('ALE/') else 4}"
+        return newest if _register_atari(newest) else None
+    candidates = [known for known in gym.registry if _split(known)[0] == name and not _is_retired(known)]
+    return max(candidates, key=lambda known: _split(known)[1] or 0, default=None)
+
+
+def _split(env_id: str) -> tuple[str, int | None]:
+    """Name and version of an id."""
+    match = re.fullmatch(r"(.+)-v(\d+)", env_id)
+    return (match[1], int(match[2])) if match else (env_id, None)
+
+
+def _is_retired(env_id: str) -> bool:
+    entry_point = gym.registry[env_id].entry_point if env_id in gym.registry else None
+    target = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__name__", "")
+    return any(name in target for name in MOVED)
+
+
+def _import(module: str, wanted_by: str) -> None:
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # something it needs
+            raise UserError(f"{wanted_by} cannot be imported: {error}") from error
+        raise not_installed(wanted_by, module) from error
+    except Exception as error:
+        raise UserError(f"{wanted_by} cannot be imported: {type(error).__name__}: {error}") from error
+    gym.register_envs(imported)
+
+
+def _register_own() -> None:
+    if all(env_id in gym.registry for env_id in OWN):
+        return
+    for env_id, (entry_point, kwargs) in OWN.items():
+        gym.register(env_id, entry_point=entry_point, kwargs=kwargs)
+    register_without_velocity()
+
+
+def _import_installed() -> None:
+    _register_own()
+    for family in FAMILIES:
+        if importlib.util.find_spec(family.module) is not None:
+            _import(family.module, family.module)
+
+
+def _register_atari(env_id: str) -> bool:
+    """Whether `env_id` is a game, or a variant that ale-py left out and that was registered just now."""
+    if importlib.util.find_spec("ale_py") is None:
+        return False
+    _import("ale_py", "ale_py")
+    if env_id in gym.registry:
+        return True
+    match = ATARI_ID.fullmatch(env_id)
+    if match is None or not (match["ram"] or match["skip"] == "Deterministic"):
+        return False
+    skip = "NoFrameskip" if match["skip"] == "NoFrameskip" else ""
+    spec = gym.registry.get(f"{match['space'] or ''}{match['game']}{skip}-v{match['version']}")
+    if spec is None:
+        return False
+    kwargs = dict(spec.kwargs)
+    if match["ram"]:
+        kwargs["obs_type"] = "ram"
+    if match["skip"] == "Deterministic":
+        kwargs["frameskip"] = 3 if match["game"] == "SpaceInvaders" else DETERMINISTIC_SKIP
+    gym.register(env_id, entry_point=spec.entry_point, kwargs=kwargs)
+    return True
+
+
+def _unknown_env(env_id: str) -> UserError:
+    current = today_id(env_id)
+    if current is not None:
+        is_older = (_split(env_id)[1] or 0) < (_split(current)[1] or 0)
+        error = RetiredEnvironment if is_older else UnknownEnvironment
+        return error(f"unknown environment {env_id!r}; today's version is {current!r}")
+    known = known_env_ids()
+    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known})
+    # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
+    nearest_ids = known if name is None else [str(today_id(f"{name}-v0"))]
+    return unknown("environment", env_id, nearest_ids, UnknownEnvironment)

@@ -1,0 +1,82 @@
+"""Environments stepped by envpool's C++ threads (an optional extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.envs.single_env.registration import FAMILIES
+from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
+
+PORTED = {
+    "gymnasium",
+    *(family.module for family in FAMILIES),
+}  # packages whose environments envpool may have
+
+
+class EnvPoolVecEnv(GymVectorEnv):
+    """`n_envs` environments of envpool.
+
+    :param env_id: an environment that envpool has too
+    :param n_envs: number of environments
+    :param env_kwargs: further options of `envpool.make`; the time limit is the registered one unless given
+    :raises UserError: envpool is not installed, lacks the environment, or has another one under its id
+    """
+
+    def __init__(self, env_id: str, n_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
+        try:
+            import envpool
+        except ImportError:
+            raise UserError("the envpool backend needs an extra: pip install 'rlzoo[envpool]'") from None
+        known = envpool.list_all_envs()
+        if env_id not in known:
+            raise unknown("envpool environment", env_id, known)
+        self.spec = gym.spec(env_id)
+        entry_point = self.spec.entry_point
+        module = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+        if module.split(".")[0].split(":")[0] not in PORTED or self.spec.additional_wrappers:
+            raise UserError(
+                f"{env_id} is registered as another environment ({entry_point}) than the one that envpool has"
+            )
+        options = dict(env_kwargs or {})
+        if self.spec.max_episode_steps is not None:
+            options.setdefault("max_episode_steps", self.spec.max_episode_steps)
+        super().__init__(_Pool(envpool.make, env_id, n_envs, options))
+
+
+class _Pool(gym.vector.VectorEnv):
+    """An envpool with Gymnasium's way to reset some environments and to seed."""
+
+    def __init__(self, make: Any, env_id: str, num_envs: int, options: dict[str, Any]) -> None:
+        self._make = lambda seed: make(env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options)
+        self._pool = self._make(int(np.random.default_rng().integers(2**31 - num_envs)))
+        self.num_envs = num_envs
+        self.single_observation_space = self._pool.observation_space
+        self.single_action_space = self._pool.action_space
+        self.metadata = {"autoreset_mode": gym.vector.AutoresetMode.DISABLED}
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:  # envpool takes seeds only when it is made; environment i gets seed + i
+            self._pool.close()
+            self._pool = self._make(seed)
+        if options and "reset_mask" in options:
+            obs, infos = self._pool.reset(np.flatnonzero(options["reset_mask"]).astype(np.int32))
+        else:
+            obs, infos = self._pool.reset()
+        return obs, _own_infos(infos)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        obs, rewards, terminated, truncated, infos = self._pool.step(np.asarray(actions))
+        return obs, rewards, terminated, truncated, _own_infos(infos)
+
+    def close(self, **kwargs: Any) -> None:
+        self._pool.close()
+
+
+def _own_infos(infos: dict[str, Any]) -> dict[str, Any]:
+    """Without the bookkeeping of envpool itself."""
+    return {key: value for key, value in infos.items() if key not in ("env_id", "players")}

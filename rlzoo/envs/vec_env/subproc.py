@@ -1,0 +1,491 @@
+"""Environments in worker processes that share memory with this one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
+from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
+from rlzoo.envs.single_env.env_failures import describe
+from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
+from rlzoo.envs.vec_env.shared_arrays import SharedArrays, reserve_file
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.worker_answers import Unsendable, answer, answer_error, die_with_parent
+from rlzoo.processes.file_handles import check_file_handles
+from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
+
+CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
+LOST = "if results are lost (Ctrl-C, or another call came first), call reset()"
+INTERRUPTED = (
+    "Ctrl-C came in the middle of a message between this process and its workers: make the environments anew"
+)
+
+
+class SubprocVecEnv(VecEnv):
+    """Steps environments in worker processes, several in each; pays off where a step takes 0.1 ms or more.
+
+    Observations, actions, rewards and flags are in shared memory. Workers ignore Ctrl-C, and die with this
+    process. A step that Ctrl-C interrupts is lost; `reset` goes on from there. With the start methods
+    "forkserver" and "spawn" the calling script needs `if __name__ == "__main__":`; "fork" does not, but can
+    deadlock where threads are in use.
+
+    :param env_fns: functions of no argument, each returning an environment of its own
+    :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
+    :param n_workers: number of processes; None takes one per core, at most one per environment
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env]],
+        start_method: str | None = None,
+        n_workers: int | None = None,
+    ) -> None:
+        if not env_fns:
+            raise UserError("a vector environment needs at least one environment")
+        methods = multiprocessing.get_all_start_methods()
+        if start_method is None:
+            start_method = "forkserver" if "forkserver" in methods else "spawn"
+        if start_method not in methods:
+            raise UserError(
+                f"cannot find context for {start_method!r}: start_method is one of {', '.join(methods)}"
+            )
+        n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
+        bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
+        self.ranges = [range(low, high) for low, high in pairwise(bounds)]
+        self._steps_taken = -1  # -1: never reset
+        self._pending = False
+        self._closed = False
+        self._owed = [1] * n_workers  # answers that each worker has still to give; the first are the spaces
+        self._torn = False  # within a message; later on: Ctrl-C came then, and a part of one is lost
+        self._shared: SharedArrays | None = None
+        self._connections: list[Connection] = []
+        self._pollers: list[Any] = []  # one per worker, where the system has them
+        self._processes: list[Any] = []
+        check_file_handles(n_workers)
+        self._start_workers(multiprocessing.get_context(start_method), env_fns)
+        try:
+            self._attach_workers(len(env_fns))
+        except BaseException:
+            self._kill_workers()
+            raise
+
+    def _start_workers(self, context: Any, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
+        if context.get_start_method() == "forkserver":
+            context.set_forkserver_preload(["__main__", "rlzoo.envs.vec_env.subproc"])
+        threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
+        for indices in self.ranges:
+            mine, theirs = context.Pipe()
+            makers = Pickled([env_fns[index] for index in indices])
+            arguments = (theirs, indices.start, makers, threads)
+            process = context.Process(target=_work, args=arguments, daemon=True)
+            with safe_path_in_children():
+                process.start()
+            theirs.close()  # so that a dead worker is an end of file here
+            self._connections.append(mine)
+            if hasattr(select, "poll"):
+                self._pollers.append(select.poll())
+                self._pollers[-1].register(mine, select.POLLIN)
+            self._processes.append(process)
+
+    def _attach_workers(self, num_envs: int) -> None:
+        """Learn the spaces from the workers, then let all of them map the memory."""
+        described = [self._receive(worker) for worker in range(len(self.ranges))]
+        obs_space, action_space, render_mode, metadata = described[0]
+        for other in described[1:]:
+            check_spaces(other[0], other[1], obs_space, action_space)
+        super().__init__(num_envs, obs_space, action_space, render_mode)
+        self.metadata = metadata
+        path = reserve_file(SharedArrays.size(obs_space, action_space, num_envs))
+        try:
+            self._shared = SharedArrays(obs_space, action_space, num_envs, path)
+            self._call("attach", dict.fromkeys(range(len(self.ranges)), (path, num_envs)))
+        finally:
+            with suppress(OSError):  # all have mapped it: the name is no longer needed
+                os.unlink(path)
+
+    def reset(self) -> Obs:
+        memory = self._memory
+        self._drain()
+        self._pending = False
+        resets = list(self._take_seeds_and_options())
+        parts = {worker: resets[indices.start : indices.stop] for worker, indices in enumerate(self.ranges)}
+        self.reset_infos = [info for infos in self._call("reset", parts).values() for info in infos]
+        self._steps_taken = max(self._steps_taken, 0)
+        return copy_obs(memory.obs.batch)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        if self._pending or any(self._owed):
+            raise UserError(f"call step_wait() before the next step_async(); {LOST}")
+        memory = self._memory
+        parts: list[Any] = [None] * len(self.ranges)  # actions that are not in the shared memory
+        if isinstance(self.action_space, (spaces.Dict, spaces.Tuple)):
+            if len(actions) != self.num_envs:
+                raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
+            parts = [actions[indices.start : indices.stop] for indices in self.ranges]
+        else:
+            self._share_actions(memory, np.asarray(actions))
+        self._pending = True
+        self._steps_taken += 1
+        for worker, part in enumerate(parts):
+            self._send(worker, "step", part)
+
+    def _share_actions(self, memory: SharedArrays, actions: np.ndarray) -> None:
+        if actions.shape != memory.actions.shape:
+            raise UserError(f"actions of shape {actions.shape} where {memory.actions.shape} was expected")
+        try:
+            np.copyto(memory.actions, actions, casting="same_kind")
+        except TypeError:
+            raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
+
+    def wait_arrays(self) -> StepArrays:
+        if not self._pending:
+            raise UserError("call step_async() before step_wait()")
+        infos: list[dict[str, Any]] = []
+        ended: list[int] = []
+        final_obs: list[Any] = []
+        for worker, indices in enumerate(self.ranges):
+            part_infos, ends = self._receive(worker)
+            infos.extend(part_infos or [{}] * len(indices))
+            for index, last, reset_info in ends:
+                ended.append(index)
+                final_obs.append(last)
+                self.reset_infos[index] = reset_info
+        self._pending = False
+        memory = self._memory
+        return StepArrays(
+            memory.obs.batch,
+            memory.rewards,
+            memory.terminated,
+            memory.truncated,
+            np.array(ended) if ended else NO_ENDS,
+            stack_obs(final_obs) if ended else None,
+            infos,
+        )
+
+    @property
+    def _memory(self) -> SharedArrays:
+        if self._closed or self._shared is None:
+            raise UserError("the environments are closed")
+        return self._shared
+
+    def _send(self, worker: int, command: str, argument: Any) -> None:
+        self._begin_message()
+        try:
+            self._connections[worker].send((command, argument))
+        except OSError:  # a broken pipe
+            raise self._died(worker) from None
+        except Exception:  # the argument cannot be sent, and nothing was
+            self._torn = False
+            raise
+        self._owed[worker] += 1
+        self._torn = False
+
+    def _begin_message(self) -> None:
+        """Note that Ctrl-C would now leave a part of a message behind."""
+        if self._torn:
+            raise UserError(INTERRUPTED)
+        self._torn = True
+
+    def _receive(self, worker: int) -> Any:
+        """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
+        if not self._owed[worker]:
+            raise UserError(f"there are no results to wait for; {LOST}")
+        if self._pollers:  # read only when there is something: Ctrl-C while waiting does no harm
+            self._pollers[worker].poll()
+        self._begin_message()
+        try:
+            done, answer = self._connections[worker].recv()
+        except (EOFError, OSError):
+            raise self._died(worker) from None
+        except Exception as failure:  # of the class of what was sent
+            raise self._unreadable(worker, failure) from failure
+        self._owed[worker] -= 1
+        self._torn = False
+        if done:
+            return answer
+        error = remote_error(answer)
+        if isinstance(error, RunFailed):
+            self._kill_workers()
+        raise error
+
+    def _call(self, command: str, arguments: dict[int, Any]) -> dict[int, Any]:
+        """Send each worker its argument, then collect every answer before an error is raised."""
+        for worker, argument in arguments.items():
+            self._send(worker, command, argument)
+        answers, errors = {}, []
+        for worker in arguments:
+            try:
+                answers[worker] = self._receive(worker)
+            except RunFailed:
+                raise
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return answers
+
+    def _died(self, worker: int) -> EnvironmentFailed:
+        indices, process = self.ranges[worker], self._processes[worker]
+        index = indices.start if self._shared is None else int(self._shared.at[indices.start])
+        process.join(CLOSE_TIMEOUT)
+        code = process.exitcode
+        how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        if self._shared is None:
+            how += "; does the script start them under `if __name__ == '__main__':`?"
+        self._kill_workers()
+        step = max(self._steps_taken, 0)
+        return EnvironmentFailed(
+            f"environment {index} failed at step {step}: its worker process died ({how})", index, step
+        )
+
+    def _unreadable(self, worker: int, error: Exception) -> EnvironmentFailed:
+        self._kill_workers()
+        index, step = self.ranges[worker].start, max(self._steps_taken, 0)
+        text = f"environment {index} or one beside it sent what cannot be read at step {step}"
+        return EnvironmentFailed(f"{text}: {describe(error)}", index, step)
+
+    def _drain(self) -> None:
+        """Drop the answers that nobody waited for, as those of a step that Ctrl-C interrupted."""
+        for worker, owed in enumerate(self._owed):
+            for _ in range(owed):
+                self._receive(worker)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._torn:  # they would misread what is sent
+            self._kill_workers()
+            return
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.send(("close", None))
+        for connection, process in zip(self._connections, self._processes, strict=True):
+            _discard(connection, deadline)
+            process.join(max(0.0, deadline - time.monotonic()))
+        self._kill_workers()
+
+    def _kill_workers(self) -> None:
+        self._closed = True
+        self._pending = self._torn = False
+        self._owed = [0] * len(self._owed)
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            if process.is_alive():
+                process.kill()
+            process.join()
+            connection.close()
+
+    def _on_each(self, command: str, indices: Indices, *arguments: Any, **keywords: Any) -> list[Any]:
+        """Call a method of the workers' vectors for the chosen environments; answers in the order chosen."""
+        if self._closed:
+            raise UserError("the environments are closed")
+        self._drain()
+        chosen = self._get_indices(indices)
+        owners = [next(w for w, part in enumerate(self.ranges) if index in part) for index in chosen]
+        calls: dict[int, Any] = {}
+        for index, worker in zip(chosen, owners, strict=True):
+            positions = calls.setdefault(worker, ([], arguments, keywords))[0]
+            positions.append(index - self.ranges[worker].start)
+        answers = {worker: iter(part or ()) for worker, part in self._call(command, calls).items()}
+        return [next(answers[worker], None) for worker in owners]
+
+    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
+        return self._on_each("get_attr", indices, attr_name)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+        self._on_each("set_attr", indices, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        return self._on_each("env_method", indices, method_name, *method_args, **method_kwargs)
+
+    def env_states(self, indices: Indices = None) -> list[Any]:
+        return self._on_each("env_states", indices)
+
+    def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
+        return self._on_each("load_env_state", indices, state)
+
+    _statistics = None
+    episode_state = DummyVecEnv.episode_state
+    load_episode_state = DummyVecEnv.load_episode_state
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
+        return self._on_each("env_is_wrapped", indices, wrapper_class)
+
+    def has_attr(self, attr_name: str) -> bool:
+        return all(self._on_each("have_attr", None, attr_name))  # a value need not be fit to be sent
+
+
+def _discard(connection: Connection, deadline: float) -> None:
+    """Read what a worker still sends, until it ends or time is up.
+
+    Which answers are due is not known here: Ctrl-C may have come between two of them.
+    """
+    with suppress(EOFError, OSError):
+        while connection.poll(max(0.0, deadline - time.monotonic())):
+            connection.recv_bytes()
+
+
+class Pickled:
+    """Functions on their way to a worker; cloudpickle also takes lambdas and functions of the main script."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._bytes: bytes | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What the functions import may be aliases: a reference has their module imported over there before.
+        aliases = sys.modules.get("rlzoo.compat") if "RLZOO_COMPAT" in os.environ else None
+        before = getattr(aliases, "enable_from_environment", None)
+        return {"_before": before, "_value": None, "_bytes": cloudpickle.dumps(self._value)}
+
+    @property
+    def var(self) -> Any:
+        """What was sent."""
+        return self.load()
+
+    def load(self) -> Any:
+        return self._value if self._bytes is None else cloudpickle.loads(self._bytes)
+
+
+CloudpickleWrapper = Pickled
+
+
+class _RemoteTraceback(Exception):
+    """Shows what happened in the worker as the cause of the error here."""
+
+
+def remote_error(failure: tuple[Exception, str]) -> Exception:
+    """The error that `answer_error` sent, with its traceback as the cause."""
+    error, trace = failure
+    error.__cause__ = _RemoteTraceback(trace)
+    return error
+
+
+class _Chunk(DummyVecEnv):
+    """The environments of one worker, with their arrays in shared memory."""
+
+    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int) -> None:
+        super().__init__(env_fns, first_index)
+        self._shared_actions = np.empty(0)
+
+    def attach(self, path: str, num_envs_in_all: int) -> None:
+        low, high = self.first_index, self.first_index + self.num_envs
+        shared = SharedArrays(self.observation_space, self.action_space, num_envs_in_all, path)
+        self._obs = shared.obs_rows(low, high)
+        self._rewards = shared.rewards[low:high]
+        self._terminated = shared.terminated[low:high]
+        self._truncated = shared.truncated[low:high]
+        self._at = shared.at[low:high]
+        self._shared_actions = shared.actions[low:high]
+
+    def have_attr(self, attr_name: str, indices: Indices) -> list[bool]:
+        return [self.envs[index].has_wrapper_attr(attr_name) for index in self._get_indices(indices)]
+
+    def reset_with(self, resets: Sequence[tuple[int | None, dict[str, Any] | None]]) -> list[dict[str, Any]]:
+        self._seeds = [seed for seed, _ in resets]
+        self._options = [options or {} for _, options in resets]
+        self.reset()
+        return self.reset_infos
+
+    def info_failure(self) -> EnvironmentFailed | None:
+        """The error for the first info of the last step or reset that cannot be sent, if there is one."""
+        for index, infos in enumerate(zip(self._infos, self.reset_infos, strict=True)):
+            for name, value in (item for info in infos for item in info.items()):
+                try:
+                    ForkingPickler.dumps((name, value))
+                except Exception as error:
+                    at, step = self.first_index + index, max(self._steps_taken, 0)
+                    text = f"environment {at} returned an info that its worker cannot send at step {step}"
+                    what = f"{name!r} is of {type(value).__name__} ({error})"
+                    return EnvironmentFailed(f"{text}: {what}", at, step)
+        return None
+
+    def step_shared(
+        self, actions: Any
+    ) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
+        """Infos (None: all empty); index, last observation and reset info of each ended episode."""
+        if actions is None:
+            actions = self._shared_actions.copy()  # an environment may keep its action
+        step = self.step_arrays(actions)
+        ends = [
+            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
+            for row, index in enumerate(step.ended.tolist())
+        ]
+        return (list(step.infos) if any(step.infos) else None), ends
+
+
+def _work(connection: Connection, first_index: int, makers: Pickled, threads: int) -> None:
+    """A worker's whole life: make the environments, answer commands until told to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
+    restore_path_setting()
+    threading.Thread(target=die_with_parent, daemon=True).start()
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    envs: list[gym.Env] = []
+    try:
+        for maker in makers.load():
+            envs.append(made_env(maker, first_index + len(envs)))
+        chunk = _Chunk([partial(_same, env) for env in envs], first_index)
+        answer(connection, (chunk.observation_space, chunk.action_space, chunk.render_mode, chunk.metadata))
+    except Exception as error:
+        index = first_index + len(envs)
+        if not isinstance(error, (UserError, RunFailed)):
+            text = f"environment {index} could not be made: {describe(error)}"
+            error = EnvironmentFailed(text, index, 0)
+        answer_error(connection, error)
+        return
+    _serve(connection, chunk)
+    warnings.showwarning = in_one_line(warnings.showwarning)
+    chunk.close()
+
+
+def _same(env: gym.Env) -> gym.Env:
+    return env
+
+
+def _serve(connection: Connection, chunk: _Chunk) -> None:
+    while True:
+        try:
+            command, argument = connection.recv()
+        except (EOFError, OSError):  # the parent is gone
+            return
+        if command == "close":
+            return
+        try:
+            if command == "step":
+                value: Any = chunk.step_shared(argument)
+            elif command == "reset":
+                value = chunk.reset_with(argument)
+            elif command == "attach":
+                value = None
+                chunk.attach(*argument)
+            else:
+                positions, arguments, keywords = argument
+                value = getattr(chunk, command)(*arguments, indices=positions, **keywords)
+            answer(connection, value)
+        except Unsendable as error:
+            answer_error(connection, chunk.info_failure() or error)
+        except Exception as error:
+            answer_error(connection, error)

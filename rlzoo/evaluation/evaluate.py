@@ -1,0 +1,197 @@
+"""Playing whole episodes with an agent, to measure it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.observations import copy_obs
+from rlzoo.envs.action_masks import is_masking_supported, mask_reader
+from rlzoo.envs.make_vec_env import as_vec_env
+from rlzoo.envs.single_env.monitor import Monitor
+from rlzoo.envs.vec_env.vec_env import VecEnv, is_vecenv_wrapped
+from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
+
+StepHook: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
+class Predictor(Protocol):
+    """Anything that chooses actions: an algorithm, a policy, a script."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """Actions for observations [n_envs, ...] and the next state of a recurrent policy."""
+
+
+@dataclass(slots=True)
+class Episodes:
+    """Finished episodes, in the order they ended."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)  # in steps
+    successes: list[bool | None] = field(default_factory=list)  # None: the environment did not say
+
+    @property
+    def report_success(self) -> bool:
+        """Whether any episode said whether it was a success."""
+        return any(success is not None for success in self.successes)
+
+    @property
+    def succeeded(self) -> list[bool]:
+        """Per episode; one that did not say was none."""
+        return [bool(success) for success in self.successes]
+
+
+def evaluate_policy(
+    model: Predictor,
+    env: Any,
+    n_eval_episodes: int = 10,
+    deterministic: bool = True,
+    render: bool = False,
+    callback: StepHook | None = None,
+    reward_threshold: float | None = None,
+    return_episode_rewards: bool = False,
+    warn: bool = True,
+    use_masking: bool | None = None,
+) -> tuple[float, float] | tuple[list[float], list[int]]:
+    """Mean and standard deviation of the return over `n_eval_episodes` episodes.
+
+    Each of n environments plays its share of the episodes, so that short episodes do not count more often.
+    Returns and lengths are those of the Monitor where there is one: of the raw game, whatever wrappers do.
+
+    :param model: anything with `predict`
+    :param env: a `VecEnv`, a Gymnasium environment or an environment id
+    :param callback: called with (locals, globals) after each step of each environment that still plays
+    :param reward_threshold: the mean return that must be exceeded
+    :param return_episode_rewards: return the lists of returns and lengths instead
+    :param warn: say so when there is no Monitor
+    :param use_masking: tell the model which actions the environment allows; None does where both can
+    :raises AssertionError: the mean return is not above `reward_threshold`
+    """
+    venv = as_eval_env(env, warn)
+    try:
+        episodes = play_episodes(model, venv, n_eval_episodes, deterministic, render, callback, use_masking)
+    finally:
+        if isinstance(env, str):
+            venv.close()
+    mean, std = float(np.mean(episodes.returns)), float(np.std(episodes.returns))
+    if reward_threshold is not None and not mean > reward_threshold:
+        raise AssertionError(f"the mean return {mean:.2f} is not above the threshold {reward_threshold:.2f}")
+    if return_episode_rewards:
+        return episodes.returns, episodes.lengths
+    return mean, std
+
+
+def play_episodes(
+    model: Predictor,
+    env: VecEnv,
+    n_eval_episodes: int,
+    deterministic: bool = True,
+    render: bool = False,
+    callback: StepHook | None = None,
+    use_masking: bool | None = None,
+) -> Episodes:
+    """Play episodes to their end; the arguments are those of `evaluate_policy`."""
+    if n_eval_episodes < 1:
+        raise UserError(f"n_eval_episodes must be at least 1, not {n_eval_episodes}")
+    n_envs = env.num_envs
+    monitored = is_monitored(env)
+    masks = mask_keywords(model, env, use_masking)
+    episodes = Episodes()
+    episode_rewards, episode_lengths = episodes.returns, episodes.lengths
+    episode_count_targets = np.array([(n_eval_episodes + i) // n_envs for i in range(n_envs)])
+    episode_counts = np.zeros(n_envs, dtype=int)
+    current_rewards, current_lengths = np.zeros(n_envs), np.zeros(n_envs, dtype=int)
+    observations = copy_obs(env.reset())  # `callback` compares them with what the first step leads to
+    states: Any = None
+    episode_starts = np.ones(n_envs, dtype=bool)
+    while (playing := episode_counts < episode_count_targets).any():
+        actions, states = model.predict(
+            observations, state=states, episode_start=episode_starts, deterministic=deterministic, **masks()
+        )
+        new_observations, rewards, dones, infos = env.step(actions)
+        current_rewards += rewards
+        current_lengths += 1
+        for i in np.flatnonzero(playing if callback is not None else playing & dones).tolist():
+            reward, done, info = rewards[i], dones[i], infos[i]
+            if callback is not None:
+                callback(locals(), globals())
+            # A Monitor inside knows when the game is over; a lost life may end an episode before that.
+            if not done or (monitored and "episode" not in info):
+                continue
+            statistics = info["episode"] if monitored else {"r": current_rewards[i], "l": current_lengths[i]}
+            episode_rewards.append(float(statistics["r"]))
+            episode_lengths.append(int(statistics["l"]))
+            success = info.get("is_success")
+            episodes.successes.append(None if success is None else bool(success))
+            episode_counts[i] += 1
+        current_rewards[dones] = 0
+        current_lengths[dones] = 0
+        observations, episode_starts = new_observations, dones
+        if render:
+            env.render()
+    return episodes
+
+
+def evaluate_masked_policy(
+    model: Predictor, env: Any, *args: Any, use_masking: bool = True, **kwargs: Any
+) -> tuple[float, float] | tuple[list[float], list[int]]:
+    """As `evaluate_policy`, for an environment that says which actions it allows.
+
+    :raises UserError: it does not, and `use_masking` is not False
+    """
+    return evaluate_policy(model, env, *args, **{"use_masking": use_masking, **kwargs})
+
+
+def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
+    """What is called at every step for the keywords of `predict`: `{"action_masks": ...}`, or none.
+
+    :param use_masking: None: where the model takes masks and the environment has them
+    :raises UserError: masks are asked for, and the model or the environment lacks them
+    """
+    takes_masks = "action_masks" in inspect.signature(model.predict).parameters
+    if use_masking is None:
+        use_masking = takes_masks and is_masking_supported(env)
+    if not use_masking:
+        return dict
+    if not takes_masks:
+        raise UserError(f"use_masking=True, but {type(model).__name__} takes no action masks")
+    ask = mask_reader(env)
+    return lambda: {"action_masks": ask()}
+
+
+def as_eval_env(env: Any, warn: bool = True) -> VecEnv:
+    """The environment as a `VecEnv`, the channels of images first.
+
+    :param warn: say so when it came without a Monitor
+    """
+    venv = as_vec_env(env)
+    if warn and not is_monitored(env if isinstance(env, gym.Env) else venv):
+        warnings.warn(
+            "the evaluation environment has no Monitor: its wrappers may change returns and lengths",
+            stacklevel=3,
+        )
+    return venv
+
+
+def is_monitored(env: Any) -> bool:
+    """Whether `info["episode"]` has the statistics of an episode of the raw game where one ended."""
+    if isinstance(env, VecEnv):
+        return is_vecenv_wrapped(env, VecMonitor) or env.env_is_wrapped(Monitor)[0]
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Monitor):
+            return True
+        env = env.env
+    return False

@@ -1,0 +1,346 @@
+"""`rlzoo train`: one run, from its configuration to the saved agent."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlzoo.accel.threads import thread_limit
+from rlzoo.callbacks.callbacks import BaseCallback
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.envs.action_masks import is_masking_supported
+from rlzoo.envs.single_env.env_failures import describe, is_failure
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.experiment import replay_setup, tracking
+from rlzoo.experiment.candidate_workers import split_workers, start_workers
+from rlzoo.experiment.environments import (
+    build_evaluation_env,
+    build_training_env,
+    check_env_arguments,
+    evaluation_seed,
+)
+from rlzoo.experiment.factories import (
+    build_callbacks,
+    build_model,
+    load_model,
+    make_blueprint,
+    warn_if_untrained,
+)
+from rlzoo.experiment.resolved_config import Blueprint, import_packages, import_packages_of
+from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
+from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.runs import run_folder
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended."""
+
+    folder: Path
+    model_path: Path
+    num_timesteps: int
+    interrupted: bool = False
+    model: Any = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How the parts of a run are built; others may be put in their place."""
+
+    training_env: Callable[..., VecEnv] = build_training_env
+    evaluation_env: Callable[..., VecEnv] = build_evaluation_env
+    callbacks: Callable[..., list[BaseCallback]] = build_callbacks
+
+
+@dataclass
+class Session:
+    """A run that is ready to learn; `resources` releases what it holds."""
+
+    run: RunConfig
+    blueprint: Blueprint
+    folder: Path
+    model: Any
+    venv: VecEnv
+    callbacks: list[BaseCallback]
+    resources: ExitStack
+    resumed: bool
+    complete: bool = False  # resumed from its final agent, which has taken all its steps
+
+    def result(self, interrupted: bool = False) -> TrainResult:
+        path = run_folder.model_path(self.folder, self.run.env_id)
+        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted, self.model)
+
+
+def train(run: RunConfig, command: str = "") -> TrainResult:
+    """Train one agent in a new run folder, as `rlzoo train` does.
+
+    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder.
+
+    :param command: the command line, for command.txt
+    :raises UserError: the configuration is wrong
+    :raises RunFailed: training could not go on; the message says what was kept
+    """
+    with StopSignals() as stop:
+        with stop.interruptible():
+            session = start(run, command)
+        return learn(session, stop)
+
+
+def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> Blueprint:
+    """Check everything that can be checked without an environment; nothing is made or claimed.
+
+    :param read_demonstrations: False: they may not be there yet
+    :param own: the user wrote the configuration; False: it stands in a file that may be somebody else's
+    :raises UserError: the configuration is wrong
+    """
+    if own:
+        import_packages(run.gym_packages, run.env_id)
+    else:
+        import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
+    blueprint = make_blueprint(run, read_demonstrations, own)
+    ensure_registered(run.env_id)
+    check_env_arguments(blueprint, run.env_id)
+    if run.track:
+        tracking.require_wandb()
+    if run.trained_agent and not Path(run.trained_agent).is_file():
+        raise UserError(f"there is no agent {run.trained_agent}")
+    for key in ("policy", "policy_kwargs"):
+        if run.trained_agent and key in run.hyperparams:
+            raise UserError(f"{key} cannot be given with --trained-agent, which keeps its networks")
+    return blueprint
+
+
+def resume(folder: str | Path, **changes: Any) -> TrainResult:
+    """Continue a run in place, from the newest of its checkpoints that can be loaded, to its number of steps.
+
+    :param changes: fields of its RunConfig to change; `n_timesteps` is the new total
+    """
+    with StopSignals() as stop:
+        with stop.interruptible():
+            session = reopen(Path(folder), changes)
+        if session.complete:
+            session.resources.close()
+            print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
+            return session.result()
+        return learn(session, stop)
+
+
+def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Parts()) -> Session:
+    """Check everything, claim a folder, and build what learns in it."""
+    blueprint = check(run, own=own)
+    run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
+    folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
+    try:
+        with ExitStack() as resources:
+            resources.enter_context(run_folder.locked(folder))
+            run_folder.describe(folder, run, blueprint.values, command)
+            return _build(run, blueprint, folder, resources, run.trained_agent, parts=parts)
+    except BaseException:
+        run_folder.discard(folder)
+        raise
+
+
+def reopen(folder: Path, changes: dict[str, Any]) -> Session:
+    """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
+    run_folder.refuse_links(folder)
+    run = run_folder.read_run(folder)
+    with ExitStack() as resources:
+        resources.enter_context(run_folder.locked(folder))
+        return _reopen(folder, run, changes, resources)
+
+
+def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> Session:
+    """Build a run again.
+
+    :param described: what the folder says of it; where else something is written, and code to run, count only
+        if they are in `changes`, since the folder may be somebody else's
+    """
+    run = replace(described, **changes)
+    if run.tensorboard_log and "tensorboard_log" not in changes:
+        print(
+            f"rlzoo: no TensorBoard files; to go on with them add -tb {run.tensorboard_log}", file=sys.stderr
+        )
+    if run.track and "track" not in changes:
+        print("rlzoo: not tracked with Weights and Biases; to go on with it add --track", file=sys.stderr)
+    run = replace(run, tensorboard_log=changes.get("tensorboard_log", ""), track=changes.get("track", False))
+    if run.track:
+        tracking.require_wandb()
+    import_packages_of(str(folder), run.gym_packages, run.env_id)
+    run_folder.remove_unfinished_files(folder)
+    # The folder's config.yml already holds what the command line of the first session changed.
+    config_file = str(run_folder.config_path(folder, run.env_id))
+    functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
+    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions), own=False)
+    agent = run_folder.newest_checkpoint(folder, run.env_id)
+    session = _build(run, blueprint, folder, resources, agent, resumed=True)
+    has_ended = agent == run_folder.model_path(folder, run.env_id)
+    session.complete = has_ended and session.model.num_timesteps >= session.blueprint.n_timesteps
+    if "n_timesteps" in changes:  # it holds for the next `--resume` too
+        described = replace(described, n_timesteps=run.n_timesteps)
+        run_folder.write_configuration(folder, described, blueprint.values)
+    return session
+
+
+def learn(session: Session, stop: StopSignals) -> TrainResult:
+    """Train, save and report; whatever ends the training, what had been learned is kept."""
+    model, run = session.model, session.run
+    began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
+    failure: BaseException | None = None
+    interrupted = False
+    with session.resources:
+        try:
+            with stop.interruptible():
+                model.learn(
+                    session.blueprint.n_timesteps - first_step,
+                    callback=session.callbacks,
+                    log_interval=None if run.log_interval == -2 else run.log_interval,
+                    reset_num_timesteps=not session.resumed,
+                    progress_bar=run.progress,
+                )
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException as error:
+            failure = error
+        untrained = not session.resumed and model.n_updates == 0
+        discarded = untrained and (isinstance(failure, UserError) or _failed_at_once(model, failure))
+        kept = "no agent is kept" if discarded else save(session, failure, interrupted)
+        run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
+    if discarded:
+        run_folder.discard(session.folder)
+    if isinstance(failure, UserError) and untrained:
+        raise failure  # a mistake in the call that only the first episodes could show
+    if isinstance(failure, RunFailed):
+        raise RunFailed(f"{failure}; {kept}") from failure
+    if failure is not None and not isinstance(failure, Exception) and is_failure(failure):
+        raise RunFailed(f"training ended by {describe(failure)}; {kept}") from failure
+    if failure is not None:
+        print(f"rlzoo: {kept}", file=sys.stderr)
+        raise failure
+    if run.verbose > 0:
+        speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
+        word = "Interrupted" if stop.received else "Done"
+        threads = model.threads.summary() if model.num_threads is None else f"{model.num_threads} threads"
+        print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
+        if stop.received:
+            print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
+    return session.result(stop.received is not None)
+
+
+def _failed_at_once(model: Any, failure: BaseException | None) -> bool:
+    """Whether a training failed before its first step: its agent is worth nothing."""
+    return failure is not None and model.num_timesteps == 0
+
+
+def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
+    """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
+
+    :raises RunFailed: saving is what failed, and nothing had failed before
+    """
+    model, path = session.model, session.result().model_path
+    if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
+        return (
+            f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
+        )
+    try:
+        if session.run.save_replay_buffer and replay_setup.has_buffer(model):
+            model.save_replay_buffer(run_folder.replay_path(session.folder))
+        ended = failure is None and not interrupted  # else the environments may be in the middle of a step
+        model.save(path, include=("position",) if ended else ())
+        if (normalize := model.get_vec_normalize_env()) is not None:
+            normalize.save(run_folder.normalize_path(session.folder, session.run.env_id))
+    except (OSError, RunFailed) as error:
+        message = f"{error}; {_last_checkpoint(session)}"
+        if failure is None:
+            raise RunFailed(message) from error
+        return (
+            f"the agent could not be saved: {message}"
+            if str(error) != str(failure)
+            else _last_checkpoint(session)
+        )
+    return f"the agent is saved in {path}"
+
+
+def _last_checkpoint(session: Session) -> str:
+    checkpoints = run_folder.checkpoints(session.folder, session.run.env_id)
+    return (
+        f"the newest checkpoint is {checkpoints[0]}"
+        if checkpoints
+        else "no checkpoint had been saved (see --save-freq)"
+    )
+
+
+def _build(
+    run: RunConfig,
+    blueprint: Blueprint,
+    folder: Path,
+    resources: ExitStack,
+    agent: Path | str,
+    resumed: bool = False,
+    parts: Parts = Parts(),
+) -> Session:
+    """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
+    the session that takes them over."""
+    blueprint, n_workers = split_workers(blueprint)
+    monitor_dir = None if n_workers else folder
+    venv = parts.training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
+    resources.callback(venv.close)
+    torch.set_num_threads(1)
+    if agent:
+        model = load_model(
+            blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
+        )
+        model.require_whole(str(agent))
+    else:
+        model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+    if model.wants_action_masks and not is_masking_supported(venv):
+        raise UserError(
+            f"{blueprint.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
+            " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
+        )
+    warn_if_untrained(blueprint)
+    if n_workers:
+        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
+        resources.callback(model.async_eval.close)
+    if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
+        dataset.log_info()
+    if replay_setup.has_buffer(model):
+        replay_setup.prepare(model, run, Path(agent) if agent else None, resumed)
+    model.num_threads = run.num_threads if run.num_threads > 0 else None
+    torch.set_num_threads(model.num_threads or thread_limit())
+    if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
+        resources.callback(tracking.start(run, blueprint, folder).finish)
+    logger = _make_logger(run, type(model).__name__, folder, resumed)
+    if resumed:
+        logger.truncate_csv(model._resume["csv_rows"])
+    resources.callback(logger.close)
+    model.set_logger(logger)
+    eval_env = None
+    if run.eval_freq > 0:
+        seed = evaluation_seed(run.seed)
+        eval_env = parts.evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        resources.callback(eval_env.close)
+    callbacks = parts.callbacks(blueprint, run, folder, eval_env)
+    return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
+
+
+def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
+    outputs = [make_output_format("stdout", None)] if run.verbose > 0 else []
+    outputs.append(make_output_format("csv", folder, append=append))
+    if run.tensorboard_log or run.track:
+        parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
+        try:
+            outputs += configure_logger(0, parent, algorithm, not append).output_formats
+        except OSError as error:
+            raise UserError(f"cannot write TensorBoard files to {parent}: {error.strerror}") from error
+    return Logger(str(folder), outputs)

@@ -1,0 +1,107 @@
+"""Check a hyperparameter file without training: every entry, as far as that goes without its environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config import catalog
+from rlzoo.config.aliases import alias
+from rlzoo.config.hyperparams import load_file
+from rlzoo.config.literals import WRAPPER_KEYS, Name
+from rlzoo.config.shipped import shipped_path
+from rlzoo.config.yaml_text import key_lines, read_text
+from rlzoo.core.errors import UserError
+from rlzoo.envs.single_env.registration import FAMILIES
+from rlzoo.experiment.named_classes import OURS, may_be_named
+from rlzoo.experiment.resolved_config import check_hyperparams
+
+
+@dataclass
+class Report:
+    """What is wrong with a file (`problems`) and what cannot be checked here (`notes`), one line each."""
+
+    n_entries: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def validate_file(path: str, algo: str | None = None) -> Report:
+    """Check the entries of a hyperparameter file against an algorithm.
+
+    :param algo: the algorithm; None: the one that the file is named after
+    :raises UserError: the file cannot be read, or no algorithm is called like it
+    """
+    path = str(shipped_path(path))
+    file = load_file(path)
+    algo = _algorithm_of(path) if algo is None else catalog.canonical(algo)
+    report = Report(len(file.entries))
+    lines = key_lines(read_text(Path(path))) if Path(path).suffix in (".yml", ".yaml") else {}
+    unchecked: dict[str, str] = {}
+    for entry, values in file.entries.items():
+        try:
+            check_hyperparams(algo, _checkable(values, unchecked))
+        except UserError as error:
+            report.problems.append(f"{path}{_place(entry, values, str(error), lines)}: {error}")
+    report.notes = [f"{path}: {name} is not checked: {why}" for name, why in sorted(unchecked.items())]
+    return report
+
+
+def _algorithm_of(path: str) -> str:
+    try:
+        return catalog.canonical(Path(path).stem)
+    except UserError:
+        raise UserError(f"{path} is not named after an algorithm; say which with --algo") from None
+
+
+def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str, Any]:
+    """An entry without what names code that is not trusted or not installed; nothing of it is imported.
+
+    :param unchecked: what is left out and why is added to it
+    """
+    kept, optional = dict(values), {"ae", *(family.module for family in FAMILIES)}
+    for key, value in values.items():
+        named = [alias(path) for path in _names(key, value)]
+        for path in (path for path in named if "." in path and not path.startswith(OURS)):
+            package = path.split(".")[0]
+            if not all(path.split(".")):
+                continue  # no name at all, which `check_hyperparams` says
+            if package in optional and find_spec(package) is None:
+                unchecked[path] = f"{package} is not installed"
+            elif not may_be_named(path) and find_spec(package) is not None:
+                unchecked[path] = f"code from outside rlzoo; to check it add --trust {package}"
+        if not unchecked.keys().isdisjoint(named):
+            del kept[key]
+    if "policy" in values:
+        kept.setdefault("policy", "MlpPolicy")
+    return kept
+
+
+def _names(key: str, value: Any) -> Iterator[str]:
+    """The dotted names of code in the value of a key."""
+    if isinstance(value, Name):
+        yield value.path
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if key in (*WRAPPER_KEYS, "callback") and isinstance(name, str):
+                yield name
+            yield from _names("", item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _names(key, item)
+    elif isinstance(value, str) and key in (*WRAPPER_KEYS, "callback", "policy"):
+        yield value
+
+
+def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:
+    """`, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
+    found = {key: re.search(rf"\b{re.escape(key)}\b", message) for key in values}
+    named = sorted((match.start(), key) for key, match in found.items() if match)
+    named.sort(key=len, reverse=True)
+    keys = [(entry, key) for _, key in named] + [(key,) for _, key in named] + [(entry,)]
+    line = next((lines[key] for key in keys if key in lines), None)
+    return (f", line {line}" if line else "") + f", {entry}"

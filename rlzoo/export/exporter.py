@@ -1,0 +1,117 @@
+"""`rlzoo export`: an agent as a file that runs without rlzoo."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rlzoo.config import run as names
+from rlzoo.config.hyperparams import merge
+from rlzoo.config.run import ExportConfig
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
+from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.resolved_config import check_hyperparams, import_packages
+from rlzoo.export.description import describe
+from rlzoo.export.export_files import require_onnx, write_onnx, write_torchscript
+from rlzoo.export.html_page import write_html
+from rlzoo.export.layers import as_text, layers_document
+from rlzoo.export.policy_module import PolicyModule
+from rlzoo.io.atomic import atomic_write, check_writable
+from rlzoo.runs import run_folder
+from rlzoo.runs.agent_file import with_agent_file
+
+Description = dict[str, Any]
+
+
+def write_json(module: PolicyModule, description: Description, file: BinaryIO) -> None:
+    """Write the layers of a policy; see `layers_document`."""
+    file.write(as_text(layers_document(module, description)).encode())
+
+
+WRITERS: dict[str, Callable[[PolicyModule, Description, BinaryIO], None]] = {
+    "onnx": write_onnx,
+    "torchscript": write_torchscript,
+    "json": write_json,
+    "html": write_html,
+}
+
+
+def export_model(model: Any, path: str | os.PathLike[str], to: str = "onnx") -> Path:
+    """Write the complete deterministic policy of an agent to a file that runs without rlzoo.
+
+    It does what `model.predict(obs, deterministic=True)` does, VecNormalize and transposed images included:
+    observations come in as the environment gives them, actions come out as the environment takes them. What
+    the inputs are called, their shapes and the order of stacked frames are in the metadata of the file.
+
+    >>> export_model(model, "policy.onnx")  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession("policy.onnx")  # doctest: +SKIP
+    >>> (actions,) = session.run(None, {"observation": obs})  # obs: [batch, ...]  # doctest: +SKIP
+
+    :param model: an agent, with the environment whose wrappers are to be part of the file
+    :param path: the file; it appears when it is complete
+    :param to: "onnx", "torchscript", "json" (the numbers of plain layers) or "html" (a page where the agent
+        plays)
+    :return: the file
+    :raises UserError: there is no such format, or the policy cannot be written in it
+    """
+    check_format(to)
+    module = PolicyModule(model)
+    description = describe(model, module)
+    written = io.BytesIO()  # so that what cannot be written leaves no folder behind
+    WRITERS[to](module, description, written)
+    with atomic_write(path) as file:
+        file.write(written.getbuffer())
+    return Path(path)
+
+
+def check_format(to: str) -> None:
+    """Check the name of a format, and that what it needs is there.
+
+    :raises UserError: there is no such format, or a package is missing
+    """
+    if to not in WRITERS:
+        raise unknown("format", to, WRITERS)
+    if to == "onnx":
+        require_onnx()
+
+
+def export(config: ExportConfig) -> Path:
+    """Export an agent as `rlzoo export` does, and print where the file is.
+
+    :raises UserError: there is no such agent, or it cannot be written in this format
+    """
+    check_format(config.to)
+    play, to = with_agent_file(config.play), config.to
+    config = replace(config, play=play)
+    import_packages(play.gym_packages, play.env_id)
+    agent = run_folder.find_agent(play)
+    values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
+    blueprint = check_hyperparams(play.algo, values, own=False)
+    ensure_registered(play.env_id)
+    check_env_arguments(blueprint, play.env_id)
+    if to == "html" and (blueprint.env_kwargs or blueprint.eval_env_kwargs or blueprint.env_wrappers):
+        raise UserError(f"a page has {play.env_id} as it is, without env_kwargs and wrappers")
+    path = _output(config)
+    check_writable(path)
+    venv = build_evaluation_env(blueprint, play.env_id, 1, play.seed, "dummy")
+    try:
+        export_model(load_model(blueprint, agent.path, venv, "cpu"), path, to)
+    finally:
+        venv.close()
+    print(f"exported {agent.path} to {path} ({path.stat().st_size / 1000:,.0f} kB)")
+    return path
+
+
+def _output(config: ExportConfig) -> Path:
+    """Where the file goes: the file or the folder that `-o` names, else the working directory."""
+    output = Path(config.output)
+    if config.output and not output.is_dir():
+        return output
+    name = f"{config.play.algo}-{names.safe_name(config.play.env_id)}"
+    return output / (name + names.EXPORT_SUFFIXES[config.to])

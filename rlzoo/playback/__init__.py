@@ -1,0 +1,1 @@
+"""Playing trained agents: episodes, videos, expert recordings."""

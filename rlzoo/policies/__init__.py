@@ -1,0 +1,1 @@
+"""Policies: networks that map observations to actions, values and log-probabilities."""

@@ -1,0 +1,167 @@
+"""Actors for continuous actions in [-1, 1]: a deterministic one, and the squashed Gaussian of SAC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError
+from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
+from rlzoo.distributions.distribution import Distribution
+from rlzoo.distributions.gaussian import sample_squashed
+from rlzoo.networks.chain import forward_chain
+from rlzoo.networks.extractors import BaseFeaturesExtractor
+from rlzoo.networks.mlp import create_mlp
+from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.policies.base_policy import PolicyPart
+
+LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
+"""The log standard deviation that a network may ask for."""
+
+
+def norms(layer_norm: bool) -> list[type[nn.Module]]:
+    """What stands between a hidden linear layer and its activation."""
+    return [nn.LayerNorm] if layer_norm else []
+
+
+class Actor(PolicyPart):
+    """Deterministic actor of DDPG and TD3: raw observations -> features -> `mu`, which ends with a tanh.
+
+    :param features_extractor: of preprocessed observations
+    :param layer_norm: normalise hidden layers before their activation
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_dim: int,
+        features_extractor: BaseFeaturesExtractor,
+        net_arch: Sequence[int],
+        activation_fn: type[nn.Module] = nn.ReLU,
+        layer_norm: bool = False,
+        normalize_images: bool = True,
+    ) -> None:
+        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
+        width = features_extractor.features_dim
+        self.mu = nn.Sequential(
+            *create_mlp(
+                width, action_dim, net_arch, activation_fn, True, post_linear_modules=norms(layer_norm)
+            )
+        )
+
+    def forward(self, obs: TensorObs) -> Tensor:
+        """Actions [B, action_dim]."""
+        return forward_chain(self.mu, self.extract_features(obs))
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        actions: Tensor = self(observation)
+        return actions
+
+
+class SquashedGaussianActor(PolicyPart):
+    """Stochastic actor of SAC and its relatives: tanh of a Gaussian whose mean and standard deviation depend
+    on the state, or with gSDE of one whose noise does.
+
+    :param use_sde: explore with generalised state-dependent noise
+    :param log_std_init: initial log standard deviation of that noise
+    :param use_expln: see StateDependentNoise
+    :param clip_mean: bound of the mean before the tanh with gSDE; 0 is none
+    :param hidden: layers in place of those that `net_arch` describes
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_dim: int,
+        features_extractor: BaseFeaturesExtractor,
+        net_arch: Sequence[int],
+        activation_fn: type[nn.Module] = nn.ReLU,
+        layer_norm: bool = False,
+        normalize_images: bool = True,
+        use_sde: bool = False,
+        log_std_init: float = -3.0,
+        use_expln: bool = False,
+        clip_mean: float = 2.0,
+        hidden: list[nn.Module] | None = None,
+    ) -> None:
+        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
+        width = features_extractor.features_dim
+        if hidden is None:
+            hidden = create_mlp(width, 0, net_arch, activation_fn, post_linear_modules=norms(layer_norm))
+        self.latent_pi = nn.Sequential(*hidden)
+        latent_dim = net_arch[-1] if net_arch else width
+        self.action_dist: Any
+        if use_sde:
+            self.action_dist = StateDependentNoise(
+                action_dim, use_expln=use_expln, learn_features=True, squash_output=True
+            )
+            mean, self.log_std = self.action_dist.proba_distribution_net(latent_dim, log_std_init)
+            bounded = [nn.Hardtanh(-clip_mean, clip_mean)] if clip_mean > 0 else []
+            self.mu: nn.Module = nn.Sequential(mean, *bounded)
+        else:
+            self.action_dist = SquashedDiagGaussian(action_dim)
+            self.mu = nn.Linear(latent_dim, action_dim)
+            self.log_std = nn.Linear(latent_dim, action_dim)
+
+    def distribution(self, obs: TensorObs) -> Distribution:
+        """The action distribution of raw observations; a later call changes it."""
+        latent = forward_chain(self.latent_pi, self.extract_features(obs))
+        mean = forward_chain(self.mu, latent)
+        made: Distribution
+        if isinstance(self.action_dist, StateDependentNoise):
+            made = self.action_dist.proba_distribution(mean, self.log_std, latent)
+        else:
+            log_std = forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX)
+            made = self.action_dist.proba_distribution(mean, log_std)
+        return made
+
+    def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
+        """Actions [B, action_dim]."""
+        return self.distribution(obs).get_actions(deterministic)
+
+    def action_log_prob(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
+        """Reparameterised actions [B, action_dim] and their log-density [B]."""
+        distribution = self.distribution(obs)
+        if isinstance(distribution, SquashedDiagGaussian):
+            return sample_squashed(distribution.mean, distribution.log_std)
+        actions = distribution.sample()
+        return actions, distribution.log_prob(actions)
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        actions: Tensor = self(observation, deterministic)
+        return actions
+
+    def get_action_dist_params(self, obs: TensorObs) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Mean and log standard deviation of the actions before the tanh, and keywords of the distribution.
+
+        With gSDE the second is the parameter `log_std`, and the keywords hold `latent_sde`.
+        """
+        latent = forward_chain(self.latent_pi, self.extract_features(obs))
+        mean = forward_chain(self.mu, latent)
+        if isinstance(self.action_dist, StateDependentNoise):
+            return mean, cast(Tensor, self.log_std), {"latent_sde": latent}
+        return mean, forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX), {}
+
+    @property
+    def use_sde(self) -> bool:
+        """Whether the actor explores with generalised state-dependent noise."""
+        return isinstance(self.action_dist, StateDependentNoise)
+
+    def get_std(self) -> Tensor:
+        """Return the standard deviations of the noise matrix (gSDE only), [latent_dim, action_dim].
+
+        :raises UserError: the actor has no gSDE
+        """
+        if not isinstance(self.action_dist, StateDependentNoise):
+            raise UserError("get_std() is for actors with use_sde=True")
+        return self.action_dist.get_std(cast(Tensor, self.log_std))
+
+    def reset_noise(self, batch_size: int = 1) -> None:
+        """Draw new exploration noise, one matrix per environment (gSDE).
+
+        Gradients of the actions that it makes go on to its standard deviations.
+        """
+        self.action_dist.sample_weights(self.log_std, batch_size=batch_size)

@@ -1,0 +1,457 @@
+"""Policies for continuous actions: an actor and an ensemble of critics that judge its actions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UnsupportedSpace, UserError
+from rlzoo.distributions.distribution import Distribution
+from rlzoo.networks.batch_renorm import BatchRenorm
+from rlzoo.networks.ensemble import EnsembleMlp
+from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.mlp import get_actor_critic_arch
+from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.policies.actors import Actor, SquashedGaussianActor
+from rlzoo.policies.base_policy import BasePolicy
+from rlzoo.policies.savable import SavableModule
+
+
+class Critics(EnsembleMlp, SavableModule):
+    """`n_critics` action-value functions: Q_i(s, a), or their quantiles, for all i at once."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_dim: int,
+        features_extractor: BaseFeaturesExtractor,
+        net_arch: Sequence[int],
+        n_critics: int,
+        n_outputs: int = 1,
+        normalize_images: bool = True,
+        learns_features: bool = True,
+        **layers: Any,
+    ) -> None:
+        width = features_extractor.features_dim + action_dim
+        super().__init__(n_critics, width, n_outputs, net_arch, **layers)
+        self.observation_space, self.normalize_images = observation_space, normalize_images
+        self.features_extractor = features_extractor
+        self.learns_features = learns_features
+
+    def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
+        """Values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
+        with torch.set_grad_enabled(self.learns_features and torch.is_grad_enabled()):
+            features = self.extract_features(obs)
+        return super().forward(torch.cat([features, actions], dim=1))
+
+    def first(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
+        """Values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
+        with torch.no_grad():
+            features = self.extract_features(obs)
+        return super().first(torch.cat([features, actions], dim=1))
+
+    def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
+        """Values [B, n_outputs] that the first critic gives to actions."""
+        return self.first(obs, actions)
+
+    @property
+    def n_critics(self) -> int:
+        """Number of critics."""
+        return self.n
+
+    @property
+    def n_quantiles(self) -> int:
+        """Number of outputs of each critic: quantiles of the return for TQC, else one value."""
+        last: Any = self.layers[-1]
+        return int(last.weight.shape[2])
+
+    @property
+    def quantiles_total(self) -> int:
+        """Number of outputs of all critics."""
+        return self.n_critics * self.n_quantiles
+
+    @property
+    def q_networks(self) -> list[nn.Sequential]:
+        """The critics behind their features, one by one; see `EnsembleMlp.networks`."""
+        return self.networks()
+
+    def extract_features(self, obs: TensorObs) -> Tensor:
+        preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
+        features: Tensor = self.features_extractor(preprocessed)
+        return features
+
+    def learned_parameters(self) -> list[nn.Parameter]:
+        """What the critics' loss changes: all but an extractor that is the actor's."""
+        named = self.named_parameters()
+        return [p for name, p in named if self.learns_features or not name.startswith("features_extractor.")]
+
+
+ContinuousCritic = Critics
+
+
+class ContinuousPolicy(BasePolicy):
+    """An actor, critics and, where the algorithm has them, slowly following copies.
+
+    :param net_arch: hidden layers of both, or `dict(pi=[...], qf=[...])`
+    :param activation_fn: activation of the hidden layers
+    :param n_critics: number of action-value functions
+    :param share_features_extractor: the critics see the actor's features, which only the actor's loss changes
+    :param layer_norm: normalise hidden layers before their activation: True in all networks, "critic" in the
+        critics alone
+    :param dropout: probability of dropping a hidden unit of the critics (with `layer_norm="critic"`: DroQ,
+        Hiraoka et al. 2022)
+    """
+
+    default_arch: Mapping[str, Sequence[int]] = {"pi": [256, 256], "qf": [256, 256]}
+    not_for_acting = ("critic.", "critic_target.", "actor_target.")
+    with_target_actor = False
+    with_target_critics = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | dict[str, list[int]] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        share_features_extractor: bool = False,
+        layer_norm: bool | str = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor_class,
+            features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            squash_output=True,
+        )
+        low, high = self._action_bounds()
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise UnsupportedSpace(
+                f"actions are scaled to their bounds, so these must be finite: {action_space}"
+            )
+        if type(n_critics) is not int or n_critics < 1:
+            raise UserError(f"n_critics must be a whole number of at least 1, not {n_critics!r}")
+        if layer_norm not in (True, False, "critic"):
+            raise UserError(f"layer_norm must be true, false or 'critic', not {layer_norm!r}")
+        if not 0 <= dropout < 1:
+            raise UserError(f"dropout must be at least 0 and below 1, not {dropout!r}")
+        self.net_arch = net_arch
+        self.activation_fn = activation_fn
+        self.n_critics = n_critics
+        self.share_features_extractor = share_features_extractor
+        self.layer_norm, self.dropout = layer_norm, dropout
+        self.action_dim = int(np.prod(action_space.shape or ()))
+        self.pi_arch, self.qf_arch = self._architecture(net_arch)
+        self.actor = self.own("actor", self.make_actor(self.make_features_extractor()))
+        extractor = (
+            self.actor.features_extractor if share_features_extractor else self.make_features_extractor()
+        )
+        critics = self.make_critics(extractor, learns_features=not share_features_extractor)
+        self.critic = self.own("critic", critics)
+        if self.with_target_actor:
+            self.actor_target = self.own("actor_target", self.make_actor(self.make_features_extractor()))
+        if self.with_target_critics:
+            self.critic_target = self.own("critic_target", self.make_critics(self.make_features_extractor()))
+        for target in self.targets():
+            target.requires_grad_(False)
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Any:
+        """A new actor; a subclass says which."""
+        raise NotImplementedError
+
+    def make_critics(
+        self, features_extractor: BaseFeaturesExtractor, learns_features: bool = True
+    ) -> Critics:
+        """New critics."""
+        return Critics(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.qf_arch,
+            self.n_critics,
+            normalize_images=self.normalize_images,
+            learns_features=learns_features,
+            **self.critic_layers(),
+        )
+
+    def critic_layers(self) -> dict[str, Any]:
+        """What the critics' networks are made of; see EnsembleMlp."""
+        return {
+            "activation_fn": self.activation_fn,
+            "layer_norm": bool(self.layer_norm),
+            "dropout": self.dropout,
+        }
+
+    def targets(self) -> list[nn.Module]:
+        """The slowly following copies."""
+        return [self._modules[name] for name in ("actor_target", "critic_target") if name in self._modules]  # type: ignore[misc]
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Switch to training or evaluation mode.
+
+        Target networks are in evaluation mode always, except for the `dropout` of DroQ, which also makes
+        their Q-values random (Hiraoka et al. 2022, algorithm 2).
+        """
+        self.train(mode)
+        for target in self.targets():
+            target.eval()
+        if mode and self.dropout > 0 and self.with_target_critics:
+            for layer in self.critic_target.layers:
+                layer.train(isinstance(layer, nn.Dropout))
+
+    def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
+        """Actions [B, *action_space.shape] in [-1, 1]."""
+        return self._predict(obs, deterministic)
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        raise NotImplementedError
+
+    def _shaped(self, actions: Tensor) -> Tensor:
+        """Actions [B, action_dim] in the shape of the space."""
+        shape = self.action_space.shape or ()
+        return actions if len(shape) == 1 else actions.reshape(-1, *shape)
+
+    def _architecture(self, net_arch: Any) -> tuple[list[int], list[int]]:
+        """Hidden layers of actor and critics."""
+        if net_arch is None:
+            is_cnn = self.features_extractor_class is NatureCNN
+            net_arch = [256, 256] if is_cnn else self.default_arch
+        return get_actor_critic_arch(net_arch)
+
+
+class TD3Policy(ContinuousPolicy):
+    """Deterministic actor, critics, and copies of both."""
+
+    default_arch = {"pi": [400, 300], "qf": [400, 300]}
+    with_target_actor = True
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Actor:
+        return Actor(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.pi_arch,
+            self.activation_fn,
+            layer_norm=self.layer_norm is True,
+            normalize_images=self.normalize_images,
+        )
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        return self._shaped(self.actor(observation))
+
+
+class SACPolicy(ContinuousPolicy):
+    """Squashed Gaussian actor, critics, and a copy of the critics.
+
+    :param use_sde: explore with gSDE; see SquashedGaussianActor for `log_std_init`, `use_expln`, `clip_mean`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        use_sde: bool = False,
+        log_std_init: float = -3.0,
+        use_expln: bool = False,
+        clip_mean: float = 2.0,
+        **kwargs: Any,
+    ) -> None:
+        self.noise = {
+            "use_sde": use_sde,
+            "log_std_init": log_std_init,
+            "use_expln": use_expln,
+            "clip_mean": clip_mean,
+        }
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    def make_actor(
+        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+    ) -> SquashedGaussianActor:
+        return SquashedGaussianActor(
+            self.observation_space,
+            self.action_dim,
+            features_extractor,
+            self.pi_arch,
+            self.activation_fn,
+            layer_norm=self.layer_norm is True,
+            normalize_images=self.normalize_images,
+            hidden=hidden,
+            **self.noise,  # type: ignore[arg-type]
+        )
+
+    def reset_noise(self, batch_size: int = 1) -> None:
+        """Draw new exploration noise, one matrix per environment (gSDE)."""
+        self.actor.reset_noise(batch_size)
+
+    def get_distribution(self, obs: TensorObs) -> Distribution:
+        """The action distribution of raw observations; later calls do not change it."""
+        return copy.copy(self.actor.distribution(obs))
+
+    def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[None, Tensor, None]:
+        """Log-densities [B] of actions in [-1, 1]; values and entropies, which the actor lacks, are None."""
+        return None, self.actor.distribution(obs).log_prob(actions.reshape(len(actions), -1)), None
+
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
+        return self._shaped(self.actor(observation, deterministic))
+
+
+class TQCPolicy(SACPolicy):
+    """As SACPolicy, with critics of `n_quantiles` outputs each (Kuznetsov et al. 2020)."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        n_quantiles: int = 25,
+        **kwargs: Any,
+    ) -> None:
+        if n_quantiles < 1:
+            raise UserError(f"n_quantiles must be at least 1, not {n_quantiles}")
+        self.n_quantiles = n_quantiles
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    def critic_layers(self) -> dict[str, Any]:
+        return {**super().critic_layers(), "n_outputs": self.n_quantiles}
+
+
+class CrossQPolicy(SACPolicy):
+    """As SACPolicy, with batch renormalisation in actor and critics, wide critics and no copies (Bhatt et al.
+    2024).
+
+    :param batch_norm: put a batch renormalisation before the first layer and after every hidden one
+    :param batch_norm_momentum: see BatchRenorm for this, `batch_norm_eps` and `renorm_warmup_steps`
+    """
+
+    default_arch = {"pi": [256, 256], "qf": [1024, 1024]}
+    with_target_critics = False
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | dict[str, list[int]] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        batch_norm: bool = True,
+        batch_norm_momentum: float = 0.01,
+        batch_norm_eps: float = 0.001,
+        renorm_warmup_steps: int = 100_000,
+        use_sde: bool = False,
+        log_std_init: float = -3.0,
+        use_expln: bool = False,
+        clip_mean: float = 2.0,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        share_features_extractor: bool = False,
+    ) -> None:
+        if not 0 < batch_norm_momentum <= 1:
+            raise UserError(f"batch_norm_momentum must be above 0 and at most 1, not {batch_norm_momentum!r}")
+        if batch_norm_eps <= 0:
+            raise UserError(f"batch_norm_eps must be above 0, not {batch_norm_eps!r}")
+        if renorm_warmup_steps < 0:
+            raise UserError(f"renorm_warmup_steps must be at least 0, not {renorm_warmup_steps!r}")
+        self.batch_norm = (
+            partial(
+                BatchRenorm,
+                momentum=batch_norm_momentum,
+                eps=batch_norm_eps,
+                warmup_steps=renorm_warmup_steps,
+            )
+            if batch_norm
+            else None
+        )
+        if optimizer_kwargs is None and issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
+            optimizer_kwargs = {"betas": (0.5, 0.999)}
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            net_arch,
+            activation_fn,
+            use_sde=use_sde,
+            log_std_init=log_std_init,
+            use_expln=use_expln,
+            clip_mean=clip_mean,
+            features_extractor_class=features_extractor_class,
+            features_extractor_kwargs=features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            n_critics=n_critics,
+            share_features_extractor=share_features_extractor,
+        )
+
+    def make_actor(
+        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+    ) -> SquashedGaussianActor:
+        if self.batch_norm is not None and hidden is None:
+            width = features_extractor.features_dim
+            hidden = [self.batch_norm(None, width)]
+            for next_width in self.pi_arch:
+                hidden += [nn.Linear(width, next_width), self.activation_fn()]
+                hidden.append(self.batch_norm(None, next_width))
+                width = next_width
+        return super().make_actor(features_extractor, hidden)
+
+    def critic_layers(self) -> dict[str, Any]:
+        return {**super().critic_layers(), "batch_norm": self.batch_norm}
+
+
+def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:
+    """A variant of a policy whose constructor has other defaults."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        policy_class.__init__(self, *args, **{**defaults, **kwargs})  # type: ignore[misc]
+
+    return type(
+        name, (policy_class,), {"__init__": __init__, "__doc__": doc, "__module__": policy_class.__module__}
+    )
+
+
+def variants(policy_class: type, base: str, layer_norm: bool = True) -> dict[str, type]:
+    """The names that `policy=` takes for a policy: plain, for images, for Dicts, layer-normalised."""
+    cnn: dict[str, Any] = {"features_extractor_class": NatureCNN}
+    ln: dict[str, Any] = {"layer_norm": True}
+    made = {
+        "MlpPolicy": policy_class,
+        "CnnPolicy": with_defaults(policy_class, f"{base}CnnPolicy", f"{base} for images.", **cnn),
+        "MultiInputPolicy": with_defaults(
+            policy_class,
+            f"{base}MultiInputPolicy",
+            f"{base} for Dict observations.",
+            features_extractor_class=CombinedExtractor,
+        ),
+    }
+    if layer_norm:
+        made["LnMlpPolicy"] = with_defaults(
+            policy_class, f"{base}LnMlpPolicy", f"{base} with layer normalisation.", **ln
+        )
+        made["LnCnnPolicy"] = with_defaults(
+            policy_class, f"{base}LnCnnPolicy", f"{base} for images, with layer normalisation.", **cnn, **ln
+        )
+    return made

@@ -1,0 +1,141 @@
+"""Policies by name, one table per family of algorithms."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.moved_modules import current_name
+from rlzoo.policies.actor_critic_policies import (
+    ActorCriticCnnPolicy,
+    ActorCriticPolicy,
+    MultiInputActorCriticPolicy,
+)
+from rlzoo.policies.continuous_policies import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy, variants
+from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy
+from rlzoo.policies.masked_policies import (
+    MaskableActorCriticCnnPolicy,
+    MaskableActorCriticPolicy,
+    MaskableMultiInputActorCriticPolicy,
+)
+from rlzoo.policies.recurrent_policies import (
+    CnnLnLstmPolicy,
+    MlpLnLstmPolicy,
+    RecurrentActorCriticCnnPolicy,
+    RecurrentActorCriticPolicy,
+    RecurrentMultiInputActorCriticPolicy,
+)
+from rlzoo.policies.value_based import DQNPolicy, QRDQNPolicy
+
+_POLICIES: dict[str, dict[str, type]] = {
+    "actor_critic": {
+        "MlpPolicy": ActorCriticPolicy,
+        "CnnPolicy": ActorCriticCnnPolicy,
+        "MultiInputPolicy": MultiInputActorCriticPolicy,
+        "MlpLstmPolicy": RecurrentActorCriticPolicy,
+        "MlpLnLstmPolicy": MlpLnLstmPolicy,
+        "CnnLstmPolicy": RecurrentActorCriticCnnPolicy,
+        "CnnLnLstmPolicy": CnnLnLstmPolicy,
+        "MultiInputLstmPolicy": RecurrentMultiInputActorCriticPolicy,
+    },
+    "maskable": {
+        "MlpPolicy": MaskableActorCriticPolicy,
+        "CnnPolicy": MaskableActorCriticCnnPolicy,
+        "MultiInputPolicy": MaskableMultiInputActorCriticPolicy,
+    },
+    "population": {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy},
+    "q_network": variants(DQNPolicy, "DQN"),
+    "quantile": variants(QRDQNPolicy, "QRDQN"),
+    "deterministic": variants(TD3Policy, "TD3"),
+    "squashed": variants(SACPolicy, "SAC"),
+    "tqc": variants(TQCPolicy, "TQC"),
+    "crossq": variants(CrossQPolicy, "CrossQ", layer_norm=False),
+}
+
+PARTS = {"feed_forward": False, "recurrent": True}
+"""Families that are the part of "actor_critic" without memory, and with it."""
+
+REMEMBERING = ("actor_critic", "recurrent", "acer")
+"""Families of algorithms that learn from sequences."""
+
+# Public like MlpPolicy; as for that one, each family puts its own in the place of the class.
+LnMlpPolicy: type = _POLICIES["q_network"]["LnMlpPolicy"]
+LnCnnPolicy: type = _POLICIES["q_network"]["LnCnnPolicy"]
+
+
+def register_policy(name: str, policy_class: type, family: str = "actor_critic") -> None:
+    """Let algorithms of this family find `policy_class` under `name`.
+
+    :raises UserError: the name is taken by another class, or this is no class
+    """
+    if not isinstance(policy_class, type):
+        raise UserError(f"register_policy() needs a class, not {policy_class!r}")
+    policies = _POLICIES.setdefault("actor_critic" if family in PARTS else family, {})
+    if policies.get(name, policy_class) is not policy_class:
+        raise UserError(f"the policy name {name!r} is taken by {policies[name].__name__}")
+    policies[name] = policy_class
+
+
+def get_policy_class(family: str, policy: str | type) -> type:
+    """The class registered under a name; a class of one's own is returned as it is.
+
+    A class that another family knows by a name stands for that name, so that `SAC(MlpPolicy, env)` works with
+    the `MlpPolicy` that `rlzoo` exports.
+
+    :raises UserError: for a name that the family does not have
+    """
+    _check_memory(family, policy)
+    policies = _policies_of(family)
+    if isinstance(policy, type):
+        if not issubclass(policy, nn.Module):
+            raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
+        elsewhere = [name for known in _POLICIES.values() for name, found in known.items() if found is policy]
+        if policy in policies.values() or not elsewhere:
+            return policy
+        policy = elsewhere[0]
+    if not isinstance(policy, str) or policy not in policies:
+        raise unknown("policy", str(policy), policies)
+    return policies[policy]
+
+
+def class_named(name: str) -> type | None:
+    """Return the registered class with a dotted name (former module names included), or None."""
+    name = current_name(name)
+    classes = [policy for policies in _POLICIES.values() for policy in policies.values()]
+    return next((cls for cls in classes if f"{cls.__module__}.{cls.__qualname__}" == name), None)
+
+
+def policy_name(family: str, policy_class: type) -> str | type:
+    """The name under which a class is registered; the class itself where it is not."""
+    names = [name for name, known in _policies_of(family).items() if known is policy_class]
+    return names[0] if names else policy_class
+
+
+def _policies_of(family: str) -> dict[str, type]:
+    if family not in PARTS:
+        return _POLICIES.get(family, {})
+    return {
+        name: policy
+        for name, policy in _POLICIES["actor_critic"].items()
+        if _remembers(policy) is PARTS[family]
+    }
+
+
+def _remembers(policy_class: type | None) -> bool:
+    return bool(getattr(policy_class, "recurrent", False))
+
+
+def _check_memory(family: str, policy: str | type) -> None:
+    """Ask that a policy remembers where an algorithm learns from sequences, and only there."""
+    policy_class = policy if isinstance(policy, type) else _POLICIES["actor_critic"].get(policy)
+    name = policy.__name__ if isinstance(policy, type) else policy
+    if _remembers(policy_class) and family not in REMEMBERING:
+        raise UserError(
+            f"{name} remembers, and this algorithm does not learn from sequences: use a policy without an "
+            "LSTM, or one of ppo, a2c, ppo_lstm, acer, acktr"
+        )
+    if family == "recurrent" and policy_class is not None and not _remembers(policy_class):
+        raise UserError(
+            f"{name} has no memory, which this algorithm is for: use one such as MlpLstmPolicy "
+            "(CnnLstmPolicy, MultiInputLstmPolicy), or ppo"
+        )

@@ -1,0 +1,54 @@
+"""Actor-critic policies whose critic tells the value of every action."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+
+from rlzoo.core.errors import UserError
+from rlzoo.distributions import Distribution
+from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+
+
+@cache
+def with_q_values(policy_class: Any) -> Any:
+    """A variant of a policy for Discrete actions that has Q(s, a) in the place of V(s).
+
+    What asks it for values gets V(s) = sum_a pi(a|s) Q(s, a); `log_probs_and_q_values` gives the rest.
+
+    :param policy_class: an ActorCriticPolicy, which may remember
+    :raises UserError: another kind of class
+    """
+    if not (isinstance(policy_class, type) and issubclass(policy_class, ActorCriticPolicy)):
+        name = getattr(policy_class, "__name__", policy_class)
+        raise UserError(f"{name} has no Q values: derive it from ActorCriticPolicy")
+
+    class QValuedPolicy(policy_class):  # type: ignore[misc]
+        def _n_values(self) -> int:
+            return int(self.action_space.n)
+
+        def log_probs_and_q_values(self, obs: TensorObs, **context: Any) -> tuple[Tensor, Tensor]:
+            """Log-probabilities and Q values of all actions, both [B, n_actions].
+
+            :param context: `sequences` or `memory`, for a policy that remembers
+            """
+            run = (
+                self._runner(obs, context.get("sequences"), context.get("memory")) if self.recurrent else None
+            )
+            distribution, q = super()._distribution_and_values(obs, *([] if run is None else [run]))
+            return distribution.log_probs, q
+
+        def _distribution_and_values(self, obs: TensorObs, *run: Any) -> tuple[Distribution, Tensor]:
+            distribution, q = super()._distribution_and_values(obs, *run)
+            return distribution, (distribution.probs * q).sum(dim=1, keepdim=True)
+
+        def predict_values(self, obs: TensorObs, **context: Any) -> Tensor:
+            log_probs, q = self.log_probs_and_q_values(obs, **context)
+            return (log_probs.exp() * q).sum(dim=1, keepdim=True)
+
+    QValuedPolicy.__name__ = QValuedPolicy.__qualname__ = f"QValued{policy_class.__name__}"
+    QValuedPolicy.__doc__ = f"{policy_class.__name__} with Q values."
+    return QValuedPolicy

@@ -1,0 +1,368 @@
+"""Actor-critic policies that remember: LSTMs between the features and the heads."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.buffers.sequences import Memory, Sequences
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.distributions import Distribution
+from rlzoo.networks.chain import forward_chain
+from rlzoo.networks.extractors import CombinedExtractor, NatureCNN
+from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, forget, fresh_memory
+from rlzoo.networks.mlp import MlpExtractor, create_mlp, layer_widths
+from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.policies.policy_kwargs import policy_keywords
+
+LSTM_KWARGS = ("bias", "dropout")
+ACTOR, CRITIC = "lstm_actor", "lstm_critic"  # what their memory is called
+
+State = tuple[np.ndarray, np.ndarray]
+"""What `predict` hands out: h and c of the actor, each [n_layers, n_envs, hidden_size]."""
+
+
+class RecurrentActorCriticPolicy(ActorCriticPolicy):
+    """Actor and critic that remember, for PPO, A2C and their relatives.
+
+        features -> lstm_actor  -> mlp_extractor -> action_net
+                 -> lstm_critic -> mlp_extractor -> value_net
+
+    Rows of a batch are read in one of two ways: as `sequences` that follow each other in time, or one by one,
+    each one step on from its own row of `memory` (without either: from nothing, as at the start of an
+    episode).
+
+    :param args: as ActorCriticPolicy, as are `kwargs`. `net_arch` is what lies behind the LSTMs; with an
+        entry "lstm", as in `[8, "lstm", dict(vf=[5, 10], pi=[10])]`, it is what lies before and behind one
+        LSTM that actor and critic share and both train.
+    :param lstm_hidden_size: units of each layer of an LSTM
+    :param n_lstm_layers: layers of an LSTM
+    :param shared_lstm: the critic reads the actor's LSTM, which it does not train
+    :param enable_critic_lstm: the critic has an LSTM of its own; if it shares none either, a linear layer is
+        in its place
+    :param lstm_kwargs: `bias` and `dropout` of the LSTMs
+    :param layer_norm: layer-normalised LSTMs
+    """
+
+    recurrent: ClassVar[bool] = True
+    not_for_acting = (*ActorCriticPolicy.not_for_acting, "lstm_critic.", "critic.")
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Callable[[float], float],
+        *args: Any,
+        lstm_hidden_size: int = 256,
+        n_lstm_layers: int = 1,
+        shared_lstm: bool = False,
+        enable_critic_lstm: bool = True,
+        lstm_kwargs: dict[str, Any] | None = None,
+        layer_norm: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        for name, count in {"lstm_hidden_size": lstm_hidden_size, "n_lstm_layers": n_lstm_layers}.items():
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise UserError(f"{name} must be a positive integer, not {count!r}")
+        if shared_lstm and enable_critic_lstm:
+            raise UserError(
+                "shared_lstm=True gives the critic the actor's LSTM, enable_critic_lstm=True one of its own: "
+                "for a shared one set enable_critic_lstm=False"
+            )
+        # These are read by `_build`, before there are modules.
+        self.lstm_output_dim, self.n_lstm_layers = lstm_hidden_size, n_lstm_layers
+        self.shared_lstm, self.enable_critic_lstm = shared_lstm, enable_critic_lstm
+        self.lstm_kwargs = _lstm_kwargs(lstm_kwargs)
+        self.layer_norm = layer_norm
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    # ---------------------------------------------------------------- construction
+
+    def _build_features_extractors(self) -> None:
+        super()._build_features_extractors()
+        before, self.behind_lstm = _around_lstm(self.net_arch)
+        self.lstm_trained_by_both = before is not None
+        if before is not None and (self.shared_lstm or not self.enable_critic_lstm):
+            raise UserError(
+                "'lstm' in net_arch is one LSTM that actor and critic share: "
+                "leave shared_lstm and enable_critic_lstm as they are"
+            )
+        self.one_lstm = self.lstm_trained_by_both or self.shared_lstm
+        if self.one_lstm and not self.share_features_extractor:
+            raise UserError(
+                "an LSTM that actor and critic share sees the features of one extractor: "
+                "leave share_features_extractor=True"
+            )
+        self.before_lstm = nn.Sequential(*create_mlp(self.features_dim, 0, before or (), self.activation_fn))
+        self.lstm_actor = self._make_lstm(before[-1] if before else self.features_dim)
+        self.lstm_critic: LSTM | LayerNormLSTM | None = None
+        self.critic: nn.Linear | None = None
+        if not self.one_lstm and self.enable_critic_lstm:
+            self.lstm_critic = self._make_lstm(self.features_dim)
+        elif not self.one_lstm:
+            self.critic = nn.Linear(self.features_dim, self.lstm_output_dim)
+
+    def _make_lstm(self, input_size: int) -> LSTM | LayerNormLSTM:
+        kind = LayerNormLSTM if self.layer_norm else LSTM
+        return kind(input_size, self.lstm_output_dim, self.n_lstm_layers, **self.lstm_kwargs)
+
+    def _build_mlp_extractor(self) -> None:
+        self.mlp_extractor = MlpExtractor(
+            self.lstm_output_dim, self.behind_lstm, self.activation_fn, device=self.device
+        )
+
+    def _init_orthogonally(self) -> None:
+        super()._init_orthogonally()
+        self.before_lstm.apply(partial(self.init_weights, gain=math.sqrt(2)))
+
+    # ---------------------------------------------------------------- memory
+
+    def initial_memory(self, n_envs: int) -> Memory:
+        """What is remembered at the start of an episode: zeros, [n_envs, n_layers, hidden_size] by name."""
+        memory = fresh_memory(ACTOR, self.lstm_actor, n_envs, self.device)
+        if self.lstm_critic is not None:
+            memory.update(fresh_memory(CRITIC, self.lstm_critic, n_envs, self.device))
+        return memory
+
+    def memory_of(self, state: State | None, episode_start: Any, n_envs: int) -> Memory:
+        """The memory that a state of `predict` stands for; the critic's, which it lacks, is fresh.
+
+        :param episode_start: bool array [n_envs], whose memory is forgotten; None: nobody's
+        :raises UserError: the state or `episode_start` is of another number of environments
+        """
+        memory = self.initial_memory(n_envs)
+        if state is None:
+            return memory
+        shape = (self.n_lstm_layers, n_envs, self.lstm_output_dim)
+        if [np.shape(part) for part in state] != [shape, shape]:
+            raise UserError(
+                f"the state of {n_envs} environment{'s' if n_envs > 1 else ''} is a pair of arrays of shape "
+                f"{shape}, not {[np.shape(part) for part in state]}; begin with state=None"
+            )
+        for part, array in zip("hc", state, strict=True):
+            tensor = torch.as_tensor(np.asarray(array, np.float32), device=self.device)
+            memory[f"{ACTOR}_{part}"] = tensor.transpose(0, 1)
+        if episode_start is None:
+            return memory
+        starts = np.asarray(episode_start, bool).reshape(-1)
+        if len(starts) != n_envs:
+            raise UserError(f"episode_start has {len(starts)} entries for {n_envs} observations")
+        return forget(memory, torch.as_tensor(starts, device=self.device))
+
+    # ---------------------------------------------------------------- acting
+
+    def step(
+        self, obs: TensorObs, memory: Memory, episode_starts: Tensor, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor, Memory]:
+        """Act on observations and memory, which is forgotten where an episode starts.
+
+        :param memory: from `initial_memory`, or from the step before
+        :param episode_starts: bool, [n_envs]
+        :return: actions [n_envs, ...], values [n_envs], log-probabilities [n_envs], the memory afterwards
+        """
+        run = OneStep(forget(memory, episode_starts))
+        distribution, values = self._distribution_and_values(obs, run)
+        actions = distribution.get_actions(deterministic)
+        return self._shaped(actions), values.flatten(), distribution.log_prob(actions), run.after
+
+    def act(self, obs: TensorObs, deterministic: bool = False, memory: Memory | None = None) -> Tensor:
+        """Actions [B, *action_space.shape] for raw observations; see ActorCriticPolicy."""
+        latent_pi = self._latent_pi(obs, self._runner(obs, None, memory))
+        return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
+
+    def act_and_remember(
+        self, obs: TensorObs, memory: Memory, deterministic: bool = False
+    ) -> tuple[Tensor, Memory]:
+        """Actions [B, *action_space.shape] for raw observations, and the actor's memory afterwards."""
+        run = OneStep(memory)
+        actions = self._distribution(self._latent_pi(obs, run)).get_actions(deterministic)
+        return self._shaped(actions), run.after
+
+    def forward(
+        self, obs: TensorObs, deterministic: bool = False, memory: Memory | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
+        distribution, values = self._distribution_and_values(obs, self._runner(obs, None, memory))
+        actions = distribution.get_actions(deterministic)
+        return self._shaped(actions), values, distribution.log_prob(actions)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+        """The actions to execute, and what to hand over as `state` with the next observations.
+
+        :param state: None at first: nothing is remembered
+        :param episode_start: where an episode starts and the state is forgotten, [n_envs]
+        """
+        obs, vectorized = self.obs_to_tensor(observation)
+        memory = self.memory_of(state, episode_start, _n_rows(obs))
+        was_training = self.training
+        self.set_training_mode(False)
+        with torch.inference_mode():
+            actions, memory = self.act_and_remember(obs, memory, deterministic)
+        self.set_training_mode(was_training)
+        executed = self.env_actions(actions.cpu().numpy())
+        h, c = (memory[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
+        return (executed if vectorized else executed.squeeze(axis=0)), (h, c)
+
+    # ---------------------------------------------------------------- learning
+
+    def evaluate_actions(
+        self,
+        obs: TensorObs,
+        actions: Tensor,
+        sequences: Sequences | None = None,
+        memory: Memory | None = None,
+        *,
+        gaussian_actions: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (or None), with gradients that
+        go back in time to the beginning of each sequence."""
+        distribution, values = self._distribution_and_values(obs, self._runner(obs, sequences, memory))
+        return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
+
+    def predict_values(
+        self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
+    ) -> Tensor:
+        """Values of raw observations, [B, 1]."""
+        run = self._runner(obs, sequences, memory)
+        features = self.extract_features(obs, self.vf_features_extractor)
+        remembered = self._remembered_by_actor(features, run) if self.one_lstm else None
+        latent_vf = self.mlp_extractor.forward_critic(self._seen_by_critic(features, remembered, run))
+        return forward_chain(self.value_net, latent_vf)
+
+    def get_distribution(
+        self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
+    ) -> Distribution:
+        """The action distribution of raw observations; later calls do not change it."""
+        return copy.copy(self._distribution(self._latent_pi(obs, self._runner(obs, sequences, memory))))
+
+    # ---------------------------------------------------------------- parts
+
+    def _runner(
+        self, obs: TensorObs, sequences: Sequences | None, memory: Memory | None
+    ) -> OneStep | OverSequences:
+        if sequences is not None:
+            return OverSequences(sequences)
+        return OneStep(self.initial_memory(_n_rows(obs)) if memory is None else memory)
+
+    def _distribution_and_values(
+        self, obs: TensorObs, run: OneStep | OverSequences | None = None
+    ) -> tuple[Distribution, Tensor]:
+        run = run or self._runner(obs, None, None)
+        features = self.extract_features(obs)
+        pi_features, vf_features = (features, features) if self.share_features_extractor else features
+        remembered = self._remembered_by_actor(pi_features, run)
+        seen = self._seen_by_critic(vf_features, remembered, run)
+        if seen is remembered:  # layers that both share are evaluated once
+            latent_pi, latent_vf = self.mlp_extractor(remembered)
+        else:
+            latent_pi = self.mlp_extractor.forward_actor(remembered)
+            latent_vf = self.mlp_extractor.forward_critic(seen)
+        return self._distribution(latent_pi), forward_chain(self.value_net, latent_vf)
+
+    def _latent_pi(self, obs: TensorObs, run: OneStep | OverSequences) -> Tensor:
+        features = self.extract_features(obs, self.pi_features_extractor)
+        return self.mlp_extractor.forward_actor(self._remembered_by_actor(features, run))
+
+    def _remembered_by_actor(self, features: Tensor, run: OneStep | OverSequences) -> Tensor:
+        """What the actor's LSTM makes of features, [B, hidden_size]."""
+        return run(ACTOR, self.lstm_actor, forward_chain(self.before_lstm, features))
+
+    def _seen_by_critic(
+        self, features: Tensor, remembered: Tensor | None, run: OneStep | OverSequences
+    ) -> Tensor:
+        """What the critic's layers are given, [B, hidden_size].
+
+        :param remembered: by the actor; read where there is one LSTM
+        """
+        if remembered is not None and self.one_lstm:
+            return remembered if self.lstm_trained_by_both else remembered.detach()
+        if self.critic is not None:
+            return forward_chain(self.critic, features)
+        assert self.lstm_critic is not None
+        return run(CRITIC, self.lstm_critic, features)
+
+
+class RecurrentActorCriticCnnPolicy(RecurrentActorCriticPolicy):
+    """RecurrentActorCriticPolicy for images: a NatureCNN extracts the features."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
+
+
+class RecurrentMultiInputActorCriticPolicy(RecurrentActorCriticPolicy):
+    """RecurrentActorCriticPolicy for Dict observations: a CombinedExtractor extracts the features."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": CombinedExtractor, **kwargs})
+
+
+class MlpLnLstmPolicy(RecurrentActorCriticPolicy):
+    """RecurrentActorCriticPolicy with layer-normalised LSTMs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"layer_norm": True, **kwargs})
+
+
+class CnnLnLstmPolicy(RecurrentActorCriticCnnPolicy):
+    """RecurrentActorCriticCnnPolicy with layer-normalised LSTMs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"layer_norm": True, **kwargs})
+
+
+class LstmPolicy(RecurrentActorCriticPolicy):
+    """RecurrentActorCriticPolicy to derive one's own from, which takes the keywords of Stable Baselines 2 as
+    well."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **policy_keywords(RecurrentActorCriticPolicy, kwargs))
+
+
+def _lstm_kwargs(lstm_kwargs: Any) -> dict[str, Any]:
+    if not isinstance(lstm_kwargs or {}, Mapping):
+        raise UserError(f"lstm_kwargs must be a mapping such as dict(dropout=0.1), not {lstm_kwargs!r}")
+    for name in lstm_kwargs or {}:
+        if name not in LSTM_KWARGS:
+            raise unknown("entry of lstm_kwargs", name, LSTM_KWARGS)
+    return dict(lstm_kwargs or {})
+
+
+def _around_lstm(net_arch: Any) -> tuple[tuple[int, ...] | None, Any]:
+    """The layers before a shared LSTM (None: `net_arch` has none), and the `net_arch` of those behind.
+
+    :raises UserError: several LSTMs, or widths that are none
+    """
+    if not isinstance(net_arch, Sequence) or isinstance(net_arch, str) or "lstm" not in net_arch:
+        return None, net_arch
+    layers = list(net_arch)
+    if layers.count("lstm") > 1:
+        raise UserError(f"net_arch has one 'lstm', for several layers set n_lstm_layers; not {net_arch!r}")
+    place = layers.index("lstm")
+    behind = layers[place + 1 :]
+    if not (behind and isinstance(behind[-1], Mapping)):
+        behind.append({})  # these layers are shared, too
+    return layer_widths(layers[:place]), behind
+
+
+def _n_rows(obs: TensorObs) -> int:
+    return len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+
+
+MlpLstmPolicy = RecurrentActorCriticPolicy
+CnnLstmPolicy = RecurrentActorCriticCnnPolicy
+MultiInputLstmPolicy = RecurrentMultiInputActorCriticPolicy

@@ -1,0 +1,265 @@
+"""Policies for value-based algorithms: a network of action values and its slowly following copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rlzoo.core.errors import UserError
+from rlzoo.networks.chain import chain_with_backward, forward_chain, is_hooked
+from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.mlp import create_mlp, layer_widths
+from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.optim.eager import eager
+from rlzoo.policies.base_policy import BasePolicy, PolicyPart
+
+
+class QNetwork(PolicyPart):
+    """Raw observations -> Q values [B, n_actions], or quantiles of the return [B, n_quantiles, n_actions].
+
+    A dueling network (Wang et al. 2016, https://arxiv.org/abs/1511.06581, eq. 9) splits behind the features:
+    Q(s, a) = V(s) + A(s, a) - mean over a' of A(s, a').
+
+    :param net_arch: widths of the hidden layers; a dueling network has them twice
+    :param layer_norm: normalise hidden layers before their activation, and features that are learned
+    :param n_quantiles: None for Q values
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        n_actions: int,
+        features_extractor: BaseFeaturesExtractor,
+        net_arch: list[int],
+        activation_fn: type[nn.Module] = nn.ReLU,
+        dueling: bool = False,
+        layer_norm: bool = False,
+        normalize_images: bool = True,
+        n_quantiles: int | None = None,
+    ) -> None:
+        super().__init__(observation_space, features_extractor, normalize_images)
+        self.n_actions, self.n_quantiles = n_actions, n_quantiles
+        features_dim = features_extractor.features_dim
+        learned = any(parameter.requires_grad for parameter in features_extractor.parameters())
+
+        def stream(n_outputs: int) -> nn.Sequential:
+            norm = [nn.LayerNorm] if layer_norm else []
+            first = [nn.LayerNorm(features_dim)] if layer_norm and learned else []
+            n_outputs *= n_quantiles or 1
+            layers = create_mlp(features_dim, n_outputs, net_arch, activation_fn, post_linear_modules=norm)
+            return nn.Sequential(*first, *layers)
+
+        if dueling:
+            self.advantage_net, self.value_net = stream(n_actions), stream(1)
+        elif n_quantiles is None:
+            self.q_net = stream(n_actions)
+        else:
+            self.quantile_net = stream(n_actions)
+        head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
+        self.head, self.dueling = head, dueling
+        self.learns_features = learned
+        vectors = isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1
+        self.takes_vectors = vectors and type(features_extractor) is FlattenExtractor  # nothing to extract
+
+    def features(self, obs: TensorObs) -> Tensor:
+        """What the layers behind the extractor are given, [B, features_dim]."""
+        if self.takes_vectors and not is_hooked(self.features_extractor):
+            return obs.float()  # type: ignore[union-attr]
+        observations = preprocess_obs(obs, self.observation_space, self.normalize_images)
+        features: Tensor = self.features_extractor(observations)
+        return features
+
+    def forward(self, obs: TensorObs) -> Tensor:
+        features = self.features(obs)
+        q = self._shaped(forward_chain(self._modules[self.head], features))  # type: ignore[arg-type]
+        if not self.dueling:
+            return q
+        values = forward_chain(self.value_net, features)
+        if self.n_quantiles is not None:
+            values = values.unsqueeze(-1)
+        return values + q - q.mean(dim=-1, keepdim=True)
+
+    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
+        """The output, and a function that adds to the gradients of the parameters, given that of the output.
+
+        As calling the network and `backward` of the result, but faster where the network is plain.
+        """
+        plain = None
+        if type(self) in (QNetwork, QuantileNetwork) and not (
+            self.learns_features or self.dueling or is_hooked(self)
+        ):
+            with torch.no_grad():
+                features = self.features(obs)
+            plain = chain_with_backward(self._modules[self.head], features)  # type: ignore[arg-type]
+        if plain is None:
+            q: Tensor = self(obs)
+            return q.detach(), q.backward
+        out, backward = plain
+        return self._shaped(out), lambda gradient: backward(gradient.reshape(out.shape))
+
+    def _predict(self, observation: TensorObs, deterministic: bool = True) -> Tensor:
+        values: Tensor = self(observation)
+        q = values if self.n_quantiles is None else values.mean(dim=1)
+        return q.argmax(dim=1)
+
+    def _shaped(self, out: Tensor) -> Tensor:
+        return out if self.n_quantiles is None else out.view(-1, self.n_quantiles, self.n_actions)
+
+
+class QuantileNetwork(QNetwork):
+    """QNetwork of quantiles of the return, [B, n_quantiles, n_actions] (Dabney et al. 2018)."""
+
+
+class DQNPolicy(BasePolicy):
+    """Acts by the largest Q value.
+
+    :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at its
+        value for 1
+    :param net_arch: widths of the hidden layers; by default two of 64, none after a NatureCNN
+    :param activation_fn: activation of the hidden layers
+    :param dueling, layer_norm: see QNetwork
+    :param normalize_images: divide images by 255
+    :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
+    """
+
+    not_for_acting = ("q_net_target.",)
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Discrete,
+        lr_schedule: Callable[[float], float],
+        net_arch: list[int] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        dueling: bool = False,
+        layer_norm: bool = False,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor_class,
+            features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+        )
+        if net_arch is None:
+            net_arch = [] if issubclass(features_extractor_class, NatureCNN) else [64, 64]
+        self.net_arch, self.activation_fn = list(layer_widths(net_arch)), activation_fn
+        self.dueling, self.layer_norm = dueling, layer_norm
+        self._build()
+        self.target().load_state_dict(self.learned().state_dict())
+        self.target().requires_grad_(False).eval()
+        make: Any = eager(self.optimizer_class)
+        try:
+            self.optimizer = make(self.learned().parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
+
+    def _build(self) -> None:
+        self.q_net = self.own("q_net", self.make_q_net())
+        self.q_net_target = self.own("q_net_target", self.make_q_net())
+
+    def make_q_net(self, n_quantiles: int | None = None) -> QNetwork:
+        """A new network; hook for custom ones."""
+        return (QNetwork if n_quantiles is None else QuantileNetwork)(
+            self.observation_space,
+            int(self.action_space.n),  # type: ignore[attr-defined]
+            self.make_features_extractor(),
+            self.net_arch,
+            self.activation_fn,
+            dueling=self.dueling,
+            layer_norm=self.layer_norm,
+            normalize_images=self.normalize_images,
+            n_quantiles=n_quantiles,
+        )
+
+    def learned(self) -> nn.Module:
+        """The network that learns."""
+        return self.q_net
+
+    def target(self) -> nn.Module:
+        """The copy that follows it slowly."""
+        return self.q_net_target
+
+    def train(self, mode: bool = True) -> DQNPolicy:
+        """Training or evaluation mode; the copy is always in evaluation mode."""
+        super().train(mode)
+        self.target().eval()
+        return self
+
+    def q_values(self, obs: TensorObs) -> Tensor:
+        """Q values [B, n_actions] of raw observations."""
+        q: Tensor = self.q_net(obs)
+        return q
+
+    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
+        """The output of the network that learns, without a graph, and what carries a gradient with respect to
+        it into the `.grad` of its parameters."""
+        network = self.learned()
+        if isinstance(network, QNetwork):
+            return network.with_backward(obs)
+        output: Tensor = network(obs)
+        return output.detach(), output.backward
+
+    def predict_values(self, obs: TensorObs) -> Tensor:
+        """Values [B, 1] of raw observations: of the best actions."""
+        return self.q_values(obs).amax(dim=1, keepdim=True)
+
+    def forward(self, obs: TensorObs, deterministic: bool = True) -> Tensor:
+        """The best actions [B]."""
+        return self._predict(obs, deterministic)
+
+    def _predict(self, observation: TensorObs, deterministic: bool = True) -> Tensor:
+        return self.q_values(observation).argmax(dim=1)
+
+
+class QRDQNPolicy(DQNPolicy):
+    """Acts by the largest mean of the quantiles of the return.
+
+    :param n_quantiles: how many are estimated for each action
+    """
+
+    not_for_acting = ("quantile_net_target.",)
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Discrete,
+        lr_schedule: Callable[[float], float],
+        n_quantiles: int = 200,
+        net_arch: list[int] | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        **kwargs: Any,
+    ) -> None:
+        if type(n_quantiles) is not int or n_quantiles < 1:
+            raise UserError(f"n_quantiles must be a positive integer, not {n_quantiles!r}")
+        self.n_quantiles = n_quantiles
+        super().__init__(observation_space, action_space, lr_schedule, net_arch, activation_fn, **kwargs)
+
+    def _build(self) -> None:
+        self.quantile_net = self.own("quantile_net", self.make_q_net(self.n_quantiles))
+        self.quantile_net_target = self.own("quantile_net_target", self.make_q_net(self.n_quantiles))
+
+    def learned(self) -> nn.Module:
+        return self.quantile_net
+
+    def target(self) -> nn.Module:
+        return self.quantile_net_target
+
+    def quantiles(self, obs: TensorObs) -> Tensor:
+        """Quantiles of the return, [B, n_quantiles, n_actions], for raw observations."""
+        quantiles: Tensor = self.quantile_net(obs)
+        return quantiles
+
+    def q_values(self, obs: TensorObs) -> Tensor:
+        return self.quantiles(obs).mean(dim=1)

@@ -1,0 +1,1 @@
+"""Processes and threads: signals, workers, locks, thread counts."""

@@ -1,0 +1,90 @@
+"""Ctrl-C, SIGTERM and SIGHUP: the first asks the run to save and end, the second ends it at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType, TracebackType
+from typing import Any
+
+from rlzoo.processes.interrupts import imports_in_progress, send_again
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+ECHO = 0.2  # seconds in which a repeated signal is the same one, sent to the process and to its group
+
+
+class StopSignals:
+    """The first Ctrl-C, SIGTERM or SIGHUP (the terminal is gone) raises KeyboardInterrupt inside
+    `interruptible`, and waits elsewhere. It also waits while a module is being imported.
+
+    So the code that must not be cut short (claiming, saving) is everything that is not marked. A signal that
+    waited is found in `received`, and raises as soon as an `interruptible` section begins. The second signal
+    kills the worker processes and ends the process with exit code 130. A SIGHUP that is ignored (`nohup`)
+    stays so. In a thread other than the main one nothing is installed: Python delivers signals to the main
+    thread only.
+
+    :param answer: what the first signal is answered with
+    """
+
+    def __init__(self, answer: str = "saving and ending") -> None:
+        self.answer = answer
+        self.received: signal.Signals | None = None
+        self._received_at = 0.0
+        self._raising = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            self._imports = imports_in_progress(sys._getframe())
+            wanted = [number for number in SIGNALS if number == signal.SIGINT or not _is_ignored(number)]
+            self._previous = {number: signal.signal(number, self._on_signal) for number in wanted}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Here the first signal raises KeyboardInterrupt."""
+        self._raising = True
+        try:
+            if self.received is not None:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raising = False
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if imports_in_progress(frame) > self._imports:
+            send_again(number)
+            return
+        if self.received is not None:
+            if time.monotonic() - self._received_at > ECHO:
+                end_at_once()
+            return
+        self.received, self._received_at = signal.Signals(number), time.monotonic()
+        # Not print: the signal may have come in the middle of another write to the same stream.
+        with suppress(OSError):  # the terminal is gone
+            os.write(2, f"\nrlzoo: {self.received.name}: {self.answer}; once more ends at once\n".encode())
+        if self._raising:
+            raise KeyboardInterrupt
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) == signal.SIG_IGN
+
+
+def end_at_once() -> None:
+    """Kill the worker processes of this process, and leave without cleaning up."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    os._exit(130)

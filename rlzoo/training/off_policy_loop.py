@@ -1,0 +1,159 @@
+"""The off-policy loop: act, remember, and learn from what is drawn from memory.
+
+It drives every algorithm that replays experience. The loop steps the environments, fills the replay buffer
+and owns the clock; the algorithm acts, and takes one gradient step on each batch that it is given.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.buffers.rollout_buffer import map_obs
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
+from rlzoo.core.observations import copy_obs
+from rlzoo.core.types import Inputs
+from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
+from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, infos_of_step
+
+
+def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+    """Train until `clock.total_timesteps`, or until a callback says stop.
+
+    :param log_interval: episodes between two dumps of metrics
+    """
+    clock = algorithm.clock
+    locals_ = LoopLocals(algorithm, callback, log_interval, replay_buffer=algorithm.replay_buffer)
+    try:
+        callback.on_training_start(locals_, globals())
+        remember_start(algorithm)
+        logged = (clock.episodes - clock.ended) // log_interval  # of a round in progress, not yet
+        while clock.num_timesteps < clock.total_timesteps or clock.collected:
+            if not collect(algorithm, env, callback, locals_):
+                break
+            locals_.history = learn(algorithm, env.num_envs) or locals_.history
+            clock.collected = clock.ended = 0
+            if clock.episodes // log_interval > logged:
+                logged = clock.episodes // log_interval
+                log_progress(algorithm, last_metrics(algorithm, locals_.history))
+        record_metrics(algorithm, last_metrics(algorithm, locals_.history))
+        replay = algorithm.replay_buffer
+        if clock.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
+            warnings.warn(
+                f"nothing was learned in {clock.num_timesteps:,} steps: {type(replay).__name__} draws from "
+                "finished episodes, and none is; a TimeLimit around the environment ends them",
+                stacklevel=3,
+            )
+    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+        algorithm._last_obs = copy_obs(algorithm._last_obs)  # the environments write into theirs again
+        callback.on_training_end()
+
+
+def remember_start(algorithm: Any) -> None:
+    """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
+    if not algorithm.replay_continues:
+        replay, clock = algorithm.replay_buffer, algorithm.clock
+        n_envs = algorithm.env.num_envs
+        check_finite_obs(algorithm._last_obs, range(n_envs), clock.num_timesteps // n_envs)
+        obs = algorithm._last_obs
+        replay.start(obs if replay.normalizer is None else replay.normalizer.raw_obs(obs))
+        algorithm.replay_continues = True
+
+
+def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
+    """Steps until the next round of updates is due; False when a callback ended the training."""
+    clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    count, in_episodes = algorithm.update_period()
+    on_device = algorithm.device.type != "cpu"
+    record = partial(add_transition, replay) if replay.adds_otherwise else replay.add_step
+    algorithm.set_training_mode(False)
+    callback.on_rollout_start()
+    callback.update_locals(locals_)
+    with torch.inference_mode():
+        if clock.collected == 0:  # else a training goes on that stopped between two rounds of updates
+            algorithm.begin_rollout()
+        while clock.ended < count if in_episodes else clock.collected < count:
+            if in_episodes and clock.num_timesteps >= clock.total_timesteps:
+                break  # an episode may never end
+            obs = map_obs(torch.from_numpy, algorithm._last_obs)
+            if on_device:
+                obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
+            clock.warm_up = clock.num_timesteps < config.learning_starts
+            inputs = Inputs(obs, algorithm._last_episode_starts, clock.collected, clock)
+            step = algorithm.threads.call("act", algorithm.act, inputs)
+            result = env.step_arrays(step.env_action)
+            check_finite(result, clock.num_timesteps // env.num_envs + 1)
+            raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
+            record(step.action, raw)
+            clock.num_timesteps += env.num_envs
+            clock.collected += 1
+            if len(result.ended):
+                clock.ended += len(result.ended)
+                clock.episodes += len(result.ended)
+                algorithm.end_episodes(result.ended)
+                record_episodes(algorithm, result.infos)
+            algorithm._last_obs = result.obs
+            algorithm._last_episode_starts = result.terminated | result.truncated
+            locals_.obs, locals_.step, locals_.result = obs, step, result
+            if not callback.on_step():
+                return False
+    callback.on_rollout_end()
+    return True
+
+
+def add_transition(replay: Any, actions: Any, result: StepArrays) -> None:
+    """Give a step to the `add` that a derived class of replay buffers has, with the arguments of that."""
+    obs, next_obs = map_obs(np.array, replay.obs.current(replay.head)), copy_obs(result.obs)
+    infos = infos_of_step(result)
+    for index in result.ended:
+        final = infos[index]["terminal_observation"]
+        for key in final if isinstance(final, dict) else ():
+            next_obs[key][index] = final[key]
+        if not isinstance(final, dict):
+            next_obs[index] = final
+    dones = result.terminated | result.truncated
+    replay.add(obs, next_obs, actions.cpu().numpy(), result.rewards.copy(), dones, infos)
+    replay.obs.write(replay.head, result.obs)
+    if len(result.ended):
+        replay.obs.begin(replay.head, result.obs, result.ended)
+
+
+def can_learn(algorithm: Any, n_envs: int) -> bool:
+    """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one."""
+    replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
+    enough = min(learning_starts, replay.buffer_size * n_envs)
+    warm = algorithm.clock.num_timesteps > learning_starts and len(replay) >= enough
+    return warm and bool(replay.can_sample())
+
+
+def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
+    """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
+    clock, config = algorithm.clock, algorithm.config
+    if algorithm.learns_aside or not can_learn(algorithm, n_envs):
+        return []
+    steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
+    algorithm.replay_buffer.progress = 1 - clock.progress_remaining
+    return take_gradient_steps(algorithm, steps, config.batch_size)
+
+
+def take_gradient_steps(algorithm: Any, steps: int, batch_size: int) -> list[dict[str, Any]]:
+    """Gradient steps on batches of the replay buffer; the metrics of each."""
+    clock, replay = algorithm.clock, algorithm.replay_buffer
+    if not replay.own_gamma:
+        replay.gamma = algorithm.config.gamma
+    algorithm.set_training_mode(True)
+    history = []
+    with denormals_as_zero():
+        for batch in algorithm.threads.timed(replay.batches(steps, batch_size)):
+            history.append(algorithm.update(batch, clock))
+            if batch.priorities is not None:
+                replay.update_priorities(batch.indices, batch.priorities)
+    if history and algorithm.device.type == "cpu":  # elsewhere, reading a loss would wait for the device
+        algorithm.check_losses(history[-1])
+    return history

@@ -1,0 +1,98 @@
+"""The on-policy loop: collect a rollout with the present policy, learn from it, forget it.
+
+It drives every algorithm that learns from the experience it has just made. The loop steps the
+environments and owns the clock; the algorithm acts, and learns from the whole rollout at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer, map_obs
+from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.progress import LoopLocals, log_progress, record_episodes, record_metrics
+from rlzoo.core.types import Inputs
+from rlzoo.envs.action_masks import mask_reader
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+
+
+def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+    """Train until `clock.total_timesteps`, or until a callback says stop.
+
+    :param log_interval: iterations between two dumps of metrics
+    """
+    clock = algorithm.clock
+    rollout = algorithm.make_rollout_buffer(env)
+    if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
+        rollout.raw = RawRollout(rollout.n_steps, rescaling)
+    algorithm.rollout_buffer = rollout
+    resume_rollout(algorithm, rollout)
+    locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
+    metrics: dict[str, Any] = {}
+    try:
+        callback.on_training_start(locals_, globals())
+        while clock.num_timesteps < clock.total_timesteps or rollout.filled:
+            if not collect(algorithm, env, rollout, callback, locals_):
+                break
+            rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
+            metrics = algorithm.threads.call("update", algorithm.update, rollout, clock)
+            locals_.history = [metrics]
+            rollout.filled = 0
+            clock.iteration += 1
+            if clock.iteration % log_interval == 0:
+                log_progress(algorithm, metrics)
+        record_metrics(algorithm, metrics)
+    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+        callback.on_training_end()
+
+
+def resume_rollout(algorithm: Any, rollout: RolloutBuffer) -> None:
+    """Take over the rollout of a loaded checkpoint; where its episodes could not be, they end there."""
+    saved, algorithm._saved_rollout = algorithm._saved_rollout, {}
+    rollout.load_state_dict(saved, algorithm.device)
+    if not algorithm.position_restored:
+        rollout.restart(algorithm._last_obs)
+
+
+def collect(
+    algorithm: Any, env: VecEnv, rollout: RolloutBuffer, callback: BaseCallback, locals_: LoopLocals
+) -> bool:
+    """Fill one rollout, or the rest of it; False when a callback ended the training."""
+    clock = algorithm.clock
+    algorithm.set_training_mode(False)
+    first = rollout.filled
+    if not first:
+        rollout.start(algorithm._last_obs)
+    episode_start = algorithm._last_episode_starts
+    on_device = algorithm.device.type != "cpu"
+    ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
+    callback.on_rollout_start()
+    callback.update_locals(locals_)
+    with torch.inference_mode():
+        if not first or not algorithm.position_restored:
+            algorithm.begin_rollout()
+        for t in range(first, rollout.n_steps):
+            obs = rollout.obs_rows[t]
+            if on_device:
+                obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
+            masks = None if ask_masks is None else ask_masks()
+            inputs = Inputs(obs, episode_start, t, clock, masks)
+            step = algorithm.threads.call("act", algorithm.act, inputs)
+            result = env.step_arrays(step.env_action)
+            rollout.add_step(t, step, result, episode_start)
+            clock.num_timesteps += env.num_envs
+            episode_start = result.terminated | result.truncated
+            if len(result.ended):
+                algorithm.end_episodes(result.ended)
+                record_episodes(algorithm, result.infos)
+            algorithm._last_obs, algorithm._last_episode_starts = result.obs, episode_start
+            locals_.obs, locals_.step, locals_.result = obs, step, result
+            if not callback.on_step():
+                return False
+    if first < rollout.n_steps:
+        algorithm._last_obs = rollout.last_obs()
+    callback.on_rollout_end()
+    return True

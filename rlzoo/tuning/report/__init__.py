@@ -1,0 +1,1 @@
+"""Results of a study: tables, figures and the report page."""

@@ -1,0 +1,125 @@
+"""Functions that draw hyperparameters for a trial: those of rlzoo's search spaces, and a user's own.
+
+    def sample_my_ppo(trial, n_actions, n_envs, additional_args):
+        return {"learning_rate": trial.suggest_float("learning_rate", 1e-5, 1e-2, log=True)}
+
+    rlzoo.HYPERPARAMS_SAMPLER["ppo"] = sample_my_ppo
+    rlzoo.optimize(algo="ppo", env="CartPole-v1", n_timesteps=20_000, n_trials=20)
+
+A search with a function of the user's runs its trials in the process that has the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+from rlzoo.config.literals import merge
+from rlzoo.core.errors import UserError
+from rlzoo.tuning.space.default_spaces import TABLES, overrides, search_space
+
+Sampler: TypeAlias = Callable[[Any, int, int, dict[str, Any]], dict[str, Any]]
+"""(trial, n_actions, n_envs, additional_args) -> hyperparameters."""
+
+NET_ARCHS = {"tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300]}
+
+
+def convert_params(sampled: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyperparameters for values as samplers of RL Baselines3 Zoo draw them.
+
+    >>> convert_params({"one_minus_gamma": 0.25, "n_steps_pow": 5, "net_arch": "small"})
+    {'gamma': 0.75, 'n_steps': 32, 'policy_kwargs': {'net_arch': [64, 64]}}
+
+    :param sampled: `one_minus_...` is subtracted from 1, `..._pow` is an exponent of 2, `net_arch` may be a
+        size and, as `activation_fn`, belongs into `policy_kwargs`; everything else stays
+    """
+    values: dict[str, Any] = {}
+    for key, value in sampled.items():
+        if key.startswith("one_minus_"):
+            values[key.removeprefix("one_minus_")] = 1 - value
+        elif key.endswith("_pow"):
+            values[key.removesuffix("_pow")] = 2**value
+        elif key in ("net_arch", "activation_fn"):
+            value = NET_ARCHS.get(value, value) if isinstance(value, str) else value
+            values = merge(values, {"policy_kwargs": {key: value}})
+        elif key not in ("subsample_steps", "top_frac_size"):
+            values = merge(values, {key: value})
+    if "subsample_steps" in sampled:
+        values["gradient_steps"] = max(values["train_freq"] // sampled["subsample_steps"], 1)
+    if "top_frac_size" in sampled:
+        values["n_top"] = max(1, int(sampled["top_frac_size"] * values["n_delta"]))
+    return values
+
+
+def own_sampler(algo: str) -> Sampler | None:
+    """Return the user's function that draws for an algorithm; None where it is rlzoo's search space."""
+    sampler = HYPERPARAMS_SAMPLER.get(algo)
+    return None if sampler is _SHIPPED.get(algo) else sampler
+
+
+def draw(sampler: Sampler, algo: str, trial: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters that a user's function draws, converted.
+
+    :param given: n_actions, n_envs and what else the function may ask for
+    :raises UserError: it returns no dictionary
+    """
+    additional = {key: value for key, value in given.items() if key not in ("n_actions", "n_envs")}
+    sampled = sampler(trial, given["n_actions"], given["n_envs"], additional)
+    if not isinstance(sampled, Mapping):
+        raise UserError(f"HYPERPARAMS_SAMPLER[{algo!r}] must return a dictionary, not {sampled!r}")
+    return dict(HYPERPARAMS_CONVERTER.get(algo, convert_params)(dict(sampled)))
+
+
+def asked_for(values: Mapping[str, Any], action_space: gym.Space[Any]) -> dict[str, Any]:
+    """Return what a user's function is given for a configuration."""
+    shape = action_space.shape if isinstance(action_space, gym.spaces.Box) else ()
+    return {
+        "n_actions": int(np.prod(shape)) if shape else 1,
+        "n_envs": int(values.get("n_envs", 1)),
+        "noise_type": values.get("noise_type"),
+        "using_her_replay_buffer": "Her" in str(values.get("replay_buffer_class")),
+        "her_kwargs": dict(values.get("replay_buffer_kwargs") or {}),
+    }
+
+
+def _shipped(algo: str) -> Sampler:
+    def sample(trial: Any, n_actions: int, n_envs: int, additional_args: dict[str, Any]) -> dict[str, Any]:
+        values = {"policy": "MlpPolicy", "n_envs": n_envs}
+        space = search_space(algo, values, gym.spaces.Box(-1.0, 1.0, (max(1, n_actions),), np.float32))
+        return overrides(algo, values, space.sample(trial))
+
+    sample.__name__ = sample.__qualname__ = f"sample_{algo}_params"
+    sample.__doc__ = f"""Draw hyperparameters of {algo} from rlzoo's search space.
+
+    :param trial: of Optuna
+    :param n_actions: dimensions of the actions
+    :param additional_args: no effect: the search space knows what suits the algorithm
+    :return: hyperparameters, nested as in a hyperparameter file
+    """
+    return sample
+
+
+_SHIPPED: dict[str, Sampler] = {algo: _shipped(algo) for algo in TABLES}
+
+HYPERPARAMS_SAMPLER: dict[str, Sampler] = dict(_SHIPPED)
+"""What draws the hyperparameters of a trial, by algorithm. Assign a function of your own."""
+
+HYPERPARAMS_CONVERTER: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = dict.fromkeys(
+    TABLES, convert_params
+)
+"""By algorithm: what makes hyperparameters of the values that such a function returns."""
+
+sample_a2c_params = _SHIPPED["a2c"]
+sample_ars_params = _SHIPPED["ars"]
+sample_ddpg_params = _SHIPPED["ddpg"]
+sample_dqn_params = _SHIPPED["dqn"]
+sample_ppo_lstm_params = _SHIPPED["ppo_lstm"]
+sample_ppo_params = _SHIPPED["ppo"]
+sample_qrdqn_params = _SHIPPED["qrdqn"]
+sample_sac_params = _SHIPPED["sac"]
+sample_td3_params = _SHIPPED["td3"]
+sample_tqc_params = _SHIPPED["tqc"]
+sample_trpo_params = _SHIPPED["trpo"]

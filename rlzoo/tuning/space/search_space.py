@@ -1,0 +1,111 @@
+"""A search space: hyperparameters by their keys, and what each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from rlzoo.config.literals import plain
+from rlzoo.core.errors import UserError
+from rlzoo.tuning.space.grid import Endless, walk
+from rlzoo.tuning.space.search_parameters import OTHER_VERSION, Parameter
+
+LARGEST = 100_000
+"""Combinations that are still tried one by one."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Rows are drawn in their order; one that depends on another stands below it.
+
+    :param rows: by key, such as `learning_rate` or `policy_kwargs.net_arch`
+    :param given: values of other keys on which rows depend
+    """
+
+    rows: dict[str, Parameter]
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def sample(self, trial: Any) -> dict[str, Any]:
+        """Plain values by key; those that have no effect are left out."""
+        known, sampled = dict(self.given), {}
+        for key, parameter in self.rows.items():
+            if parameter.applies(known):
+                known[key] = sampled[key] = parameter.suggest(trial, key, known)
+        return sampled
+
+    def without(self, keys: Iterable[str]) -> Space:
+        """The space without keys that are fixed, and without what lies below or around them.
+
+        `policy_kwargs` takes all of `policy_kwargs.*` with it, `policy_kwargs.net_arch.pi` the whole of
+        `policy_kwargs.net_arch`.
+        """
+        fixed = list(keys)
+        rows = {
+            key: row for key, row in self.rows.items() if not any(_overlap(key, other) for other in fixed)
+        }
+        return Space(rows, self.given)
+
+    def outside(self, values: Mapping[str, Any]) -> list[str]:
+        """Keys whose value in `values` (flat, complete) the space cannot draw."""
+        known = {**self.given, **plain(values)}
+        return [
+            key
+            for key, row in self.rows.items()
+            if key in values and row.applies(known) and not row.contains(known[key], known)
+        ]
+
+    def grid(self) -> list[dict[str, Any]]:
+        """All combinations, as parameters of trials.
+
+        :raises UserError: a row is continuous, or there are too many combinations
+        """
+        try:
+            points = [params for params, _ in islice(walk(self.sample), LARGEST + 1)]
+        except Endless as error:
+            raise UserError(
+                f"the space cannot be searched one by one: {error.name} has no countable values; give it"
+                " choices or a step, or use another sampler"
+            ) from None
+        if len(points) > LARGEST:
+            raise UserError(f"the space cannot be searched one by one: over {LARGEST:,} combinations")
+        return points
+
+    @property
+    def size(self) -> int | None:
+        """Combinations; None where they are uncountable, or too many to be tried one by one."""
+        try:
+            return len(self.grid())
+        except UserError:
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rows": {key: row.to_json() for key, row in self.rows.items()}, "given": self.given}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Space:
+        """:raises UserError: another version of rlzoo, or another program, wrote it"""
+        try:
+            rows = {key: Parameter.from_json(row) for key, row in values["rows"].items()}
+            return cls(rows, dict(values["given"]))
+        except (AttributeError, KeyError, TypeError):
+            raise UserError(OTHER_VERSION) from None
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Values by key path: what stands in `policy_kwargs` and `replay_buffer_kwargs` has keys of its own."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and key in NESTED and not prefix:
+            found |= flat(value, f"{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+NESTED = ("policy_kwargs", "replay_buffer_kwargs")
+
+
+def _overlap(key: str, other: str) -> bool:
+    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")

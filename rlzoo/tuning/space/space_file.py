@@ -1,0 +1,186 @@
+"""A search space of the user's own, in a YAML file.
+
+    learning_rate: {low: 1e-5, high: 1e-2, log: true}
+    n_epochs: {low: 1, high: 20}
+    gamma: [0.9, 0.99, 0.999]
+    policy_kwargs:
+      net_arch: {choices: [[64, 64], [256, 256]]}
+
+Keys may also be written with dots: `policy_kwargs.net_arch`. The file is the whole space.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config import catalog
+from rlzoo.config.her_entries import BUFFER_KEYS, HER
+from rlzoo.config.hyperparams import ZOO_KEYS
+from rlzoo.config.literals import interpret
+from rlzoo.config.old_names import todays_algorithm
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.tuning.space.search_parameters import Choice, Float, Int, Parameter
+from rlzoo.tuning.space.search_space import NESTED, Space
+
+RANGE_KEYS = ("low", "high", "log", "step")
+ROW_KEYS = (*RANGE_KEYS, "choices")
+
+
+def space_from_file(path: str | Path, algo: str) -> Space:
+    """The space in a file.
+
+    :param algo: whose hyperparameters these are
+    :raises UserError: one line that names the file and the key: no such hyperparameter (with the nearest), an
+        empty range, or values that it cannot have
+    """
+    content = read_yaml(Path(path))
+    if not isinstance(content, Mapping) or not content:
+        raise UserError(f"{path}: not a mapping of hyperparameters to ranges or choices")
+    rows: dict[str, Parameter] = {}
+    try:
+        annotations = _annotations(algo)
+        for key, row in _flat(content):
+            if key in rows:
+                raise UserError(f"{key} is given twice")
+            _check_name(key, algo, annotations)
+            rows[key] = _parameter(key, row, annotations.get(key))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return Space(rows)
+
+
+def _flat(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Rows by key path; dictionaries of keywords are entered, ranges are not."""
+    for key, row in content.items():
+        path = f"{prefix}{key}"
+        if path in NESTED and isinstance(row, Mapping):
+            yield from _flat(row, f"{path}.")
+        else:
+            yield path, row
+
+
+def _parameter(key: str, row: Any, annotation: str | None) -> Parameter:
+    if isinstance(row, Mapping):
+        for name in row:
+            if name not in ROW_KEYS:
+                raise unknown(f"part of {key}", str(name), ROW_KEYS)
+        if "choices" not in row:
+            return _range(key, row, annotation)
+        if len(row) > 1:
+            raise UserError(f"{key} has choices and a range: give one")
+        row = row["choices"]
+    if not isinstance(row, list):
+        raise UserError(f"{key} must be {{low: ..., high: ...}} or [choice, ...], not {row!r}")
+    if not row:
+        raise UserError(f"{key} has no choices")
+    for choice in interpret({key: row})[key]:
+        _check(key, choice, annotation)
+    return Choice(*row)
+
+
+def _range(key: str, row: Mapping[str, Any], annotation: str | None) -> Parameter:
+    bounds = {}
+    for name in ("low", "high", "step"):
+        value = row.get(name)
+        if value is None and name == "step":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise UserError(f"{key}: {name} must be a number, not {value!r}")
+        bounds[name] = value
+    low, high, step, log = bounds["low"], bounds["high"], bounds.get("step"), row.get("log", False)
+    if not isinstance(log, bool):
+        raise UserError(f"{key}: log must be true or false, not {log!r}")
+    if low > high:
+        raise UserError(f"{key}: the range from {low} to {high} is empty")
+    if log and low <= 0:
+        raise UserError(f"{key}: a logarithmic range must be above 0, not from {low}")
+    if step is not None and (log or step <= 0):
+        raise UserError(f"{key}: step must be above 0, and without log: true")
+    for bound in (low, high):
+        _check(key, bound, annotation)
+    kinds = _kinds(annotation)
+    whole = kinds & {"int", "TrainFreq"} or all(isinstance(bound, int) for bound in bounds.values())
+    if whole and "float" not in kinds:
+        if step is not None:
+            _check(f"{key}: step", step, "int")
+        return Int(int(low), int(high), log=log, step=int(step or 1))
+    return Float(float(low), float(high), log=log, step=step)
+
+
+def _check(key: str, value: Any, annotation: str | None) -> None:
+    """Ask that a hyperparameter can have a value, as far as its type says."""
+    from rlzoo.algorithms.hyperparameters import check_value
+
+    if annotation is not None:
+        check_value(key, value, annotation)
+
+
+def _kinds(annotation: str | None) -> set[str]:
+    kinds = {kind.strip() for kind in (annotation or "").split("|")}
+    return kinds | {"float"} if "ScheduleLike" in kinds else kinds
+
+
+# ---------------------------------------------------------------------- which names there are
+
+
+def _annotations(algo: str) -> dict[str, str]:
+    """What the values of each key must be, for keys that say so."""
+    found = {"n_envs": "int", "frame_stack": "int", "noise_std": "float", "noise_std_final": "float"}
+    if algo == HER:
+        found["n_sampled_goal"] = "int"
+    for algorithm in _algorithms(algo):
+        fields = dataclasses.fields(algorithm.Config)
+        found |= {field.name: str(field.type) for field in fields if field.name not in found}
+    return found
+
+
+def _algorithms(algo: str) -> list[Any]:
+    """The class of the algorithm; for `her`, those of all that it may be around."""
+    name = catalog.canonical(todays_algorithm(algo))
+    if name != HER:
+        return [catalog.load(name)]
+    loaded: list[Any] = [catalog.load(name) for name in catalog.names()]
+    return [
+        algorithm
+        for algorithm in loaded
+        if hasattr(algorithm, "Config") and hasattr(algorithm.Config, "replay_buffer_class")
+    ]
+
+
+def _check_name(key: str, algo: str, annotations: Mapping[str, str]) -> None:
+    """:raises UserError: the algorithm has no such hyperparameter"""
+    if key == "n_timesteps":
+        raise UserError("n_timesteps is the length of each trial (-n), which is not searched")
+    parent, dot, name = key.partition(".")
+    if dot and parent == "policy_kwargs":
+        known = _policy_keywords(algo)
+        if name.partition(".")[0] not in known:
+            raise unknown("policy keyword", name, known)
+    elif not (dot and parent in (*NESTED, *ZOO_KEYS)):
+        known = {*annotations, *ZOO_KEYS, "policy"} | (
+            {"model_class", *BUFFER_KEYS} if algo == HER else set()
+        )
+        if key not in known:
+            if key in _policy_keywords(algo):
+                raise UserError(f"{key} is a keyword of the policy: write policy_kwargs.{key}")
+            raise unknown("hyperparameter", key, known)
+
+
+def _policy_keywords(algo: str) -> set[str]:
+    """Keywords of the policies that an algorithm may have."""
+    from rlzoo.policies.policy_kwargs import accepted_keywords
+    from rlzoo.policies.policy_registry import get_policy_class
+
+    found: set[str] = set()
+    for algorithm in _algorithms(algo):
+        for name in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "LinearPolicy"):
+            try:
+                found |= accepted_keywords(get_policy_class(algorithm.policy_family, name))
+            except UserError:
+                continue  # the algorithm has no policy of this name
+    return found

@@ -1,0 +1,1 @@
+"""Studies: trials, workers, samplers, pruners and storage."""

@@ -1,0 +1,247 @@
+"""One trial: hyperparameters are drawn, agents are trained with them, and what they are worth is measured."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import optuna
+import torch
+
+from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
+from rlzoo.config.hyperparams import lookup, plays_stochastically
+from rlzoo.config.literals import interpret, plain
+from rlzoo.config.run import RunConfig
+from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.core.errors import RunFailed
+from rlzoo.experiment import replay_setup
+from rlzoo.experiment.candidate_workers import split_workers, start_workers
+from rlzoo.experiment.environments import (
+    build_evaluation_env,
+    build_training_env,
+    evaluation_seed,
+)
+from rlzoo.experiment.factories import build_callbacks, build_model, make_blueprint, warn_if_untrained
+from rlzoo.experiment.resolved_config import Blueprint, import_packages_of
+from rlzoo.metrics.logger import Logger
+from rlzoo.tuning.space.default_spaces import overrides
+from rlzoo.tuning.space.own_samplers import draw, own_sampler
+from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.study.stopping import Stop
+from rlzoo.tuning.study_settings import Settings
+
+
+def run_trial(
+    trial: optuna.Trial, settings: Settings, folder: Path, threads: int = 1, stop: Stop | None = None
+) -> list[float]:
+    """Train `n_seeds` agents with the hyperparameters of a trial; the only files are those of `log_path`.
+
+    User attributes of the trial: `seeds`, `hyperparams` (YAML of the whole configuration) before the first
+    training; `evaluations` (mean returns, a list for each training), `n_steps`, `seconds` after the last,
+    however it ended.
+
+    :param folder: of the study; the base hyperparameters are written there
+    :param threads: at most
+    :param stop: may cut the trainings short, with `Stopped`
+    :return: the mean over the trainings of what their evaluations are worth; with two objectives also seconds
+    :raises optuna.TrialPruned: it is not worth going on with
+    :raises UserError: the hyperparameters do not fit together or the environment
+    :raises RunFailed: a training could not go on
+    """
+    stop = stop or Stop()
+    import_packages_of("the study", settings.gym_packages, settings.env_id)
+    run = configure(trial, settings, folder)
+    blueprint = make_blueprint(run, own=False)
+    warn_if_untrained(blueprint)
+    seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
+    trial.set_user_attr("seeds", seeds)
+    trial.set_user_attr("hyperparams", dump_yaml(plain(blueprint.values)))
+    progress = Progress(trial, settings, stop)
+    began = time.monotonic()
+    try:
+        for k, seed in enumerate(seeds):
+            gc.collect()  # agents, environments and callbacks refer to each other
+            with stop.interruptible():
+                _train(
+                    replace(run, seed=seed),
+                    blueprint,
+                    progress,
+                    log_folder(settings, trial.number, k),
+                    threads,
+                )
+            progress.finish_training()
+    finally:
+        seconds = time.monotonic() - began
+        trial.set_user_attr("evaluations", progress.evaluations)
+        trial.set_user_attr("n_steps", progress.n_steps)
+        trial.set_user_attr("seconds", seconds)
+    value = float(np.mean(progress.values))
+    return [value, seconds] if len(settings.directions) == 2 else [value]
+
+
+def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfig:
+    """The run of a trial: the base hyperparameters, and on top what is drawn for it,
+    or what it is to be trained again with."""
+    conf_file = settings.config_file(folder)
+    if settings.retrain:
+        hyperparams = interpret(load_yaml(trial.user_attrs["config"], f"trial {trial.number}"))
+    else:
+        values = lookup(settings.algo, settings.env_id, conf_file).values
+        space = Space.from_json(settings.space)
+        if (sampler := own_sampler(settings.algo)) is not None:
+            hyperparams = draw(sampler, settings.algo, trial, space.given)
+        else:
+            hyperparams = overrides(settings.algo, values, space.sample(trial))
+    return RunConfig(
+        algo=settings.algo,
+        env_id=settings.env_id,
+        conf_file=str(conf_file),
+        hyperparams=hyperparams,
+        expert=settings.expert,
+        vec_env=settings.vec_env,
+        device=settings.device,
+        eval_episodes=settings.eval_episodes,
+        n_eval_envs=settings.n_eval_envs,
+        verbose=0,
+    )
+
+
+def training_seed(settings: Settings, number: int, k: int) -> int:
+    """The seed of the k-th training of a trial; a trial that is taken again has the same."""
+    entropy = [settings.seed, number, k, int(settings.retrain)]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % 2**31
+
+
+def log_folder(settings: Settings, number: int, k: int) -> Path | None:
+    """Where the evaluations and the best agent of the k-th training of a trial are kept, if anywhere."""
+    if not settings.log_path:
+        return None
+    folder = Path(settings.log_path) / f"trial_{number}"
+    return folder / f"seed_{k}" if settings.n_seeds > 1 else folder
+
+
+def worth(evaluations: Sequence[float], objective: str) -> float:
+    """What the evaluations of one training make it worth.
+
+    :param objective: `last`, the mean of the last third, and of at least two where there are two; `best`, the
+        highest; `auc`, the mean of all: the area under the learning curve over its length
+    """
+    if objective == "best":
+        return max(evaluations)
+    n = len(evaluations)
+    considered = n if objective == "auc" else max(math.ceil(n / 3), 2)
+    return float(np.mean(evaluations[-considered:]))
+
+
+@dataclass
+class Progress:
+    """What stands between the trainings of a trial and the storage: the callbacks report to it.
+
+    The trial is told, at step `k * n_evaluations + i`, of the mean of the finished trainings and the i-th
+    evaluation of the k-th. The Wilcoxon pruner compares trial to trial seed by seed instead: it is told of
+    the finished trainings only, the k-th at step k.
+    """
+
+    trial: optuna.Trial
+    settings: Settings
+    stop: Stop
+    values: list[float] = field(default_factory=list)  # of the finished trainings
+    evaluations: list[list[float]] = field(default_factory=list)  # of these and the present one
+    n_steps: int = 0  # of these and the present one
+    nothing_left: bool = False  # the last evaluation of the last training has been made
+    known: set[int] = field(init=False)  # steps that an earlier attempt reported
+
+    def __post_init__(self) -> None:
+        trials = self.trial.study.get_trials(deepcopy=False)
+        self.known = set(trials[self.trial.number].intermediate_values)
+
+    @property
+    def by_seed(self) -> bool:
+        return self.settings.pruner == "wilcoxon"
+
+    def report(self, value: float, step: int) -> None:
+        """Take the evaluation number `step` of the present training.
+
+        :raises RunFailed: it is not a number
+        """
+        if not math.isfinite(value):
+            raise RunFailed(f"an evaluation gave a mean return of {value}")
+        self.evaluations[-1].append(value)
+        is_last = len(self.evaluations) == self.settings.n_seeds
+        self.nothing_left = is_last and step == self.settings.n_evaluations
+        if not self.by_seed:
+            first = len(self.values) * self.settings.n_evaluations
+            self._tell(float(np.mean([*self.values, value])), first + step)
+
+    def should_prune(self) -> bool:
+        """Whether the present training is not worth going on with."""
+        return not self.by_seed and self._ask()
+
+    def finish_training(self) -> None:
+        """The present training has come to its end.
+
+        :raises optuna.TrialPruned: another one is not worth it
+        """
+        self.values.append(worth(self.evaluations[-1], self.settings.objective))
+        if self.by_seed:
+            self._tell(self.values[-1], len(self.values) - 1)
+            if self._ask():
+                raise optuna.TrialPruned
+
+    def _tell(self, value: float, step: int) -> None:
+        if len(self.settings.directions) == 1 and step not in self.known:
+            with self.stop.held():
+                self.trial.report(value, step)
+
+    def _ask(self) -> bool:
+        if self.nothing_left or len(self.settings.directions) > 1:
+            return False
+        with self.stop.held():
+            return self.trial.should_prune()
+
+
+def _train(
+    run: RunConfig, blueprint: Blueprint, progress: Progress, log_path: Path | None, threads: int
+) -> None:
+    """One training with its evaluations.
+
+    :raises optuna.TrialPruned: it was not worth going on with
+    """
+    progress.evaluations.append([])
+    blueprint, n_workers = split_workers(blueprint)
+    with ExitStack() as resources:
+        venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, None)
+        resources.callback(venv.close)
+        torch.set_num_threads(threads)
+        model = build_model(blueprint, venv, run.seed, run.device, verbose=0)
+        if (n_workers := min(n_workers, threads)) > 1:
+            model.async_eval = start_workers(blueprint, run, None, n_workers, model.policy)
+            resources.callback(model.async_eval.close)
+        if replay_setup.has_buffer(model):
+            replay_setup.prepare(model, run, None, resumed=False)
+        model.set_logger(Logger(None, []))
+        seed = evaluation_seed(run.seed)
+        eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        resources.callback(eval_env.close)
+        callback = TrialEvalCallback(
+            eval_env,
+            progress,
+            n_eval_episodes=run.eval_episodes,
+            deterministic=not plays_stochastically(run.env_id),
+            best_model_save_path=log_path,
+            log_path=log_path,
+            n_evaluations=progress.settings.n_evaluations,
+        )
+        try:
+            model.learn(blueprint.n_timesteps, [*build_callbacks(blueprint, run, Path(), None), callback])
+        finally:
+            progress.n_steps += model.num_timesteps
+        callback.evaluate_end()
+        if callback.is_pruned:
+            raise optuna.TrialPruned

@@ -1,0 +1,66 @@
+"""How a worker is asked to end, and where it may be cut short."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rlzoo.processes.die_with_parent import end_with_parent
+
+
+class Stopped(BaseException):
+    """The worker is to end; no Exception, so that nobody takes it for a failure of the training."""
+
+
+class Stop:
+    """SIGTERM raises `Stopped` inside `interruptible`, and waits elsewhere, above all while a storage writes.
+
+    One that waited raises when an `interruptible` section begins or goes on.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._raising = False
+
+    def request(self) -> None:
+        """Stop where the next part of the work begins."""
+        self.requested = True
+
+    def listen(self) -> None:
+        """Take SIGTERM, and the end of standard input, for the wish to stop; leave Ctrl-C to the parent."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_signal)
+        end_with_parent()
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Here a request to stop raises at once."""
+        with self._set(True):
+            yield
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A part of an `interruptible` section that is finished first."""
+        with self._set(False):
+            yield
+        self._check()
+
+    @contextmanager
+    def _set(self, raising: bool) -> Iterator[None]:
+        before, self._raising = self._raising, raising
+        try:
+            self._check()
+            yield
+        finally:
+            self._raising = before
+
+    def _check(self) -> None:
+        if self.requested and self._raising:
+            raise Stopped
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self.requested:  # one exception, not a second one while the first is cleaned up after
+            self.requested = True
+            self._check()

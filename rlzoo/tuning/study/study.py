@@ -1,0 +1,350 @@
+"""`rlzoo optimize`: a study from its definition to its report.
+
+A study is a list of trials. This process writes the list, starts workers that work it off, and reports; all
+that is known stands in the storage, so the same command goes on where any process was killed.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import optuna
+from optuna.trial import TrialState
+
+from rlzoo.accel.threads import available_cores
+from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.config import catalog
+from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import is_function, plain
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import TuneConfig, default_evaluations
+from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.core.device import get_device
+from rlzoo.core.errors import UserError, unknown
+from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages_of
+from rlzoo.experiment.training_run import TrainResult, check, train
+from rlzoo.io.atomic import atomic_write
+from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.runs.run_folder import refuse_links
+from rlzoo.tuning.report.study_report import write_report
+from rlzoo.tuning.report.study_results import trial_by_number
+from rlzoo.tuning.space.default_spaces import search_space
+from rlzoo.tuning.space.own_samplers import asked_for, own_sampler
+from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.space.space_file import space_from_file
+from rlzoo.tuning.study import trial_queue, trial_worker
+from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
+from rlzoo.tuning.study.stopping import Stop, Stopped
+from rlzoo.tuning.study.storage import check_study, open_storage, open_study
+from rlzoo.tuning.study.supervisor import Supervisor
+from rlzoo.tuning.study_settings import Settings
+
+SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
+SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
+EXHAUSTIVE = ("brute", "grid")
+
+
+@dataclass(frozen=True)
+class OpenStudy:
+    """A study with what stands in it."""
+
+    study: optuna.Study
+    settings: Settings
+    n_trials: int
+    folder: Path
+    storage: str | None  # where it is kept; None: in the folder
+    interrupted: bool = False  # by Ctrl-C or SIGTERM
+
+    def why_nothing(self) -> str | None:
+        """What went wrong where all trials are done and none is complete."""
+        trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.number < self.n_trials]
+        if any(not trial.state.is_finished() or trial.state == TrialState.COMPLETE for trial in trials):
+            return None
+        errors = [trial.user_attrs["error"] for trial in trials if "error" in trial.user_attrs]
+        return (
+            f"none of {self.n_trials} trials is complete{f'; the last error: {errors[-1]}' if errors else ''}"
+        )
+
+
+def optimize(config: TuneConfig) -> OpenStudy:
+    """Start a study, or go on with it, until its trials are done; then write its report.
+
+    Ctrl-C, SIGTERM and `timeout` end it early: finished trials count, running ones are run again next time.
+
+    :raises UserError: the configuration is wrong, or the study was begun with another
+    :raises RunFailed: the workers cannot run, or trial after trial fails with one and the same error
+    """
+    with StopSignals("ending; finished trials are kept") as stop:
+        with stop.interruptible():
+            opened = begin(config)
+        try:
+            work_off(opened, config, stop)
+        finally:
+            write_report(opened.study, opened.settings, opened.folder, config.figures)
+    return replace(opened, interrupted=stop.received is not None)
+
+
+def begin(config: TuneConfig) -> OpenStudy:
+    """Check everything, make the study or find it, and bring its list of trials to its length."""
+    refuse_links(config.folder)
+    settings, space = define(config)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = open_storage(config.storage, config.folder)
+    study = begin_study(storage, config.study, settings)
+    settings = settings_of(study)
+    n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
+    points = None
+    if settings.sampler in EXHAUSTIVE:
+        points = space.grid()
+        random.Random(settings.seed).shuffle(points)
+        n_trials = min(n_trials, len(points))
+    trial_queue.fill(study, n_trials, points)
+    study.set_user_attr(N_TRIALS, n_trials)
+    return OpenStudy(study, settings, n_trials, config.folder, config.storage)
+
+
+def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+    """Run the trials that wait; the first Ctrl-C or SIGTERM ends that."""
+    if own_sampler(config.run.algo) is not None or catalog.is_of_this_process(config.run.algo):
+        return work_off_here(opened, config, stop)
+    supervisor = Supervisor(
+        opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
+    )
+    try:
+        with stop.interruptible():
+            supervisor.run(config.timeout)
+    except KeyboardInterrupt:
+        pass  # `stop` has said so; the trials are where they belong
+
+
+def work_off_here(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+    """Run the trials that wait one after the other in this process, which alone has the user's functions."""
+    if config.n_jobs > 1:
+        print("rlzoo: n_jobs is 1: algorithms and samplers of a script stay in its process", file=sys.stderr)
+    threads = config.run.num_threads if config.run.num_threads > 0 else available_cores()
+    own = Stop()
+    timer = threading.Timer(config.timeout or threading.TIMEOUT_MAX, own.request)
+    timer.daemon = True
+    timer.start()
+    try:
+        with stop.interruptible():
+            trial_worker.work_off(opened.study, opened.folder, threads, own)
+    except (KeyboardInterrupt, Stopped):
+        pass  # `stop` has said so; the trials are where they belong
+    finally:
+        timer.cancel()
+
+
+def define(config: TuneConfig) -> tuple[Settings, Space]:
+    """What the study is to be, checked as far as that goes without training; nothing is written.
+
+    :raises UserError: names what is wrong
+    """
+    blueprint = check(config.run)
+    get_device(config.run.device)
+    check_log_path(config.log_path)
+    space = choose_space(config, blueprint)
+    sampler = config.sampler
+    if own_sampler(config.run.algo) is not None:
+        if sampler in EXHAUSTIVE:
+            raise UserError(f"{sampler} cannot search what a function of HYPERPARAMS_SAMPLER draws; use tpe")
+        sampler = "tpe" if sampler == "auto" else sampler
+    if sampler == "auto":
+        sampler = choose_sampler(sampler, space.size, len(space.rows), config.n_trials)
+    pruner = config.pruner or ("none" if sampler == "nsga2" else "median")
+    n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
+    make_pruner(pruner, config.n_startup_trials, n_evaluations)
+    check_pair(sampler, pruner)
+    if pruner == "wilcoxon" and (config.n_seeds or 1) < FEWEST_PAIRS + 1:
+        raise UserError(
+            f"wilcoxon can tell trials apart after {FEWEST_PAIRS} seeds, and then saves the others; give"
+            f" --n-seeds {FEWEST_PAIRS + 1} or more"
+        )
+    if sampler in EXHAUSTIVE:
+        space.grid()
+    values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
+    if functions := [key for key, value in values.items() if is_function(value)]:
+        raise UserError(
+            f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers"
+        )
+    run = config.run
+    settings = Settings(
+        algo=run.algo,
+        env_id=run.env_id,
+        config=dump_yaml(plain({**values, "n_timesteps": blueprint.n_timesteps})),
+        space=space.to_json(),
+        seed=config.run.seed,
+        sampler=sampler,
+        pruner=pruner,
+        n_startup_trials=config.n_startup_trials,
+        n_evaluations=n_evaluations,
+        eval_episodes=run.eval_episodes,
+        n_eval_envs=run.n_eval_envs,
+        n_seeds=config.n_seeds or 1,
+        objective=config.objective,
+        vec_env=run.vec_env,
+        device=run.device,
+        gym_packages=run.gym_packages,
+        expert=run.expert,
+        log_path=config.log_path,
+    )
+    return settings, space
+
+
+def check_log_path(log_path: str) -> None:
+    """:raises UserError: what is to be the folder of the trials' evaluations is a file, or below one"""
+    path = Path(log_path)
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise UserError(f"--optimization-log-path wants a folder, and {place} is a file")
+            return
+
+
+def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
+    """The user's space or the algorithm's, without what the user has fixed.
+
+    One environment is made and closed: some rows depend on the actions, and a broken one is found now.
+    """
+    run, algorithm = config.run, cast(Any, blueprint.algorithm)
+    venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
+    action_space = venv.action_space
+    venv.close()
+    if own_sampler(run.algo) is not None:
+        if config.space is not None or config.fixed:
+            raise UserError(
+                f"HYPERPARAMS_SAMPLER[{run.algo!r}] is the search space: leave out space and fixed"
+            )
+        return Space({}, asked_for(blueprint.values, action_space))
+    if config.space is not None:
+        space = space_from_file(config.space, run.algo)
+    else:
+        space = search_space(run.algo, blueprint.values, action_space)
+    known = {*space.rows, *blueprint.values, *field_names(algorithm.Config), "policy_kwargs"}
+    for key in config.fixed:
+        if key not in known:
+            raise unknown("hyperparameter to be fixed", key, known)
+    space = space.without([*config.fixed, *given_keys(run)])
+    if not space.rows:
+        raise UserError(f"nothing is left to search: every hyperparameter of {run.algo} is fixed")
+    return space
+
+
+def given_keys(run: RunConfig) -> list[str]:
+    """The key paths of the overrides, such as `policy_kwargs.net_arch`, under today's names."""
+    with warnings.catch_warnings():  # of old names, which `check` has told of
+        warnings.simplefilter("ignore")
+        resolved = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).todays()
+    keys = [key for key, source in resolved.sources.items() if source.endswith("-params")]
+    below = run.hyperparams.get("policy_kwargs", {})
+    return [key for key in keys if key != "policy_kwargs"] + [f"policy_kwargs.{key}" for key in below]
+
+
+def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Settings) -> optuna.Study:
+    """The study of that name, new or as it was begun; of several commands at once, one makes it.
+
+    :param settings: a seed below 0 is that of the study, or a new one
+    :raises UserError: it was begun with other settings
+    """
+    any_seed = settings.seed < 0
+    if any_seed:
+        settings = replace(settings, seed=secrets.randbelow(2**31))
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, directions=settings.directions)
+    except optuna.exceptions.DuplicatedStudyError:
+        study = optuna.load_study(storage=storage, study_name=name)
+        deadline = time.monotonic() + SETTLING
+        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
+            time.sleep(0.05)  # its maker is about to write them, unless it was killed
+        check_study(study)
+    if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
+        study.set_user_attr(SETTINGS, settings.to_json())
+    if any_seed:
+        settings = replace(settings, seed=settings_of(study).seed)
+    if (found := difference(settings_of(study).to_json(), settings.to_json())) is not None:
+        raise UserError(f"study {name} was begun with {found}; give another --study-name")
+    return study
+
+
+def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+    """The first setting that is not the same, in words."""
+    key = next((key for key in ours if theirs.get(key) != ours[key]), None)
+    if key is None:
+        return None
+    if key == "config":
+        return (
+            difference(load_yaml(theirs[key], "theirs"), load_yaml(ours[key], "ours"))
+            or "more hyperparameters"
+        )
+    if key == "space":
+        return "another search space"
+    return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
+
+
+def settings_of(study: optuna.Study) -> Settings:
+    """:raises UserError: the study is not one of rlzoo"""
+    if SETTINGS not in study.user_attrs:
+        raise UserError(f"study {study.study_name} is not one of rlzoo")
+    return Settings.from_json(study.user_attrs[SETTINGS])
+
+
+def reopen(config: TuneConfig) -> OpenStudy:
+    """A study that is there already.
+
+    :raises UserError: there is none of that name
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if config.storage is None and not config.folder.is_dir():
+        known = [path.name for path in config.folder.parent.glob("*") if path.is_dir()]
+        raise unknown(f"study in {config.folder.parent}", config.study, known)
+    refuse_links(config.folder)
+    storage = open_storage(config.storage, config.folder, create=False)
+    study = open_study(storage, config.study)
+    return OpenStudy(
+        study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
+    )
+
+
+def write_report_again(config: TuneConfig) -> OpenStudy:
+    """`rlzoo optimize --report STUDY`."""
+    opened = reopen(config)
+    write_report(opened.study, opened.settings, opened.folder, config.figures)
+    return opened
+
+
+def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
+    """The run that trains with the hyperparameters of a trial; flags of the command line hold on top.
+
+    :raises UserError: there is no such trial, or it never began
+    """
+    opened = reopen(config)
+    trial = trial_by_number(opened.study, number)
+    path = opened.folder / f"trial_{number}.yml"
+    with atomic_write(path) as file:
+        file.write(trial.user_attrs["hyperparams"].encode())
+    given = opened.settings
+    import_packages_of(f"study {config.study}", given.gym_packages, given.env_id)
+    check_hyperparams(given.algo, lookup(given.algo, given.env_id, path).values, own=False)
+    return replace(
+        config.run,
+        algo=given.algo,
+        env_id=given.env_id,
+        conf_file=str(path),
+        gym_packages=config.run.gym_packages or given.gym_packages,
+        expert=config.run.expert or given.expert,
+    )
+
+
+def train_trial(config: TuneConfig, number: int, command: str = "") -> TrainResult:
+    """`rlzoo optimize --trial-id K`: an agent with the hyperparameters of a trial, in a run folder."""
+    return train(run_of_trial(config, number), command)
