@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from rlzoo import PPO, SAC
-from rlzoo.accel.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
 from rlzoo.accel import threads
+from rlzoo.accel.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
 
 
 class Machine:
