@@ -26,9 +26,9 @@ from rlzoo.config.run import PlayConfig, RunConfig, find_runs
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.experiment.training_run import learn, start
 from rlzoo.playback.expert_recording import record_expert
-from rlzoo.processes.die_with_parent import end_with_parent
 from rlzoo.processes.safe_path import restore_path_setting
 from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import locked
 
 
