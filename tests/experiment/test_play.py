@@ -113,9 +113,9 @@ def test_env_kwargs_of_the_run_hold_unless_others_are_given(run, look, monkeypat
     seen = []
     original = rlzoo.playback.play.load_model
 
-    def load_model(blueprint, path, venv, *rest):
+    def load_model(resolved, path, venv, *rest):
         seen.append(venv.get_attr("g")[0])
-        return original(blueprint, path, venv, *rest)
+        return original(resolved, path, venv, *rest)
 
     monkeypatch.setattr("rlzoo.playback.play.load_model", load_model)
     play(look(env_id="Pendulum-v1", n_timesteps=5))
