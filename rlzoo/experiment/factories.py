@@ -58,7 +58,7 @@ def load_model(
 
     Classes that `resolved` names are trusted: the person who wrote it put them there.
 
-    :param new_run_seed: a new run starts from this agent, with this seed and the hyperparameters of `resolved`;
+    :param new_run_seed: a new run starts from this agent, with this seed and these hyperparameters;
         None: it goes on as it was
     """
     read = {key: value for key, value in resolved.hyperparams.items() if isinstance(value, ExpertDataset)}

@@ -23,7 +23,7 @@ from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.experiment import environments
 from rlzoo.experiment.environments import evaluation_seed
 from rlzoo.experiment.resolve import resolve_run
-from rlzoo.tuning.space.search_parameters import Float, Int
+from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import objective
 from rlzoo.tuning.study.objective import run_trial, training_seed, worth

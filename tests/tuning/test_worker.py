@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.io.trust import trust
-from rlzoo.tuning.space.search_parameters import Float
+from rlzoo.params.search_parameters import Float
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study import trial_worker as worker

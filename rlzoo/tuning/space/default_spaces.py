@@ -21,8 +21,7 @@ from rlzoo.config.her_entries import HER, learner_entry
 from rlzoo.config.literals import interpret, merge, plain
 from rlzoo.config.old_names import todays_algorithm, todays_entry
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.constraints import fitted
-from rlzoo.tuning.space.search_parameters import (
+from rlzoo.params.search_parameters import (
     Choice,
     Float,
     If,
@@ -34,6 +33,7 @@ from rlzoo.tuning.space.search_parameters import (
     Ratio,
     Scheduled,
 )
+from rlzoo.tuning.space.constraints import fitted
 from rlzoo.tuning.space.search_space import Space, flat
 from rlzoo.tuning.space.space_file import space_from_file
 

@@ -24,7 +24,7 @@ from rlzoo.config.literals import interpret
 from rlzoo.config.old_names import todays_algorithm
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.tuning.space.search_parameters import Choice, Float, Int, Parameter
+from rlzoo.params.search_parameters import Choice, Float, Int, Parameter
 from rlzoo.tuning.space.search_space import NESTED, Space
 
 RANGE_KEYS = ("low", "high", "log", "step")
