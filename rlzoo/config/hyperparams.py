@@ -34,7 +34,7 @@ from rlzoo.core.errors import UserError, nearest
 __all__ = [
     "ZOO_KEYS",
     "HyperparamsFile",
-    "ResolvedHyperparams",
+    "RawConfig",
     "env_family",
     "is_atari",
     "is_python",
@@ -78,7 +78,7 @@ class HyperparamsFile:
 
 
 @dataclass(frozen=True)
-class ResolvedHyperparams:
+class RawConfig:
     """The hyperparameters of one algorithm on one environment, and where each came from."""
 
     values: dict[str, Any]
@@ -86,7 +86,7 @@ class ResolvedHyperparams:
     entry: str  # "CartPole-v1", "atari", "default", ...
     algo: str
 
-    def override(self, overrides: Mapping[str, Any], source: str = "-params") -> ResolvedHyperparams:
+    def override(self, overrides: Mapping[str, Any], source: str = "-params") -> RawConfig:
         """A copy with other values on top, under old names or today's.
 
         Where dictionaries merge, both sources are named.
@@ -99,7 +99,7 @@ class ResolvedHyperparams:
             sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
         return replace(self, values=values, sources=sources)
 
-    def todays(self) -> ResolvedHyperparams:
+    def todays(self) -> RawConfig:
         """A copy under today's names, with the defaults of `ppo1` and `ppo2` where that is the algorithm."""
         translated = todays_entry(self.algo, self.values)
         sources = {}
@@ -129,9 +129,7 @@ def shipped_envs(algo: str) -> list[str]:
     return [entry for entry in entries if entry not in (ATARI, "default")]
 
 
-def lookup(
-    algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None
-) -> ResolvedHyperparams:
+def lookup(algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None) -> RawConfig:
     """The hyperparameters of an algorithm on an environment.
 
     :param files: look in these files, the first first, instead of the shipped ones
@@ -151,7 +149,7 @@ def lookup(
                     unsaid = as_the_older_zoo_played_atari(values)
                     values = {**values, **unsaid}
                     sources |= dict.fromkeys(unsaid, "how the older zoo played Atari games")
-                return ResolvedHyperparams(values, sources, entry, algo)
+                return RawConfig(values, sources, entry, algo)
     ids = [entry for file in loaded for entry in file.entries]
     match = nearest(env_id, ids)
     hint = f"; the nearest is {match!r}" if match else ""

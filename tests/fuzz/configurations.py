@@ -21,7 +21,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.experiment.resolved_config import import_packages
+from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.training_run import Session, start
 from rlzoo.experiment.validate_hyperparams import validate_file
 from rlzoo.io.space_json import space_from_json, space_to_json

@@ -79,9 +79,9 @@ def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, st
     seeds, ways = [], []
     build = scoring.build_evaluation_env
 
-    def remember(blueprint, env_id, n_envs, seed, *others):
+    def remember(resolved, env_id, n_envs, seed, *others):
         seeds.append(seed)
-        return build(blueprint, env_id, n_envs, seed, *others)
+        return build(resolved, env_id, n_envs, seed, *others)
 
     def lopsided(model, env, episodes, deterministic):
         ways.append(deterministic)

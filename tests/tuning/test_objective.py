@@ -22,7 +22,7 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.experiment import environments
 from rlzoo.experiment.environments import evaluation_seed
-from rlzoo.experiment.factories import make_blueprint
+from rlzoo.experiment.resolve import resolve_run
 from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import objective
@@ -174,9 +174,9 @@ def test_candidates_are_played_in_processes_where_cores_allow(
     started: list[int] = []
     start = objective.start_workers
 
-    def counted(blueprint: Any, run: Any, folder: Any, n_workers: int, policy: Any) -> Any:
+    def counted(resolved: Any, run: Any, folder: Any, n_workers: int, policy: Any) -> Any:
         started.append(n_workers)
-        return start(blueprint, run, folder, n_workers, policy)
+        return start(resolved, run, folder, n_workers, policy)
 
     monkeypatch.setattr(objective, "start_workers", counted)
     settings = settings_for("ars")
@@ -235,7 +235,7 @@ def test_what_a_trial_trained_with_can_be_read_again(
     written = attrs_of(trial)["hyperparams"]
     (tmp_path / "trial.yml").write_text(written)
     run = RunConfig(algo=algo, env_id=settings.env_id, conf_file=str(tmp_path / "trial.yml"))
-    assert dump_yaml(plain(make_blueprint(run).values)) == written
+    assert dump_yaml(plain(resolve_run(run).values)) == written
 
 
 def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
