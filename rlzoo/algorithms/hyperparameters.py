@@ -1,8 +1,8 @@
 """Checks of hyperparameters against the `Config` dataclass of an algorithm.
 
-A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and a comment.
-The annotation of a field is what its values are checked against, so a wrong type is found before anything
-runs.
+A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and
+description (see `rlzoo.params.descriptions`). Values are checked against the annotation of their field, so
+a wrong type is found before anything runs.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         where = "" if error.filename is None else f": {str(error.filename)[:300]}"
         return _report(f"{error.strerror}{where}", 2 if error.errno == errno.ENAMETOOLONG else 1)
-    except KeyboardInterrupt:
-        print("rlzoo: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(" ".join(["rlzoo: interrupted", *map(str, error.args)]), file=sys.stderr)
         return 130
 
 

@@ -38,6 +38,8 @@ from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
 
+NOT_KEPT = "no agent is kept"
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -81,11 +83,13 @@ class Session:
 def train(run: RunConfig, command: str = "") -> TrainResult:
     """Train one agent in a new run folder, as `rlzoo train` does.
 
-    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder.
+    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder, and nor does what ends
+    within the first step.
 
     :param command: the command line, for command.txt
     :raises UserError: the configuration is wrong
     :raises RunFailed: training could not go on; the message says what was kept
+    :raises KeyboardInterrupt: Ctrl-C or SIGTERM came before the first step was done
     """
     with StopSignals() as stop:
         with stop.interruptible():
@@ -209,8 +213,9 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         except BaseException as error:
             failure = error
         untrained = not session.resumed and model.n_updates == 0
-        discarded = untrained and (isinstance(failure, UserError) or _failed_at_once(model, failure))
-        kept = "no agent is kept" if discarded else save(session, failure, interrupted)
+        at_once = model.num_timesteps == 0 and (interrupted or failure is not None)
+        discarded = untrained and (at_once or isinstance(failure, UserError))
+        kept = NOT_KEPT if discarded else save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
     if discarded:
         run_folder.discard(session.folder)
@@ -223,6 +228,10 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     if failure is not None:
         print(f"rlzoo: {kept}", file=sys.stderr)
         raise failure
+    if discarded:  # as Ctrl-C ends a start
+        raise KeyboardInterrupt(f"before the first step; {kept}")
+    if interrupted and untrained:
+        kept = f"the agent has had no update yet; {kept}"
     if run.verbose > 0:
         speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
         word = "Interrupted" if stop.received else "Done"
@@ -231,11 +240,6 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
     return session.result(stop.received is not None)
-
-
-def _failed_at_once(model: Any, failure: BaseException | None) -> bool:
-    """Whether a training failed before its first step: its agent is worth nothing."""
-    return failure is not None and model.num_timesteps == 0
 
 
 def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:

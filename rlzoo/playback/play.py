@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,11 @@ def play(config: PlayConfig) -> Scores:
     check_env_arguments(resolved, config.env_id)
     print(f"playing {agent.path}")
     with ExitStack() as resources:
-        venv = _build_env(config, resolved)
-        resources.callback(venv.close)
-        torch.set_num_threads(max(config.num_threads, 1))
-        model = load_model(resolved, agent.path, venv, config.device)
+        with _removed_on_failure(Path(config.reward_log) if config.reward_log else None):
+            venv = _build_env(config, resolved)
+            resources.callback(venv.close)
+            torch.set_num_threads(max(config.num_threads, 1))
+            model = load_model(resolved, agent.path, venv, config.device)
         set_random_seed(config.seed)
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)
@@ -151,6 +153,18 @@ def has_display() -> bool:
     return sys.platform in ("darwin", "win32") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )
+
+
+@contextmanager
+def _removed_on_failure(folder: Path | None) -> Iterator[None]:
+    """Remove a folder, and those above it that were made with it, where the block raises."""
+    made = [] if folder is None else [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    except BaseException:
+        if made:
+            rmtree(made[-1], ignore_errors=True)
+        raise
 
 
 def _build_env(config: PlayConfig, resolved: ResolvedConfig) -> VecEnv:

@@ -127,8 +127,15 @@ def test_steps_out_of_order_are_errors() -> None:
     venv.reset()
     with pytest.raises(UserError, match="step_async"):
         venv.step_wait()
-    with pytest.raises(UserError, match="2 actions for 1"):
-        venv.step(actions(0, 0))
+    with pytest.raises(UserError, match="1 actions for 2"):
+        DummyVecEnv([Counter, Counter]).step(actions(0))
+
+
+def test_actions_left_over_are_ignored_with_a_warning() -> None:
+    venv = DummyVecEnv([Counter])
+    venv.reset()
+    with pytest.warns(UserWarning, match="2 actions for 1 environments: those left over are ignored"):
+        assert len(venv.step(actions(0, 0))[1]) == 1
 
 
 def test_an_environment_that_raises_is_named() -> None:

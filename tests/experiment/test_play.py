@@ -162,6 +162,16 @@ def test_rewards_are_not_logged_into_a_file(run, look, tmp_path):
         play(look(n_episodes=1, reward_log=str(tmp_path / "file")))
 
 
+def test_play_that_cannot_begin_leaves_no_reward_log(run, look, tmp_path):
+    train(run(n_timesteps=40))
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "there", tmp_path / "new" / "rewards"):
+        with pytest.raises(UserError, match="unknown device"):
+            play(look(n_episodes=1, reward_log=str(folder), device="nosuch"))
+    assert (tmp_path / "there").is_dir()
+    assert not (tmp_path / "new").exists()
+
+
 def test_an_agent_that_is_not_there_is_said_so(look, tmp_path):
     with pytest.raises(UserError, match="rlzoo train --algo ppo --env FrozenLake-v1"):
         play(dataclasses.replace(look(), env_id="FrozenLake-v1", folder=str(tmp_path)))

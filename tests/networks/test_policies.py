@@ -419,6 +419,11 @@ class TestExtractors:
         assert shifted.extract_features(torch.tensor([6])).tolist() == [[0, 1, 0]]
 
 
+def test_net_arch_as_a_list_of_one_dictionary_warns() -> None:
+    with pytest.warns(UserWarning, match=r"pass the dictionary itself: net_arch=dict"):
+        assert NetArch.parse([{"pi": [8], "vf": [4]}]) == NetArch((), (8,), (4,))
+
+
 class TestNetArch:
     @pytest.mark.parametrize(
         ("given", "parsed"),

@@ -23,7 +23,7 @@ from optuna.trial import TrialState
 
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study.samplers import make_sampler
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage
 from rlzoo.tuning.study.trial_queue import (
     Counts,
     Heartbeat,
@@ -35,6 +35,7 @@ from rlzoo.tuning.study.trial_queue import (
     take,
     this_worker,
 )
+from rlzoo.tuning.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
 
@@ -377,7 +378,8 @@ import sys, time
 from pathlib import Path
 import optuna
 from rlzoo.tuning import queue
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study_integrity import open_study
+from rlzoo.tuning.study.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = queue.this_worker()

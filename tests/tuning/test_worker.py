@@ -24,7 +24,8 @@ from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study import trial_worker as worker
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.study_integrity import open_study
 from rlzoo.tuning.study_settings import Settings
 
 ROOT = Path(__file__).parents[2]

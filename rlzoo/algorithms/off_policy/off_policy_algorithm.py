@@ -459,6 +459,7 @@ class OffPolicyAlgorithm(Algorithm):
 
         self._replay_deleted = False
         replay = self.replay_buffer
+        replay.device = self.device  # a script may have assigned it since
         if truncate_last_traj and isinstance(replay, HerReplayBuffer):
             replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
             replay.truncate_last_trajectory()  # says so

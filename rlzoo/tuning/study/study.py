@@ -48,11 +48,11 @@ from rlzoo.tuning.space.space_file import space_from_file
 from rlzoo.tuning.study import trial_queue, trial_worker
 from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import check_study, open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage, reading
 from rlzoo.tuning.study.supervisor import Supervisor
+from rlzoo.tuning.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
 from rlzoo.tuning.study_settings import Settings
 
-SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
 SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
 EXHAUSTIVE = ("brute", "grid")
 
@@ -264,13 +264,8 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
     any_seed = settings.seed < 0
     if any_seed:
         settings = replace(settings, seed=secrets.randbelow(2**31))
-    try:
-        study = optuna.create_study(storage=storage, study_name=name, directions=settings.directions)
-    except optuna.exceptions.DuplicatedStudyError:
-        study = optuna.load_study(storage=storage, study_name=name)
-        deadline = time.monotonic() + SETTLING
-        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
-            time.sleep(0.05)  # its maker is about to write them, unless it was killed
+    study, is_new = _create_or_load(storage, name, settings)
+    if not is_new:
         check_study(study)
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
         study.set_user_attr(SETTINGS, settings.to_json())
@@ -279,6 +274,24 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
     if (found := difference(settings_of(study).to_json(), settings.to_json())) is not None:
         raise UserError(f"study {name} was begun with {found}; give another --study-name")
     return study
+
+
+def _create_or_load(
+    storage: optuna.storages.BaseStorage, name: str, settings: Settings
+) -> tuple[optuna.Study, bool]:
+    """Return the study of that name, and whether this call has made it.
+
+    :raises UserError: the storage is damaged
+    """
+    with reading(f"study {name}"):
+        try:
+            return optuna.create_study(storage=storage, study_name=name, directions=settings.directions), True
+        except optuna.exceptions.DuplicatedStudyError:
+            study = optuna.load_study(storage=storage, study_name=name)
+        deadline = time.monotonic() + SETTLING
+        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
+            time.sleep(0.05)  # its maker is about to write them, unless it was killed
+        return study, False
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
@@ -294,13 +307,6 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None
     if key == "space":
         return "another search space"
     return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
-
-
-def settings_of(study: optuna.Study) -> Settings:
-    """:raises UserError: the study is not one of rlzoo"""
-    if SETTINGS not in study.user_attrs:
-        raise UserError(f"study {study.study_name} is not one of rlzoo")
-    return Settings.from_json(study.user_attrs[SETTINGS])
 
 
 def reopen(config: TuneConfig) -> OpenStudy:
