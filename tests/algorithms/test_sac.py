@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from torch import distributions as td
 from torch.nn import functional as F
 
@@ -14,33 +12,22 @@ from rlzoo import SAC, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.sac import sac_actor_loss, sac_critic_loss, sac_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.types import Clock
+from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH, TAU, GAMMA, LR = 32, 0.1, 0.9, 0.05
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = spaces.Box(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), dtype=np.float64)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        return (
-            self.observation_space.sample(),
-            float(action[0]),
-            False,
-            bool(self.np_random.random() < 0.1),
-            {},
-        )
-
-
 def agent(**kwargs):
     kwargs["policy_kwargs"] = {"net_arch": [16, 8], **SGD, **kwargs.get("policy_kwargs", {})}
     kwargs = {"learning_rate": LR, "tau": TAU, "gamma": GAMMA, "buffer_size": 100, **kwargs}
-    model = SAC("MlpPolicy", DummyVecEnv([Idle]), seed=0, device="cpu", **kwargs)
+    model = SAC(
+        "MlpPolicy",
+        DummyVecEnv([lambda: IdleEnv(ASYMMETRIC_ACTIONS, truncates=True)]),
+        seed=0,
+        device="cpu",
+        **kwargs,
+    )
     torch.manual_seed(1)
     with torch.no_grad():  # targets that differ from what they follow
         for parameter in model.policy.critic_target.parameters():
