@@ -104,7 +104,7 @@ def test_the_hidden_weights_of_the_critic_are_penalised(policy):
         torch.testing.assert_close(after[name], value - pull, atol=1e-6, rtol=1e-4)
 
 
-def test_observations_are_scaled_by_the_statistics_of_what_was_seen():
+def test_ddpg_normalises_with_running_statistics():
     model, plain = agent(n_envs=2, normalize_observations=True), agent(n_envs=2)
     seen = torch.tensor([[0.0, 10, 100], [2, 10.5, 300], [4, 11, 100], [6, 10.5, 200]])
     with torch.inference_mode():
@@ -143,7 +143,7 @@ def test_images_cannot_be_normalised_twice():
 
 
 @pytest.mark.parametrize("share", [False, True])
-def test_dict_observations_are_normalised_also_where_networks_share_an_extractor(share):
+def test_ddpg_normalises_dict_with_shared_extractor(share):
     parts = spaces.Dict({"a": OBSERVATIONS, "b": spaces.Discrete(2)})
     model = DDPG(
         "MultiInputPolicy",
@@ -255,7 +255,7 @@ def test_the_range_of_returns_bounds_what_the_critic_says():
 SPEC = AdaptiveParamNoiseSpec(initial_stddev=0.5, desired_action_stddev=0.1, adoption_coefficient=1.1)
 
 
-def test_the_agent_explores_with_a_perturbed_actor_and_predicts_with_the_plain_one():
+def test_ddpg_predicts_with_the_unperturbed_actor():
     model, obs = agent(n_envs=2, param_noise=SPEC), torch.randn(2, 3)
     with torch.inference_mode():
         inputs = Inputs(obs, None, 0, Clock())
@@ -307,7 +307,7 @@ ALL = {
 }
 
 
-def test_with_every_option_a_saved_agent_goes_on_as_if_never_interrupted(tmp_path):
+def test_ddpg_with_every_option_resumes_exactly(tmp_path):
     model = agent(n_envs=2, policy="LnMlpPolicy", **ALL)
     obs = torch.randn(2, 3, generator=torch.Generator().manual_seed(3)) * 5 + 2
 

@@ -200,7 +200,7 @@ def test_the_learning_rate_follows_the_clock(cls):
 
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
-def test_exploration_is_the_policy_now_and_then_replaced_by_chance(cls):
+def test_dqn_explores_with_epsilon_greedy(cls):
     n_envs, clock = 400, Clock(num_timesteps=1000)
     obs = torch.randn(n_envs, 3)
     with torch.inference_mode():

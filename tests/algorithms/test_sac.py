@@ -177,7 +177,7 @@ def test_forms_of_the_entropy_coefficient(ent_coef, initial, learned):
 
 
 @pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
-def test_the_coefficient_rises_while_the_entropy_is_below_its_target(target_entropy):
+def test_entropy_coefficient_rises_below_target_entropy(target_entropy):
     model = agent(ent_coef="auto_0.5", target_entropy=target_entropy)
     assert model.entropy.target_entropy == target_entropy
     model.update(batch_of(), model.clock)
@@ -246,7 +246,7 @@ def test_actor_and_coefficient_wait_for_the_policy_delay():
     assert seen == [False, False, True, False, False, True]
 
 
-def test_metrics_of_a_round_are_averaged_over_the_steps_that_have_them():
+def test_metrics_average_over_steps_that_have_them():
     model = agent(policy_delay=2, ent_coef=0.1)
     history = [model.update(batch_of(seed), model.clock) for seed in range(3)]
     means = model.summarise(history, model.clock)
@@ -257,7 +257,7 @@ def test_metrics_of_a_round_are_averaged_over_the_steps_that_have_them():
     assert means["learning_rate"] == pytest.approx(LR)
 
 
-def test_redq_takes_the_least_of_a_few_targets_drawn_anew_each_time():
+def test_redq_minimises_over_a_random_target_subset():
     model = agent(ent_coef=0.0, n_target_critics=2, policy_kwargs={"n_critics": 5})
     with torch.no_grad():  # none is the least everywhere
         for parameter in model.policy.critic_target.parameters():
@@ -306,7 +306,7 @@ def test_redq_and_droq_average_the_critics_in_the_actors_loss(options, averaged)
     assert loss == pytest.approx((0.1 * log_probs - judged).mean().item(), rel=1e-4, abs=1e-6)
 
 
-def test_gsde_passes_the_critics_gradient_to_the_deviation_of_the_noise():
+def test_gsde_std_gets_the_critic_gradient():
     model = agent(ent_coef=0.0, use_sde=True, policy_kwargs={"log_std_init": -1.0})
     batch, values = batch_of(), parameters(model)
     torch.manual_seed(5)

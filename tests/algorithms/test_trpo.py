@@ -112,7 +112,7 @@ def test_without_a_closed_form_the_entropy_is_estimated() -> None:
 
 
 @pytest.mark.parametrize("space", ["Discrete", "Box"])
-def test_the_step_is_the_natural_gradient_to_the_edge_of_the_trust_region(space: str) -> None:
+def test_trpo_step_reaches_the_trust_region_boundary(space: str) -> None:
     """Against the Fisher matrix found by differentiating the divergence twice, and a direct solver."""
     model = agent(
         space, cg_max_steps=200, cg_damping=1e-3, line_search_max_iter=1, normalize_advantage=False,
@@ -238,7 +238,7 @@ def test_the_critic_takes_its_steps_and_the_actor_none() -> None:
 
 
 @pytest.mark.parametrize("truncated", [False, True])
-def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated: bool) -> None:
+def test_trpo_returns_bootstrap_from_the_next_value(truncated: bool) -> None:
     """With lambda 1: up to the end of the episode, and beyond it where it was truncated."""
     model = agent(gae_lambda=1.0, gamma=0.9)
     rollout = rollout_of(model, truncated)
