@@ -224,7 +224,7 @@ def test_plain_names_classes_and_functions():
 
 def test_the_table_of_names_is_right():
     torch = pytest.importorskip("torch")
-    from rlzoo.config.aliases import CLASSES
+    from rlzoo.config.class_names import CLASSES
 
     for path in set(CLASSES.values()):
         owner, _, name = path.rpartition(".")

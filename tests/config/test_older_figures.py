@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import Name
-from rlzoo.config.old_names import todays_entry
+from rlzoo.config.raw import RawConfig
 from rlzoo.config.shipped import shipped_folder
 
 SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
@@ -91,7 +92,7 @@ def todays_value(value: Any) -> Any:
 def quietly(algo: str, values: dict[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return todays_entry(algo, values).values
+        return translate_sb2_entry(RawConfig(algo, values)).values
 
 
 def expected(algo: str, env_id: str) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def expected(algo: str, env_id: str) -> dict[str, Any]:
     if algo == "her":
         values["policy"] = "MultiInputPolicy"  # goal environments are no longer flattened to vectors
     if "env_wrapper" in values:
-        values["env_wrapper"] = alias(values["env_wrapper"])
+        values["env_wrapper"] = class_path(values["env_wrapper"])
     return values
 
 
