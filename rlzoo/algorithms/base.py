@@ -40,7 +40,7 @@ from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overri
 from rlzoo.algorithms.position import begin_episodes
 from rlzoo.algorithms.self_description import SelfDescribing
 from rlzoo.callbacks.callbacks import BaseCallback, to_callback
-from rlzoo.config.old_names import todays_arguments
+from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.seeding import set_random_seed
@@ -130,7 +130,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
             )
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
-        arguments = todays_arguments(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
+        arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)

@@ -52,6 +52,8 @@ def build_training_env(
     venv = _base(
         resolved, env_id, resolved.n_envs, seed, backend, resolved.env_kwargs, monitor_dir, start_index
     )
+    if start_index:  # make_vec_env counts it for action spaces only
+        venv.seed(seed + start_index)
     return _wrapped(resolved, venv, resolved.normalize)
 
 

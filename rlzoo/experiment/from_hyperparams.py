@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlzoo.callbacks.base_callback import BaseCallback, as_callback
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
@@ -34,7 +34,7 @@ def get_class_by_name(name: str) -> type:
 
     :raises UserError: there is no such class; names the nearest
     """
-    module, _, attribute = alias(name).rpartition(".")
+    module, _, attribute = class_path(name).rpartition(".")
     if not module:
         raise UserError(f"{name!r} is not the dotted name of a class, such as 'package.module.Class'")
     try:

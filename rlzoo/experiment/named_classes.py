@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.literals import Name, plain
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
@@ -66,7 +66,7 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
     """
-    full = alias(path)
+    full = class_path(path)
     if not all(part.isidentifier() for part in full.split(".")):
         raise UserError(f"{key} {path!r} is not the dotted name of a class")
     if "." not in full:
@@ -112,11 +112,11 @@ def check_places(where: str, kwargs: Mapping[str, Any], own: bool, path: str = "
     :param path: the dotted name of the class that takes them; trusted by its name, it takes any
     :raises UserError: names the argument
     """
-    if own or (path and is_trusted(alias(path))):
+    if own or (path and is_trusted(class_path(path))):
         return
     for name, value in kwargs.items():
         if PLACE.search(name) and value is not None:
-            hint = f"; if you trust it, add --trust {alias(path)}" if path else ""
+            hint = f"; if you trust it, add --trust {class_path(path)}" if path else ""
             raise UserError(f"{where}: {name} says where to write, which a file may not decide{hint}")
 
 

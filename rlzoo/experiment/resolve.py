@@ -16,13 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from rlzoo.algorithms.hyperparameters import build_config, field_names
-from rlzoo.algorithms.off_policy.her import check_learner
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
-from rlzoo.config.her_entries import BUFFER_KEYS, HER, learner_entry
-from rlzoo.config.hyperparams import ZOO_KEYS, lookup, merge
+from rlzoo.config.her_entries import expand_her
+from rlzoo.config.hyperparams import ZOO_KEYS, lookup, merge, with_overrides
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import Name, parse_value
-from rlzoo.config.old_names import todays_algorithm, todays_entry
+from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.named_classes import (
@@ -42,26 +42,31 @@ CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
 
 
 def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
-    """The checked hyperparameters of a run: those of its file, then the overrides of its command line.
+    """Resolve the configuration of a run: its file, with the overrides of its command line on top.
 
-    :param read_demonstrations: False: they may not be there yet
-    :param own: the user named the file; see `resolve_config`
+    :param read_demonstrations: False: they may not exist yet
+    :param own: the user named the file; see `resolve`
     :raises UserError: before anything is made or claimed
     """
-    values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
-    if run.expert:
-        values = merge(values, _expert_of(run))
-    for key in ("env_kwargs", "eval_env_kwargs"):
-        if given := getattr(run, key):
-            values = merge(values, {key: dict(given)})
-    if run.n_timesteps > 0:
-        values["n_timesteps"] = run.n_timesteps
-    resolved = resolve_config(run.algo, values, own)
+    resolved = resolve(read_config(run), own)
     if not resolved.n_timesteps:
         raise UserError(
             f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"
         )
     return _with_demonstrations(resolved) if read_demonstrations else resolved
+
+
+def read_config(run: RunConfig) -> RawConfig:
+    """Return what the hyperparameter file and the command line of a run say."""
+    raw = with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams)
+    flags: dict[str, object] = {}
+    if run.expert:
+        _require_imitation(run.algo)
+        flags["expert_dataset"] = {"expert_path": run.expert}
+    flags |= {key: dict(getattr(run, key)) for key in ("env_kwargs", "eval_env_kwargs") if getattr(run, key)}
+    if run.n_timesteps > 0:
+        flags["n_timesteps"] = run.n_timesteps
+    return replace(raw, values=merge(raw.values, flags))
 
 
 def warn_if_untrained(resolved: ResolvedConfig) -> None:
@@ -75,12 +80,11 @@ def warn_if_untrained(resolved: ResolvedConfig) -> None:
         )
 
 
-def _expert_of(run: RunConfig) -> dict[str, Any]:
-    """What `--expert` adds to the hyperparameters."""
-    if not _imitates(catalog.load(run.algo)):
+def _require_imitation(algo: str) -> None:
+    """Raise UserError if an algorithm does not learn from demonstrations."""
+    if not _imitates(catalog.load(algo)):
         algos = [name for name in catalog.names() if _imitates(catalog.load(name))]
-        raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {run.algo} does not")
-    return {"expert_dataset": {"expert_path": run.expert}}
+        raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {algo} does not")
 
 
 def _imitates(algorithm: Any) -> bool:
@@ -103,29 +107,34 @@ def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
 
 
 def resolve_config(algo: str, values: Mapping[str, Any], own: bool = True) -> ResolvedConfig:
-    """Check every key and type of an entry of a hyperparameter file.
+    """Resolve an entry of a hyperparameter file; see `resolve`.
 
     :param values: the entry, with overrides merged
-    :param own: the user wrote them, and they may name classes of installed packages; False: they come from
-        a file that may be somebody else's (see `rlzoo.experiment.named_classes`)
+    """
+    return resolve(RawConfig(algo, dict(values)), own)
+
+
+def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
+    """Check every key and type of a configuration, and import the classes that it names.
+
+    :param own: the user wrote it, and it may name classes of installed packages; False: it comes from a file
+        that may be somebody else's (see `rlzoo.experiment.named_classes`)
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
-    given = todays_entry(algo, values).values
-    learner, values = learner_entry(todays_algorithm(algo), given)
-    algorithm: Any = catalog.load(learner)
-    known: tuple[str, ...] = (*ZOO_KEYS, *CONSTRUCTOR_KEYS)
-    if catalog.canonical(algo) == HER:
-        check_learner(algorithm)
-        known += ("model_class", *BUFFER_KEYS)
+    current = translate_sb2_entry(raw)
+    learner = expand_her(current)
+    algorithm: Any = catalog.load(learner.algo)
+    values = learner.values
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
     hyperparams = {key: resolve_names(value, own, key) for key, value in hyperparams.items()}
-    checked = build_config(algorithm.Config, hyperparams, known)
+    also_known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS, *learner.translated_keys)
+    checked = build_config(algorithm.Config, hyperparams, also_known)
     if "policy" not in values:
-        raise UserError(f"the hyperparameters of {algo} lack a policy, such as MlpPolicy")
+        raise UserError(f"the hyperparameters of {raw.algo} lack a policy, such as MlpPolicy")
     resolved = ResolvedConfig(
-        algo=algo,
+        algo=raw.algo,
         algorithm=algorithm,
-        values=given,
+        values=current.values,
         hyperparams={
             key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.literals import WRAPPER_KEYS, Name
 from rlzoo.config.shipped import shipped_path
@@ -65,7 +65,7 @@ def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str
     """
     kept, optional = dict(values), {"ae", *(family.module for family in FAMILIES)}
     for key, value in values.items():
-        named = [alias(path) for path in _names(key, value)]
+        named = [class_path(path) for path in _names(key, value)]
         for path in (path for path in named if "." in path and not path.startswith(TRUSTED_PREFIXES)):
             package = path.split(".")[0]
             if not all(path.split(".")):

@@ -13,7 +13,7 @@ import optuna
 
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.env_ids import is_atari
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
@@ -221,7 +221,7 @@ class ExperimentManager:
     def read_hyperparameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the hyperparameters of the file with the overrides on top, and a copy of them."""
         run = self.run
-        values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
+        values = with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams).values
         return values, dict(values)
 
     # ------------------------------------------------------------------ a search

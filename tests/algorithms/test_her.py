@@ -92,7 +92,7 @@ def test_another_environment_is_asked_for_rewards_from_then_on():
 
 def test_refusals():
     with pytest.raises(
-        UserError, match="HER needs an algorithm that replays experience, such as SAC, not PPO"
+        UserError, match="HER needs an algorithm that with a replay buffer, such as SAC, not PPO"
     ):
         HER("MlpPolicy", BitFlippingEnv(3), PPO)
     with pytest.raises(UserError, match="must be an algorithm"):
@@ -121,7 +121,7 @@ def test_an_entry_of_her_is_one_of_its_learner():
     assert resolved.policy == "MultiInputPolicy"
     assert resolved.hyperparams["replay_buffer_class"] is HerReplayBuffer
     assert resolved.hyperparams["replay_buffer_kwargs"] == {"n_sampled_goal": 3}
-    with pytest.raises(UserError, match="replays experience"):
+    with pytest.raises(UserError, match="with a replay buffer"):
         resolve_config("her", {"model_class": "ppo", "policy": "MlpPolicy"})
     with pytest.raises(UserError, match="did you mean 'n_sampled_goal'"):
         resolve_config("her", {**values, "n_sample_goal": 3})

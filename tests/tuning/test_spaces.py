@@ -14,8 +14,9 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import RawConfig, lookup, merge, shipped_files
+from rlzoo.config.hyperparams import lookup, merge, shipped_files, with_overrides
 from rlzoo.config.literals import Name
+from rlzoo.config.raw import RawConfig
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.experiment.factories import build_model
 from rlzoo.experiment.resolve import resolve_config
@@ -218,8 +219,8 @@ def test_samples_build(
 
 def merged(algo: str, values: dict[str, Any], sampled: dict[str, Any]) -> dict[str, Any]:
     """The configuration with a sample, as a run on the command line would merge it."""
-    raw = RawConfig(values, dict.fromkeys(values, ""), "entry", algo)
-    return raw.override(overrides(algo, values, sampled)).values
+    raw = RawConfig(algo, values)
+    return with_overrides(raw, overrides(algo, values, sampled)).values
 
 
 def small(algo: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -135,6 +135,16 @@ class PPO(OnPolicyAlgorithm):
             f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
         )
 
+    @classmethod
+    def setup_hint(cls, config: Any, n_envs: int) -> str | None:
+        rows = config.n_steps * n_envs
+        if rows >= config.batch_size:
+            return None  # `setup_problem` looks at these
+        return (
+            f"batch_size {config.batch_size} is larger than a rollout, n_steps * n_envs = {config.n_steps} * "
+            f"{n_envs} = {rows}, so each minibatch is the whole rollout"
+        )
+
     def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)

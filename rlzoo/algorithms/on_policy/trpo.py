@@ -108,6 +108,17 @@ class TRPO(OnPolicyAlgorithm):
     default_log_interval = 1
     divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
 
+    @classmethod
+    def setup_hint(cls, config: TRPOConfig, n_envs: int) -> str | None:
+        rows = config.n_steps * n_envs
+        last = rows % config.batch_size
+        if last == 0:
+            return None
+        return (
+            f"batch_size {config.batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} "
+            f"= {rows}: the last minibatch of the value function has {last} {'row' if last == 1 else 'rows'}"
+        )
+
     def setup_optimizers(self) -> None:
         """The actor's parameters are all that the distribution depends on; the optimiser is the critic's."""
         policy = self.policy

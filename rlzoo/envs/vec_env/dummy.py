@@ -109,8 +109,13 @@ class DummyVecEnv(VecEnv):
         return copy_obs(self._obs.batch)
 
     def step_async(self, actions: np.ndarray) -> None:
-        if len(actions) != self.num_envs:
+        if len(actions) < self.num_envs:
             raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
+        if len(actions) > self.num_envs:  # stable-baselines3 says nothing
+            warnings.warn(
+                f"{len(actions)} actions for {self.num_envs} environments: those left over are ignored",
+                stacklevel=3,
+            )
         self._actions = actions
 
     def wait_arrays(self) -> StepArrays:

@@ -23,7 +23,8 @@ from optuna.trial import TrialState
 from rlzoo.accel.threads import available_cores
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, with_overrides
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig, default_evaluations
@@ -246,7 +247,9 @@ def given_keys(run: RunConfig) -> list[str]:
     """The key paths of the overrides, such as `policy_kwargs.net_arch`, under today's names."""
     with warnings.catch_warnings():  # of old names, which `check` has told of
         warnings.simplefilter("ignore")
-        raw = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).todays()
+        raw = translate_sb2_entry(
+            with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams)
+        )
     keys = [key for key, source in raw.sources.items() if source.endswith("-params")]
     below = run.hyperparams.get("policy_kwargs", {})
     return [key for key in keys if key != "policy_kwargs"] + [f"policy_kwargs.{key}" for key in below]
