@@ -52,7 +52,7 @@ def test_every_folder_is_in_the_registry() -> None:
     assert len({(agent.algo, agent.env_id) for agent in AGENTS}) == len(AGENTS)
 
 
-def test_every_row_of_the_results_that_some_seed_learns_has_an_agent() -> None:
+def test_every_learned_row_has_an_agent() -> None:
     """Where nothing is required a row may have none: `rlzoo benchmark ship` says why."""
     benchmarks = shipped_folder("benchmarks")
     rows = {row.key: row for row in read_list(benchmarks / "learning.yml") if row.ship and row.below is None}

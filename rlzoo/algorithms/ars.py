@@ -96,7 +96,12 @@ def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[t
 
 
 class ARS(Algorithm):
-    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`."""
+    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`.
+
+    Example:
+        >>> from rlzoo import ARS
+        >>> model = ARS("LinearPolicy", "CartPole-v1").learn(100_000)
+    """
 
     Config = ARSConfig
     config: ARSConfig

@@ -55,6 +55,11 @@ class EnvMaker:
     spec: EnvSpec | None = None
     images: bool = True
 
+    @property
+    def env_name(self) -> str:
+        """The id, or the name of the function or class."""
+        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "?")
+
     def numbered(self, index: int) -> EnvMaker:
         """The maker of environment `index`, with a seed and a monitor file of its own."""
         seed = None if self.seed is None else self.seed + index

@@ -116,7 +116,7 @@ def test_a_missing_file_is_named(name):
         load_file(name)
 
 
-def test_override_keeps_the_rest_of_a_dictionary_and_names_both_sources(file):
+def test_override_merges_dictionaries_and_names_sources(file):
     resolved = lookup("ppo", "HalfCheetah-v5")
     changed = with_overrides(resolved, {"n_envs": 2, "new": 1, "policy_kwargs": {"net_arch": [64]}})
     assert changed.values["policy_kwargs"]["activation_fn"] == Name("torch.nn.ReLU")

@@ -168,7 +168,7 @@ def test_merge_copies_and_replaces_wrappers_whole():
     assert repr(values) == before
 
 
-def test_interpret_reads_the_string_forms_of_old_files_and_leaves_the_entry_alone():
+def test_interpret_parses_old_strings_without_mutation():
     entry = {
         "policy": "MlpPolicy",
         "policy_kwargs": "dict(log_std_init=-2, activation_fn=nn.ReLU, net_arch=dict(pi=[256], vf=[256]))",

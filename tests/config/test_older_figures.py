@@ -182,7 +182,7 @@ def test_what_only_the_older_file_has_is_listed() -> None:
     ]
 
 
-def test_an_old_file_for_atari_games_is_played_as_the_older_zoo_did(tmp_path: Path) -> None:
+def test_old_atari_file_uses_rl_baselines_zoo_settings(tmp_path: Path) -> None:
     path = tmp_path / "ppo2.yml"
     path.write_text("atari: {policy: CnnPolicy, nminibatches: 4}\n")
     resolved = lookup("ppo2", "PongNoFrameskip-v4", path)

@@ -288,7 +288,7 @@ def test_texts_of_a_file_are_read_first() -> None:
     assert values["policy_kwargs"] == {"net_arch": [8], "optimizer_kwargs": {"alpha": 0.9}}
 
 
-def test_a_subclass_has_the_old_options_unless_it_has_them_itself() -> None:
+def test_subclass_inherits_old_options_unless_redefined() -> None:
     class Config:
         __dataclass_fields__ = {"noptepochs": None}
 

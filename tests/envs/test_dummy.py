@@ -79,7 +79,7 @@ def test_the_tuple_face_tells_how_an_episode_ended() -> None:
     np.testing.assert_array_equal(obs, [[0, 0], [0, 0], [1, 1]])
 
 
-def test_an_episode_that_terminates_at_its_limit_is_not_truncated_for_users() -> None:
+def test_termination_at_time_limit_is_not_truncation() -> None:
     venv = DummyVecEnv([lambda: gym.wrappers.TimeLimit(Counter(2), 2)])
     venv.reset()
     venv.step(actions(0))

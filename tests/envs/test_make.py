@@ -117,7 +117,7 @@ def test_every_backend_has_statistics_files_and_the_same_seeds(backend: str, tmp
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["0.monitor.csv", "1.monitor.csv"]
 
 
-def test_statistics_are_those_below_a_wrapper_and_never_taken_twice(tmp_path: Path) -> None:
+def test_episode_statistics_are_recorded_once(tmp_path: Path) -> None:
     venv = make_vec_env(
         "CartPole-v1",
         2,
@@ -170,7 +170,7 @@ def test_functions_and_classes_of_environments() -> None:
     image.close()
 
 
-def test_an_environment_that_only_this_process_registered_reaches_the_workers() -> None:
+def test_locally_registered_env_reaches_workers() -> None:
     gym.register(
         "OnlyHere-v0",
         entry_point=lambda **kwargs: gym.make("CartPole-v1", **kwargs).unwrapped,

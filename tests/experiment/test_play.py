@@ -57,7 +57,7 @@ def test_steps_are_counted_without_n_episodes(run, look):
         ("MiniGrid-DoorKey-5x5-v0", {"deterministic": True}, True),
     ],
 )
-def test_how_an_agent_acts_depends_on_its_environment_unless_it_is_said(env_id, asked, deterministic):
+def test_deterministic_default_depends_on_env(env_id, asked, deterministic):
     assert PlayConfig(algo="ppo", env_id=env_id, **asked).is_deterministic is deterministic
 
 
@@ -100,7 +100,7 @@ def test_statistics_come_from_the_file_that_is_played(run, look, monkeypatch):
     assert counts[2] >= counts[1]
 
 
-def test_returns_are_those_of_the_game_unless_normalised_ones_are_asked_for(run, look):
+def test_returns_are_raw_unless_norm_reward(run, look):
     train(run(env_id="Pendulum-v1"))
     (raw,) = play(look(env_id="Pendulum-v1", n_episodes=1)).returns
     (normalised,) = play(look(env_id="Pendulum-v1", n_episodes=1, norm_reward=True)).returns

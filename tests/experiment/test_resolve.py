@@ -136,7 +136,7 @@ def test_a_class_by_its_public_name():
 
 
 @pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")
-def test_a_wrapper_of_a_known_package_that_is_missing_says_how_to_install_it():
+def test_missing_wrapper_package_names_install_command():
     with pytest.raises(NotInstalled, match=r"Wrapper' needs .*'minigrid': pip install 'rlzoo\[robotics\]'"):
         resolve_config("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
 
@@ -148,7 +148,7 @@ def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
         import_packages(["failing_package"])
 
 
-def test_the_package_of_an_environment_is_found_in_the_working_directory(tmp_path, monkeypatch):
+def test_env_package_is_found_in_working_directory(tmp_path, monkeypatch):
     (tmp_path / "package_beside_the_user.py").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])

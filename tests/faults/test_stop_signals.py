@@ -94,7 +94,7 @@ def test_in_the_first_step_the_command_says_so_in_one_line(conf, logs, faulty_en
     assert not logs.exists()
 
 
-def test_in_the_first_rollout_the_agent_is_said_not_to_be_updated(run, faulty_envs, monkeypatch, capfd):
+def test_interrupt_in_first_rollout_says_agent_has_no_update(run, faulty_envs, monkeypatch, capfd):
     stop_once(monkeypatch, faulty_envs.FaultyEnv, "step", call=10)
     result = train(run(verbose=1))
     check_stopped(result, before=20)

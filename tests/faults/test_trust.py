@@ -106,7 +106,7 @@ def test_scoring_and_shipping_a_run_folder_run_nothing(folder, canary):
     [{"gym_packages": ["foreign_module"]}, {"env_id": "foreign_module:CartPole-v1"}],
     ids=["gym_packages", "env_id"],
 )
-def test_packages_that_a_run_folder_names_are_imported_only_when_trusted(changes, folder, canary, capsys):
+def test_run_folder_packages_need_trust(changes, folder, canary, capsys):
     change(folder, "args.yml", **changes)
     error = refused(capsys, canary, "train", "--resume", str(folder), "-n", "64")
     assert error.endswith("whose code runs only if you trust it: add --trust foreign_module")

@@ -240,7 +240,7 @@ class TestKeywords:
         assert make().optimizer.param_groups[0]["lr"] == 1e-3
         assert make().optimizer.param_groups[0]["eps"] == 1e-5
 
-    def test_every_keyword_is_known_and_a_wrong_one_names_the_nearest(self):
+    def test_unknown_policy_keyword_names_the_nearest(self):
         known = set(
             policy_keywords(ActorCriticCnnPolicy, {"log_std_init": 0.0, "net_arch": [8], "use_expln": True})
         )

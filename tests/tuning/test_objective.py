@@ -203,7 +203,7 @@ def test_what_is_drawn_lies_on_top_of_the_configuration(tmp_path: Path) -> None:
     }
 
 
-def test_evaluation_has_the_arguments_and_the_statistics_of_training(
+def test_trial_evaluation_shares_env_kwargs_and_statistics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[float, bool]] = []
@@ -248,7 +248,7 @@ def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stochastic", [True, False])
-def test_evaluation_is_deterministic_except_where_agents_draw_their_actions(
+def test_trial_evaluation_is_deterministic_except_atari(
     stochastic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
@@ -286,9 +286,7 @@ def test_a_trial_that_is_taken_again_does_the_same(tmp_path: Path) -> None:
     assert len(reports_of(trial)) == 8
 
 
-def test_every_training_has_a_seed_of_its_own_and_evaluation_has_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_and_evaluation_seeds_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: dict[str, list[int]] = {"training": [], "evaluation": []}
     make = environments.make_vec_env
 
@@ -346,7 +344,7 @@ def test_a_trial_is_the_mean_of_its_trainings(kind: str, tmp_path: Path) -> None
     )
 
 
-def test_two_objectives_are_return_and_seconds_and_nothing_is_reported(tmp_path: Path) -> None:
+def test_two_objectives_return_mean_and_seconds(tmp_path: Path) -> None:
     settings = settings_for(sampler="nsga2")
     trial = new_trial(settings)
     value, seconds = run_trial(trial, settings, tmp_path)

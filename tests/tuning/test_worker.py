@@ -121,7 +121,7 @@ def test_waiting_trials_are_worked_off_and_surplus_ones_are_not(
     assert states(study) == "CCC"
 
 
-def test_a_study_that_is_gone_on_with_draws_what_it_would_have_drawn(
+def test_resumed_study_samples_the_same_values(
     tmp_path: Path, new_study: Callable[..., optuna.Study]
 ) -> None:
     settings = settings_for()

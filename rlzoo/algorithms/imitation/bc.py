@@ -69,7 +69,12 @@ def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Ten
 
 
 class BC(Algorithm):
-    """Behaviour cloning for Box and Discrete actions."""
+    """Behaviour cloning for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import BC
+        >>> model = BC("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+    """
 
     Config = BCConfig
     config: BCConfig

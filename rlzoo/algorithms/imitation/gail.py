@@ -171,7 +171,12 @@ def discriminator_loss(
 
 
 class GAIL(OnPolicyAlgorithm):
-    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's."""
+    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's.
+
+    Example:
+        >>> from rlzoo import GAIL
+        >>> model = GAIL("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+    """
 
     Config = GAILConfig
     config: GAILConfig

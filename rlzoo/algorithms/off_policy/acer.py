@@ -141,7 +141,12 @@ def trust_region(g: Tensor, probs: Tensor, average_probs: Tensor, delta: float) 
 
 
 class ACER(OnPolicyAlgorithm):
-    """ACER for Discrete actions."""
+    """ACER for Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACER
+        >>> model = ACER("MlpPolicy", "CartPole-v1").learn(100_000)
+    """
 
     Config = ACERConfig
     config: ACERConfig

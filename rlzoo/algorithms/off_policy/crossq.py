@@ -33,6 +33,8 @@ from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.types import Clock
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
@@ -49,9 +51,9 @@ class CrossQConfig:
     gamma: float = param(0.99, doc=shared.GAMMA)
     train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
     gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
-    action_noise: Any = param(None, doc=shared.ACTION_NOISE)
-    replay_buffer_class: Any = param(None, doc=shared.REPLAY_BUFFER_CLASS)
-    replay_buffer_kwargs: Any = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
     optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
     n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
     ent_coef: float | str = param("auto", doc=shared.TEMPERATURE)
@@ -110,7 +112,12 @@ def crossq_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: t
 
 
 class CrossQ(ActorCriticAlgorithm):
-    """CrossQ for Box actions."""
+    """CrossQ for Box actions.
+
+    Example:
+        >>> from rlzoo import CrossQ
+        >>> model = CrossQ("MlpPolicy", "Pendulum-v1").learn(10_000)
+    """
 
     Config = CrossQConfig
     config: CrossQConfig

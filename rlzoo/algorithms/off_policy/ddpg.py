@@ -33,7 +33,8 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.networks.ensemble import EnsembleLinear
@@ -61,9 +62,9 @@ class DDPGConfig:
     gamma: float = param(0.99, doc=shared.GAMMA)
     train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
     gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
-    action_noise: Any = param(None, doc=shared.ACTION_NOISE)
-    replay_buffer_class: Any = param(None, doc=shared.REPLAY_BUFFER_CLASS)
-    replay_buffer_kwargs: Any = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
     optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
     n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
     actor_lr: ScheduleLike | None = param(
@@ -111,7 +112,7 @@ class DDPGConfig:
         doc="factor on the rewards; choose it so that returns are neither tiny nor huge",
         section="normalisation",
     )
-    param_noise: Any = param(
+    param_noise: AdaptiveParamNoiseSpec | None = param(
         None,
         doc="AdaptiveParamNoiseSpec: explore with noise on the actor's parameters (Plappert et al."
         " 2018, https://arxiv.org/abs/1706.01905); None: none",
@@ -192,7 +193,13 @@ def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[
 
 
 class DDPG(ActorCriticAlgorithm):
-    """DDPG for Box actions."""
+    """DDPG for Box actions.
+
+    Example:
+        >>> from rlzoo import DDPG, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = DDPG("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+    """
 
     Config = DDPGConfig
     config: DDPGConfig

@@ -62,8 +62,8 @@ class DQNConfig:
     gamma: float = param(0.99, doc=shared.GAMMA)
     train_freq: TrainFreq = param(4, doc=shared.TRAIN_FREQ)
     gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
-    replay_buffer_class: Any = param(None, doc=shared.REPLAY_BUFFER_CLASS)
-    replay_buffer_kwargs: Any = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
     optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
     n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
     target_update_interval: int = param(10_000, doc=shared.TARGET_UPDATE_STEPS)
@@ -154,7 +154,12 @@ def dqn_losses(q: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tens
 
 
 class DQN(OffPolicyAlgorithm):
-    """DQN for Discrete actions."""
+    """DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import DQN
+        >>> model = DQN("MlpPolicy", "CartPole-v1", learning_starts=1000).learn(50_000)
+    """
 
     Config: ClassVar[type] = DQNConfig
     config: Any

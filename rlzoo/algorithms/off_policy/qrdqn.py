@@ -22,6 +22,7 @@ from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
 from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy
 from rlzoo.algorithms.off_policy.quantile_regression import losses_and_slopes, midpoints
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 
@@ -36,8 +37,8 @@ class QRDQNConfig:
     gamma: float = param(0.99, doc=shared.GAMMA)
     train_freq: TrainFreq = param(4, doc=shared.TRAIN_FREQ)
     gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
-    replay_buffer_class: Any = param(None, doc=shared.REPLAY_BUFFER_CLASS)
-    replay_buffer_kwargs: Any = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
     optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
     n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
     target_update_interval: int = param(10_000, doc=shared.TARGET_UPDATE_STEPS)
@@ -82,7 +83,12 @@ def index_of(actions: Tensor, quantiles: Tensor) -> Tensor:
 
 
 class QRDQN(DQN):
-    """QR-DQN for Discrete actions."""
+    """QR-DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import QRDQN
+        >>> model = QRDQN("MlpPolicy", "CartPole-v1", policy_kwargs=dict(n_quantiles=25)).learn(50_000)
+    """
 
     Config = QRDQNConfig
     config: QRDQNConfig

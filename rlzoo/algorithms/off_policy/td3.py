@@ -28,6 +28,8 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.types import Clock
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
@@ -43,9 +45,9 @@ class TD3Config:
     gamma: float = param(0.99, doc=shared.GAMMA)
     train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
     gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
-    action_noise: Any = param(None, doc=shared.ACTION_NOISE)
-    replay_buffer_class: Any = param(None, doc=shared.REPLAY_BUFFER_CLASS)
-    replay_buffer_kwargs: Any = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
     optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
     n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
     policy_delay: int = param(
@@ -107,7 +109,13 @@ def td3_actor_loss(policy: Any, observations: Any) -> torch.Tensor:
 
 
 class TD3(ActorCriticAlgorithm):
-    """TD3 for Box actions."""
+    """TD3 for Box actions.
+
+    Example:
+        >>> from rlzoo import TD3, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = TD3("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+    """
 
     Config = TD3Config
     config: TD3Config

@@ -85,7 +85,12 @@ def a2c_loss(
 
 
 class A2C(OnPolicyAlgorithm):
-    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import A2C, make_vec_env
+        >>> model = A2C("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+    """
 
     Config = A2CConfig
     config: A2CConfig

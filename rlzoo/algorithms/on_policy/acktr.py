@@ -151,7 +151,12 @@ def sampled_log_likelihood(
 
 
 class ACKTR(OnPolicyAlgorithm):
-    """ACKTR for Box and Discrete actions."""
+    """ACKTR for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACKTR, make_vec_env
+        >>> model = ACKTR("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+    """
 
     Config = ACKTRConfig
     config: ACKTRConfig

@@ -108,7 +108,12 @@ def ppo_loss(
 
 
 class PPO(OnPolicyAlgorithm):
-    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import PPO, make_vec_env
+        >>> model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8), n_steps=256).learn(100_000)
+    """
 
     Config: ClassVar[type] = PPOConfig
     config: Any  # a variant has a Config of its own

@@ -46,6 +46,10 @@ class RecurrentPPO(PPO):
     """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions.
 
     Sizes of the LSTMs are keywords of the policy: `policy_kwargs=dict(lstm_hidden_size=64)`.
+
+    Example:
+        >>> from rlzoo import RecurrentPPO
+        >>> model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1").learn(100_000)
     """
 
     Config = RecurrentPPOConfig

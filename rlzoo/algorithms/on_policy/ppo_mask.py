@@ -54,6 +54,11 @@ class MaskablePPO(PPO):
 
     The environment says which are valid: by a method `action_masks() -> bool [n_choices]`, which an
     `ActionMasker` gives it where it lacks one.
+
+    Example:
+        >>> from rlzoo import InvalidActionEnvDiscrete, MaskablePPO
+        >>> env = InvalidActionEnvDiscrete(dim=80, n_invalid_actions=60)
+        >>> model = MaskablePPO("MlpPolicy", env).learn(10_000)
     """
 
     Config = MaskablePPOConfig

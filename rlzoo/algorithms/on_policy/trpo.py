@@ -95,7 +95,12 @@ def trpo_objective(distribution: Distribution, batch: Columns, config: TRPOConfi
 
 
 class TRPO(OnPolicyAlgorithm):
-    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import TRPO
+        >>> model = TRPO("MlpPolicy", "CartPole-v1", target_kl=0.02).learn(100_000)
+    """
 
     Config = TRPOConfig
     config: TRPOConfig
