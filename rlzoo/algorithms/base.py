@@ -54,6 +54,7 @@ from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.flat import FlatParameters
+from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.training.supervised import pretrain
@@ -96,6 +97,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
+    search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
