@@ -28,7 +28,7 @@ from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.vec_env.shared_arrays import SharedArrays, reserve_file
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
 from rlzoo.envs.vec_env.worker_answers import Unsendable, answer, answer_error, die_with_parent
 from rlzoo.processes.file_handles import check_file_handles
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
@@ -156,7 +156,7 @@ class SubprocVecEnv(VecEnv):
         except TypeError:
             raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         if not self._pending:
             raise UserError("call step_async() before step_wait()")
         infos: list[dict[str, Any]] = []
@@ -171,7 +171,7 @@ class SubprocVecEnv(VecEnv):
                 self.reset_infos[index] = reset_info
         self._pending = False
         memory = self._memory
-        return StepArrays(
+        return VecStep(
             memory.obs.batch,
             memory.rewards,
             memory.terminated,
@@ -428,10 +428,14 @@ class _Chunk(DummyVecEnv):
         if actions is None:
             actions = self._shared_actions.copy()  # an environment may keep its action
         step = self.step_arrays(actions)
-        ends = [
-            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
-            for row, index in enumerate(step.ended.tolist())
-        ]
+        ends = (
+            []
+            if (final := step.final_obs) is None
+            else [
+                (self.first_index + index, obs_row(final, row), self.reset_infos[index])
+                for row, index in enumerate(step.ended.tolist())
+            ]
+        )
         return (list(step.infos) if any(step.infos) else None), ends
 
 

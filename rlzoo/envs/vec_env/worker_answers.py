@@ -1,4 +1,4 @@
-"""What a worker process tells the process that started it."""
+"""Replies of a worker process to the process that started it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import multiprocessing
 import os
 import traceback
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from rlzoo.envs.single_env.env_failures import describe
 
 
 class Unsendable(AttributeError):
-    """A value that cannot be sent from a worker."""
+    """A value that cannot be pickled for another process."""
 
 
-def answer(connection: Connection, value: Any) -> None:
+def answer(connection: Connection, value: object) -> None:
     """Send `(True, value)` from a worker.
 
-    :raises Unsendable: the value cannot be sent
+    :raises Unsendable: the value cannot be pickled
     """
     try:
         connection.send((True, value))
     except (EOFError, OSError):
         raise
-    except Exception as error:  # pickle raises all sorts
+    except Exception as error:  # pickling may raise any class of error
         raise Unsendable(f"{type(value).__name__} cannot be sent between processes: {error}") from error
 
 
 def answer_error(connection: Connection, error: Exception) -> None:
-    """Send `(False, (error, traceback))` from a worker, in the handler of the error."""
+    """Send `(False, (error, traceback))` from a worker; call it in the `except` block of the error."""
     trace = traceback.format_exc()
     try:
         connection.send((False, (error, trace)))
@@ -40,7 +39,7 @@ def answer_error(connection: Connection, error: Exception) -> None:
 
 
 def die_with_parent() -> None:
-    """For a thread of a worker: end the process when the one that started it is gone."""
+    """Exit when the parent process ends; run it in a thread of the worker."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
