@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,12 @@ class NetArch:
             return cls((), *_branches(net_arch))
         if isinstance(net_arch, Sequence) and not isinstance(net_arch, str):
             if net_arch and isinstance(net_arch[-1], Mapping):
+                if len(net_arch) == 1:
+                    warnings.warn(
+                        "net_arch=[dict(pi=..., vf=...)] is the form of older versions; pass the dictionary"
+                        " itself: net_arch=dict(pi=..., vf=...)",
+                        stacklevel=2,
+                    )
                 return cls(layer_widths(net_arch[:-1]), *_branches(net_arch[-1]))
             return cls((), layer_widths(net_arch), layer_widths(net_arch))
         raise UserError(

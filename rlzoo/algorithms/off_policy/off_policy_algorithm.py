@@ -25,7 +25,7 @@ from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
 from rlzoo.buffers.stored import Stored
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.config.her_entries import drop_old_keys
+from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
@@ -95,7 +95,7 @@ def check_buffer_arguments(
     :raises UserError: an argument that the algorithm itself gives, or of another type
     """
     if issubclass(buffer_class, HerReplayBuffer):
-        drop_old_keys(kwargs)
+        drop_her_keys(kwargs)
     parameters = constructor_parameters(buffer_class)
     for name, value in kwargs.items():
         if name == "gamma" and issubclass(buffer_class, NStepReplayBuffer):
@@ -459,6 +459,7 @@ class OffPolicyAlgorithm(Algorithm):
 
         self._replay_deleted = False
         replay = self.replay_buffer
+        replay.device = self.device  # a script may have assigned it since
         if truncate_last_traj and isinstance(replay, HerReplayBuffer):
             replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
             replay.truncate_last_trajectory()  # says so

@@ -125,6 +125,9 @@ class NativeCartPole(DummyVecEnv):
         """One Gymnasium CartPole, to render states and to look up attributes and wrappers."""
         return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
 
+    def env_name(self) -> str:
+        return self.spec.id
+
     def _single_envs(self) -> list[gym.Env]:
         return self._real().envs
 

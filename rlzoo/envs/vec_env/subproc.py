@@ -71,6 +71,7 @@ class SubprocVecEnv(VecEnv):
         n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
+        self._env_name = getattr(env_fns[0], "env_name", "?")
         self._steps_taken = -1  # -1: never reset
         self._pending = False
         self._closed = False
@@ -428,14 +429,10 @@ class _Chunk(DummyVecEnv):
         if actions is None:
             actions = self._shared_actions.copy()  # an environment may keep its action
         step = self.step_arrays(actions)
-        ends = (
-            []
-            if (final := step.final_obs) is None
-            else [
-                (self.first_index + index, obs_row(final, row), self.reset_infos[index])
-                for row, index in enumerate(step.ended.tolist())
-            ]
-        )
+        ends = [
+            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])  # type: ignore[arg-type]
+            for row, index in enumerate(step.ended.tolist())
+        ]
         return (list(step.infos) if any(step.infos) else None), ends
 
 

@@ -124,6 +124,7 @@ class VecEnv(ABC):
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
     render_mode: str | None = None
     _steps_taken: int = -1  # of each environment since the first reset; -1: never reset
+    _env_name = "?"
 
     def __init__(
         self,
@@ -139,6 +140,13 @@ class VecEnv(ABC):
         self.reset_infos: list[Info] = [{} for _ in range(num_envs)]
         self._seeds: list[int | None] = [None] * num_envs
         self._options: list[Options] = [{} for _ in range(num_envs)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env_name()}, num_envs={vars(self).get('num_envs')})"
+
+    def env_name(self) -> str:
+        """Return the id of the environments; "?" where only worker processes know it."""
+        return self._env_name
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Derive the step API that `cls` does not define from the one that it does.
@@ -340,6 +348,12 @@ class VecEnvWrapper(VecEnv):
         )
         self.action_space = action_space if action_space is not None else venv.action_space
         self.render_mode = venv.render_mode
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self).get('venv')!r})"
+
+    def env_name(self) -> str:
+        return self.venv.env_name()
 
     def reset(self) -> Obs:
         return self.venv.reset()
