@@ -30,7 +30,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.types import Clock
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.rescaling import vec_normalizers
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
 from rlzoo.training.population_loop import population

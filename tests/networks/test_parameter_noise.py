@@ -11,7 +11,7 @@ from torch import nn
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import CheckpointError
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance, greedy_distance
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.training.supervised import Demonstrations, demonstrations_of
 
 LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}

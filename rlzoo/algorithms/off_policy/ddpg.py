@@ -43,7 +43,7 @@ from rlzoo.networks.running_normalizer import (
     ObservationNormalizer,
     RunningNormalizer,
 )
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.policies.policy_kwargs import accepted_keywords
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from rlzoo.core.errors import UserError
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 
 
 def check_entropy(config: Any) -> None:

@@ -33,7 +33,7 @@ from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.rescaling import Rescaling
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (

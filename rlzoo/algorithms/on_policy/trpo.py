@@ -36,7 +36,7 @@ from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 
 
 @dataclass(frozen=True, kw_only=True)

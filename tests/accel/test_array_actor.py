@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.core.errors import UserError
-from rlzoo.networks.array_actor import ACTIVATIONS, ArrayActor
+from rlzoo.accel.array_actor import ACTIVATIONS, ArrayActor
 from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy, PolicyActor, make_actor
 
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {

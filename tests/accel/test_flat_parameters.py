@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from rlzoo.optim import RMSpropTFLike
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 
 
 def network():
