@@ -112,14 +112,15 @@ CASES: dict[str, Training | Cold] = {
 
 def specification(case: Training, steps: int | None) -> dict[str, Any]:
     """What both sides are given, as plain JSON values."""
-    from rlzoo.config.her_entries import learner_entry
+    from rlzoo.config.her_entries import expand_her
     from rlzoo.config.hyperparams import ZOO_KEYS, lookup
     from rlzoo.config.literals import plain
 
     algo, values = case.algo, {}
     if case.shipped:
         conf = None if case.conf is None else ROOT / case.conf
-        algo, values = learner_entry(case.algo, lookup(case.algo, case.env, conf).values)
+        raw = expand_her(lookup(case.algo, case.env, conf))
+        algo, values = raw.algo, raw.values
     n_envs = case.n_envs if not case.shipped else values.get("n_envs", 1)
     if n_envs != case.n_envs:
         raise SystemExit(f"{case.env} ships with {n_envs} environments, this case says {case.n_envs}")

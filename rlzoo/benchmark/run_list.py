@@ -133,12 +133,12 @@ class Training:
         :raises UserError: it is a mistake, or the list or the hyperparameters have changed since
         """
         run = self.run_config(folder, options)
-        blueprint = check(run, read_demonstrations=self.row.expert is None, own=False)
+        resolved = check(run, read_demonstrations=self.row.expert is None, own=False)
         if not self.is_done(folder):
             return
         done = self.run_folder(folder)
         assert done is not None
-        found, wanted = _comparable(read_yaml(config_path(done, self.row.env))), _comparable(blueprint.values)
+        found, wanted = _comparable(read_yaml(config_path(done, self.row.env))), _comparable(resolved.values)
         changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
         episodes = recording_of(self.row).file(folder) if self.row.expert else None
         if episodes is not None and episodes.is_file() and learned_from(done) not in (None, digest(episodes)):

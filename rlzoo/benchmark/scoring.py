@@ -28,7 +28,8 @@ from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.processes.system_info import utc_now, versions
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
@@ -61,14 +62,14 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
     import_packages_of(str(folder), run.gym_packages, run.env_id)
     ensure_registered(run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
-    blueprint = check_hyperparams(run.algo, hyperparams, own=False)
+    resolved = resolve_config(run.algo, hyperparams, own=False)
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)
     set_random_seed(evaluation_seed)
-    env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
+    env = build_evaluation_env(resolved, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
     try:
-        model = load_model(blueprint, file, env, "cpu")
+        model = load_model(resolved, file, env, "cpu")
         played = play_episodes(model, env, episodes, deterministic)
     finally:
         env.close()

@@ -37,15 +37,15 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.config.hyperparams import lookup
+    from rlzoo.config.hyperparams import lookup, with_overrides
+    from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
     from rlzoo.config.literals import parse_overrides
 
-    resolved = (
-        lookup(args.algo, args.env, args.conf_file).override(parse_overrides(args.hyperparams)).todays()
-    )
+    given = with_overrides(lookup(args.algo, args.env, args.conf_file), parse_overrides(args.hyperparams))
+    raw = translate_sb2_entry(given)
     print(f"# {args.algo} on {args.env}")
-    for key, value in resolved.values.items():
-        print(printable(annotated(key, value, resolved.sources[key])))
+    for key, value in raw.values.items():
+        print(printable(annotated(key, value, raw.sources[key])))
     return 0
 
 

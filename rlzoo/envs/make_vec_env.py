@@ -55,6 +55,11 @@ class EnvMaker:
     spec: EnvSpec | None = None
     images: bool = True
 
+    @property
+    def env_name(self) -> str:
+        """The id, or the name of the function or class."""
+        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "?")
+
     def numbered(self, index: int) -> EnvMaker:
         """The maker of environment `index`, with a seed and a monitor file of its own."""
         seed = None if self.seed is None else self.seed + index
@@ -133,9 +138,10 @@ def make_vec_env(
 
     :param env_id: a registered id, or a function or class that returns an environment
     :param n_envs: number of environments
-    :param seed: environment i gets `seed + start_index + i` at its first reset, as in stable-baselines3; so
-        environment i of one seed has the random numbers of environment i - 1 of the next
-    :param start_index: number of the first environment, for seeds and monitor files
+    :param seed: environment i gets `seed + i` at its first reset and `seed + start_index + i` for its action
+        space, as in stable-baselines3; so environment i of one seed has the random numbers of environment
+        i - 1 of the next
+    :param start_index: number of the first environment, for monitor files and seeds of action spaces
     :param monitor_dir: folder for `<i>.monitor.csv`; made if missing; None writes no files
     :param wrapper_class: wraps each environment
     :param env_kwargs: arguments of the environment
@@ -190,7 +196,7 @@ def make_vec_env(
     elif not all(venv.env_is_wrapped(Monitor)):
         venv = VecMonitor(venv, monitor_dir, start_index=start_index, **monitor_kwargs)
     if seed is not None:
-        venv.seed(seed + start_index)
+        venv.seed(seed)
         venv.action_space.seed(seed + start_index)
     return venv
 

@@ -30,17 +30,15 @@ from rlzoo.experiment.environments import (
     check_env_arguments,
     evaluation_seed,
 )
-from rlzoo.experiment.factories import (
-    build_callbacks,
-    build_model,
-    load_model,
-    make_blueprint,
-    warn_if_untrained,
-)
-from rlzoo.experiment.resolved_config import Blueprint, import_packages, import_packages_of
+from rlzoo.experiment.factories import build_callbacks, build_model, load_model
+from rlzoo.experiment.named_classes import import_packages, import_packages_of
+from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
+
+NOT_KEPT = "no agent is kept"
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Session:
     """A run that is ready to learn; `resources` releases what it holds."""
 
     run: RunConfig
-    blueprint: Blueprint
+    resolved: ResolvedConfig
     folder: Path
     model: Any
     venv: VecEnv
@@ -85,11 +83,13 @@ class Session:
 def train(run: RunConfig, command: str = "") -> TrainResult:
     """Train one agent in a new run folder, as `rlzoo train` does.
 
-    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder.
+    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder, and nor does what ends
+    within the first step.
 
     :param command: the command line, for command.txt
     :raises UserError: the configuration is wrong
     :raises RunFailed: training could not go on; the message says what was kept
+    :raises KeyboardInterrupt: Ctrl-C or SIGTERM came before the first step was done
     """
     with StopSignals() as stop:
         with stop.interruptible():
@@ -97,7 +97,7 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
         return learn(session, stop)
 
 
-def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> Blueprint:
+def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
     :param read_demonstrations: False: they may not be there yet
@@ -108,9 +108,9 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
         import_packages(run.gym_packages, run.env_id)
     else:
         import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
-    blueprint = make_blueprint(run, read_demonstrations, own)
+    resolved = resolve_run(run, read_demonstrations, own)
     ensure_registered(run.env_id)
-    check_env_arguments(blueprint, run.env_id)
+    check_env_arguments(resolved, run.env_id)
     if run.track:
         tracking.require_wandb()
     if run.trained_agent and not Path(run.trained_agent).is_file():
@@ -118,7 +118,7 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     for key in ("policy", "policy_kwargs"):
         if run.trained_agent and key in run.hyperparams:
             raise UserError(f"{key} cannot be given with --trained-agent, which keeps its networks")
-    return blueprint
+    return resolved
 
 
 def resume(folder: str | Path, **changes: Any) -> TrainResult:
@@ -138,14 +138,14 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
 
 def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Parts()) -> Session:
     """Check everything, claim a folder, and build what learns in it."""
-    blueprint = check(run, own=own)
+    resolved = check(run, own=own)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:
         with ExitStack() as resources:
             resources.enter_context(run_folder.locked(folder))
-            run_folder.describe(folder, run, blueprint.values, command)
-            return _build(run, blueprint, folder, resources, run.trained_agent, parts=parts)
+            run_folder.describe(folder, run, resolved.values, command)
+            return _build(run, resolved, folder, resources, run.trained_agent, parts=parts)
     except BaseException:
         run_folder.discard(folder)
         raise
@@ -181,14 +181,14 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
     functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
-    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions), own=False)
+    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
-    session = _build(run, blueprint, folder, resources, agent, resumed=True)
+    session = _build(run, resolved, folder, resources, agent, resumed=True)
     has_ended = agent == run_folder.model_path(folder, run.env_id)
-    session.complete = has_ended and session.model.num_timesteps >= session.blueprint.n_timesteps
+    session.complete = has_ended and session.model.num_timesteps >= session.resolved.n_timesteps
     if "n_timesteps" in changes:  # it holds for the next `--resume` too
         described = replace(described, n_timesteps=run.n_timesteps)
-        run_folder.write_configuration(folder, described, blueprint.values)
+        run_folder.write_configuration(folder, described, resolved.values)
     return session
 
 
@@ -202,7 +202,7 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         try:
             with stop.interruptible():
                 model.learn(
-                    session.blueprint.n_timesteps - first_step,
+                    session.resolved.n_timesteps - first_step,
                     callback=session.callbacks,
                     log_interval=None if run.log_interval == -2 else run.log_interval,
                     reset_num_timesteps=not session.resumed,
@@ -213,8 +213,9 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         except BaseException as error:
             failure = error
         untrained = not session.resumed and model.n_updates == 0
-        discarded = untrained and (isinstance(failure, UserError) or _failed_at_once(model, failure))
-        kept = "no agent is kept" if discarded else save(session, failure, interrupted)
+        at_once = model.num_timesteps == 0 and (interrupted or failure is not None)
+        discarded = untrained and (at_once or isinstance(failure, UserError))
+        kept = NOT_KEPT if discarded else save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
     if discarded:
         run_folder.discard(session.folder)
@@ -227,6 +228,10 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     if failure is not None:
         print(f"rlzoo: {kept}", file=sys.stderr)
         raise failure
+    if discarded:  # as Ctrl-C ends a start
+        raise KeyboardInterrupt(f"before the first step; {kept}")
+    if interrupted and untrained:
+        kept = f"the agent has had no update yet; {kept}"
     if run.verbose > 0:
         speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
         word = "Interrupted" if stop.received else "Done"
@@ -235,11 +240,6 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
     return session.result(stop.received is not None)
-
-
-def _failed_at_once(model: Any, failure: BaseException | None) -> bool:
-    """Whether a training failed before its first step: its agent is worth nothing."""
-    return failure is not None and model.num_timesteps == 0
 
 
 def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
@@ -282,7 +282,7 @@ def _last_checkpoint(session: Session) -> str:
 
 def _build(
     run: RunConfig,
-    blueprint: Blueprint,
+    resolved: ResolvedConfig,
     folder: Path,
     resources: ExitStack,
     agent: Path | str,
@@ -291,35 +291,35 @@ def _build(
 ) -> Session:
     """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
     the session that takes them over."""
-    blueprint, n_workers = split_workers(blueprint)
+    resolved, n_workers = split_workers(resolved)
     monitor_dir = None if n_workers else folder
-    venv = parts.training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
+    venv = parts.training_env(resolved, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
     resources.callback(venv.close)
     torch.set_num_threads(1)
     if agent:
         model = load_model(
-            blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
+            resolved, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
         )
         model.require_whole(str(agent))
     else:
-        model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
+        model = build_model(resolved, venv, run.seed, run.device, run.verbose)
     if model.wants_action_masks and not is_masking_supported(venv):
         raise UserError(
-            f"{blueprint.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
+            f"{resolved.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
             " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
         )
-    warn_if_untrained(blueprint)
+    warn_if_untrained(resolved)
     if n_workers:
-        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
+        model.async_eval = start_workers(resolved, run, folder, n_workers, model.policy)
         resources.callback(model.async_eval.close)
-    if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
+    if run.verbose > 0 and (dataset := resolved.hyperparams.get("expert_dataset")) is not None:
         dataset.log_info()
     if replay_setup.has_buffer(model):
         replay_setup.prepare(model, run, Path(agent) if agent else None, resumed)
     model.num_threads = run.num_threads if run.num_threads > 0 else None
     torch.set_num_threads(model.num_threads or thread_limit())
     if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
-        resources.callback(tracking.start(run, blueprint, folder).finish)
+        resources.callback(tracking.start(run, resolved, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)
     if resumed:
         logger.truncate_csv(model._resume["csv_rows"])
@@ -328,10 +328,10 @@ def _build(
     eval_env = None
     if run.eval_freq > 0:
         seed = evaluation_seed(run.seed)
-        eval_env = parts.evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        eval_env = parts.evaluation_env(resolved, run.env_id, run.n_eval_envs, seed, run.vec_env)
         resources.callback(eval_env.close)
-    callbacks = parts.callbacks(blueprint, run, folder, eval_env)
-    return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
+    callbacks = parts.callbacks(resolved, run, folder, eval_env)
+    return Session(run, resolved, folder, model, venv, callbacks, resources.pop_all(), resumed)
 
 
 def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:

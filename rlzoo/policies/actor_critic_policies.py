@@ -12,6 +12,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import (
     Categorical,
@@ -20,11 +22,9 @@ from rlzoo.distributions import (
     StateDependentNoise,
     make_proba_distribution,
 )
-from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
-from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.policy_kwargs import policy_keywords
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.distributions.gaussian import sample_squashed
-from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.networks.extractors import BaseFeaturesExtractor
 from rlzoo.networks.mlp import create_mlp
 from rlzoo.networks.preprocessing import TensorObs

@@ -13,10 +13,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.buffers.sequences import Memory, Sequences
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.distributions import Distribution
-from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.networks.extractors import CombinedExtractor, NatureCNN
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, forget, fresh_memory
 from rlzoo.networks.mlp import MlpExtractor, create_mlp, layer_widths

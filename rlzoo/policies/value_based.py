@@ -9,12 +9,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.core.errors import UserError
 from rlzoo.accel.fast_mlp import chain_with_backward, fast_forward, is_hooked
+from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
-from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.policies.base_policy import BasePolicy, PolicyPart
 
 

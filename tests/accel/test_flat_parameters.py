@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from rlzoo.optim import RMSpropTFLike
 from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.optim import RMSpropTFLike
 
 
 def network():
@@ -58,7 +58,7 @@ def test_small_gradients_are_not_scaled_up():
     assert torch.allclose(net[0].bias.grad, torch.full((4,), 1e-3))
 
 
-def test_gradients_dropped_by_another_optimiser_are_tied_on_again():
+def test_gradients_dropped_by_another_optimiser_are_reattached():
     net = network()
     flat = FlatParameters(net.parameters())
     torch.optim.SGD(net.parameters(), lr=0.1).zero_grad(set_to_none=True)

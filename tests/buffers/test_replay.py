@@ -182,7 +182,7 @@ def test_add_takes_a_trajectory_as_a_loop_does(space, n_stack, n_steps):
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("space", [VECTOR, DICT], ids=["vector", "dict"])
-def test_add_takes_transitions_that_have_nothing_to_do_with_each_other(space, n_steps):
+def test_add_accepts_unrelated_transitions(space, n_steps):
     envs = RandomEnvs(space, 2, 0)
     replay, naive = make(envs, 7, n_steps)
     for _ in range(30):
@@ -394,7 +394,7 @@ def test_frames_from_before_a_start_do_not_pile_up():
     assert 0 < len(replay.obs.older) <= 60
 
 
-def test_the_buffer_can_grow_its_finals_while_acting_and_be_written_to_afterwards():
+def test_final_obs_store_grows_while_collecting():
     replay = ReplayBuffer(10, VECTOR, ACTIONS)
     final = np.zeros((1, 3))
     with torch.inference_mode():

@@ -49,7 +49,7 @@ def test_acting_reads_the_row_that_was_written():
     assert buffer.obs_rows[2].data_ptr() == torch.from_numpy(buffer.obs_column[2]).data_ptr()
 
 
-def test_finals_are_kept_for_truncated_episodes_only_and_forgotten_with_the_rollout():
+def test_final_obs_kept_for_truncation_until_reset():
     final = np.array([[7.0, 7.0], [8.0, 8.0]])
     buffer = filled(terminated=(1, 0), truncated=(0, 1), final_obs=final)
     obs, (steps, envs) = buffer.finals()
@@ -74,7 +74,7 @@ def test_dict_observations():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_non_finite_observation_is_named_by_environment_and_step(bad):
+def test_non_finite_observation_names_env_and_step(bad):
     buffer = filled()
     buffer.check_finite(100)
     buffer.obs_column[2, 1, 0] = bad

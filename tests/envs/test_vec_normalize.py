@@ -72,7 +72,7 @@ def test_statistics_are_of_the_raw_observations_resets_included() -> None:
     np.testing.assert_array_equal(venv.ret, venv.returns)
 
 
-def test_rewards_are_scaled_by_the_deviation_of_the_discounted_return() -> None:
+def test_rewards_are_scaled_by_discounted_return_std() -> None:
     script = Script(np.zeros((4, 1, 2)), [[1.0], [2.0], [4.0]], ended=[[], [0], []])
     venv = VecNormalize(script, gamma=0.5, norm_obs=False, clip_reward=100.0)
     venv.reset()

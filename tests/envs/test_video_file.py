@@ -122,7 +122,7 @@ def test_small_frames_are_enlarged_and_large_ones_stay():
     assert enlarged(large) is large
 
 
-def test_a_label_is_in_the_lower_left_corner_and_within_the_frame():
+def test_label_is_lower_left_and_inside_the_frame():
     frame = np.full((320, 320, 3), 200, np.uint8)
     lines = ["recurrent ppo LunarLanderContinuous-v3 with a long name", "return 123.4"]
     labelled = draw_label(frame, lines)

@@ -131,7 +131,7 @@ def test_a_resumed_run_continues_in_place(run, env_id):
     assert steps[0] < 200 < steps[-1] == 400
 
 
-def test_resuming_takes_up_clock_schedules_optimiser_and_statistics(run):
+def test_resume_restores_counters_schedules_and_optimiser(run):
     stopped = train(run(env_id="Pendulum-v1", n_timesteps=200))
     session = reopen(stopped.folder, {"n_timesteps": 800})
     with session.resources:
@@ -249,7 +249,7 @@ def test_evaluation_seeds_are_apart_from_training_seeds(run):
         ({"callback": ["callbacks_of_a_user.Stop"]}, "rgb_array"),
     ],
 )
-def test_images_can_be_drawn_only_where_somebody_may_ask_for_them(run, values, mode):
+def test_render_mode_is_set_only_where_needed(run, values, mode):
     """Being able to draw is not free: each flame of a LunarLander becomes a body of its world."""
     session = start(run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100))
     with session.resources:

@@ -160,7 +160,7 @@ def test_infos_that_cannot_be_written_are_refused_at_once(replay_conf, logs, cap
     assert "copy_info_dict" in refused(arguments, logs, capsys)
 
 
-def test_a_buffer_larger_than_memory_is_announced_before_it_is_made(replay_conf, logs, capsys, monkeypatch):
+def test_oversized_buffer_warns_before_allocation(replay_conf, logs, capsys, monkeypatch):
     monkeypatch.setattr(off_policy, "available_memory", lambda: 10_000)
     arguments = ["train", "--algo", "dqn", *CARTPOLE, "-conf", str(replay_conf), "-n", "100"]
     arguments += ["-f", str(logs), "--device", "cpu", "--verbose", "0", "--eval-freq", "-1"]

@@ -81,7 +81,7 @@ def kill_at(monkeypatch, name):
 
 
 @pytest.mark.parametrize("at", ["rl_model_replay_buffer_300_steps.safetensors", "rl_model_300_steps.zip"])
-def test_a_kill_while_a_checkpoint_is_written_leaves_the_older_pair(replay_run, monkeypatch, capsys, at):
+def test_kill_during_checkpoint_keeps_the_previous_pair(replay_run, monkeypatch, capsys, at):
     with monkeypatch.context() as patch:
         session = start(replay_run(save_freq=100))
         kill_at(patch, at)
@@ -147,7 +147,7 @@ def test_resumed_run_equals_one_that_was_not_killed(run, replay_run, monkeypatch
     check_equal_runs(algo, whole, resume(folder))
 
 
-def test_killed_run_with_new_episodes_still_takes_its_last_update(run, monkeypatch):
+def test_resumed_run_with_new_episodes_takes_last_update(run, monkeypatch):
     with monkeypatch.context() as patch:
         kill_at(patch, "Faulty-v0.zip")
         with pytest.raises(Killed):
@@ -189,6 +189,6 @@ def test_a_killed_run_goes_on_with_its_replay_buffer(replay_command, logs, capsy
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", range(6))
-def test_a_run_killed_at_any_moment_goes_on_with_its_replay_buffer(replay_command, logs, capsys, moment):
+def test_killed_run_resumes_with_its_replay_buffer(replay_command, logs, capsys, moment):
     seconds = random.Random(200 + moment).uniform(0, 1.5)
     kill_and_resume_with_replay(replay_command, logs, seconds, capsys)

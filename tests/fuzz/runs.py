@@ -138,10 +138,14 @@ def write_evaluations(folder: Path) -> None:
         (run / "CartPole-v1").mkdir(parents=True)
         (run / "CartPole-v1" / "args.yml").write_text(f"algo: ppo\nenv_id: CartPole-v1\nseed: {seed}\n")
         (run / "row.json").write_text(json.dumps({"name": f"variant {seed % 2}"}))
-        returns = np.arange(8.0).reshape(4, 2) + seed
-        arrays = {"timesteps": np.arange(1, 5) * 10, "results": returns, "ep_lengths": returns}
-        np.savez(run / "evaluations.npz", **arrays)
+        write_evaluations_of(run, seed)
     (folder / "results.json").write_text(plots.results_text(plots.gather(folder)))
+
+
+def write_evaluations_of(run: Path, seed: int) -> None:
+    returns = np.arange(8.0).reshape(4, 2) + seed
+    arrays = {"timesteps": np.arange(1, 5) * 10, "results": returns, "ep_lengths": returns}
+    np.savez(run / "evaluations.npz", **arrays)
 
 
 def draw_evaluations(folder: Path, rng: Random) -> None:
@@ -227,6 +231,8 @@ def mutate_journal(rng: Random, name: str, data: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2))):
         at = rng.randrange(len(lines))
         record = json.loads(lines[at])
+        if not isinstance(record, dict):  # by the mutation before
+            continue
         texts = [key for key, value in record.items() if isinstance(value, str) and value[:1] in ("{", "[")]
         if texts and rng.random() < 0.5:
             key = rng.choice(texts)

@@ -14,11 +14,12 @@ import pytest
 from gymnasium import spaces
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import ResolvedHyperparams, lookup, merge, shipped_files
+from rlzoo.config.hyperparams import lookup, merge, shipped_files, with_overrides
 from rlzoo.config.literals import Name
+from rlzoo.config.raw import RawConfig
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.experiment.factories import build_model
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.tuning.space.default_spaces import TABLES, complete, learner_of, overrides, search_space
 from rlzoo.tuning.space.search_space import Space, flat
 
@@ -211,15 +212,15 @@ def test_samples_build(
         changed = merge(merged(algo, values, sampled), small(algo, values))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="ppo. is now ppo")
-            blueprint = check_hyperparams(algo, changed)
-            model = build_model(blueprint, venv, seed=number, device="cpu", verbose=0)
+            resolved = resolve_config(algo, changed)
+            model = build_model(resolved, venv, seed=number, device="cpu", verbose=0)
         assert model.policy is not None
 
 
 def merged(algo: str, values: dict[str, Any], sampled: dict[str, Any]) -> dict[str, Any]:
     """The configuration with a sample, as a run on the command line would merge it."""
-    resolved = ResolvedHyperparams(values, dict.fromkeys(values, ""), "entry", algo)
-    return resolved.override(overrides(algo, values, sampled)).values
+    raw = RawConfig(algo, values)
+    return with_overrides(raw, overrides(algo, values, sampled)).values
 
 
 def small(algo: str, values: dict[str, Any]) -> dict[str, Any]:

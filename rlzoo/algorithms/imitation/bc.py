@@ -29,16 +29,18 @@ from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.core.types import Clock
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.params import shared
+from rlzoo.params.descriptions import param
 from rlzoo.training.supervised import Demonstrations, Examples, demonstrations_of, imitation_loss, supervised
 
 
 @dataclass(frozen=True, kw_only=True)
 class BCConfig:
-    expert_dataset: Any = None  # an ExpertDataset, the path of its file, or a mapping of its arguments
-    learning_rate: ScheduleLike = 1e-3
-    batch_size: int = 64  # steps of the expert in a minibatch
-    ent_coef: float = 0.0  # bonus for the entropy of the policy
-    max_grad_norm: float | None = None  # None: gradients are not clipped
+    expert_dataset: Any = param(None, doc=shared.EXPERT_DATASET)
+    learning_rate: ScheduleLike = param(1e-3, doc=shared.LEARNING_RATE)
+    batch_size: int = param(64, doc="expert transitions per minibatch", section="optimisation")
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    max_grad_norm: float | None = param(None, doc=shared.MAX_GRAD_NORM.plus("None: no clipping"))
 
     def __post_init__(self) -> None:
         check_source(self.expert_dataset)
@@ -67,7 +69,12 @@ def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Ten
 
 
 class BC(Algorithm):
-    """Behaviour cloning for Box and Discrete actions."""
+    """Behaviour cloning for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import BC
+        >>> model = BC("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+    """
 
     Config = BCConfig
     config: BCConfig

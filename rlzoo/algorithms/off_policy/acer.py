@@ -43,6 +43,8 @@ from rlzoo.envs.vec_wrappers.rescaling import Rescaling
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
+from rlzoo.params import shared
+from rlzoo.params.descriptions import param
 from rlzoo.policies.q_valued import with_q_values
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
@@ -50,22 +52,52 @@ SMALLEST_PROBABILITY = 1e-6  # of what is divided by
 
 @dataclass(frozen=True, kw_only=True)
 class ACERConfig:
-    learning_rate: ScheduleLike = 7e-4
-    n_steps: int = 20  # steps per environment and rollout; the length of trajectories
-    gamma: float = 0.99  # discount
-    q_coef: float = 0.5  # weight of the loss of Q
-    ent_coef: float = 0.01
-    max_grad_norm: float = 10.0
-    lr_schedule: str = "linear"  # of a learning_rate that is a number: constant, linear, middle_drop, ...
-    rprop_alpha: float = 0.99  # decay of the running squares of RMSprop
-    rprop_epsilon: float = 1e-5  # epsilon of RMSprop
-    buffer_size: int = 5000  # steps of each environment that are remembered
-    replay_ratio: float = 4.0  # updates from memory per rollout: the mean of a Poisson distribution
-    replay_start: int = 1000  # steps of each environment in memory before it is replayed
-    correction_term: float = 10.0  # c: where importance weights are truncated
-    trust_region: bool = True  # limit the change of the policy against its average
-    alpha: float = 0.99  # decay of the average policy's parameters, per update
-    delta: float = 1.0  # how far the linearised KL divergence from the average policy may grow
+    learning_rate: ScheduleLike = param(7e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(20, doc=shared.N_STEPS.plus("also the length of replayed trajectories"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    q_coef: float = param(0.5, doc="weight of the Q-value loss", section="losses")
+    ent_coef: float = param(0.01, doc=shared.ENT_COEF)
+    max_grad_norm: float = param(10.0, doc=shared.MAX_GRAD_NORM)
+    lr_schedule: str = param("linear", doc=shared.LR_SCHEDULE)
+    rprop_alpha: float = param(
+        0.99,
+        doc="decay of the running average of squared gradients (RMSprop), in [0, 1]",
+        section="optimisation",
+    )
+    rprop_epsilon: float = param(1e-5, doc=shared.RMS_PROP_EPS)
+    buffer_size: int = param(
+        5000,
+        doc="replay buffer capacity, in steps per environment; lower it if memory is short",
+        section="replay buffer",
+    )
+    replay_ratio: float = param(
+        4.0,
+        doc="mean number of updates from the replay buffer per rollout (Poisson distributed); more"
+        " are more sample-efficient and cost more time",
+        section="replay buffer",
+    )
+    replay_start: int = param(
+        1000, doc="steps per environment in the replay buffer before it is sampled", section="replay buffer"
+    )
+    correction_term: float = param(
+        10.0,
+        doc="truncation c of the importance weights (eq. 7); lower: less variance, more bias",
+        section="losses",
+    )
+    trust_region: bool = param(
+        True, doc="bound the policy update by the average policy (section 3.3)", section="trust region"
+    )
+    alpha: float = param(
+        0.99,
+        doc="decay of the average policy's parameters per update, in [0, 1]; higher: a slower average policy",
+        section="trust region",
+    )
+    delta: float = param(
+        1.0,
+        doc="upper bound on the linearised KL divergence from the average policy; lower it for"
+        " smaller policy updates",
+        section="trust region",
+    )
 
     def __post_init__(self) -> None:
         check_range(self, ("n_steps",), low=1)
@@ -109,7 +141,12 @@ def trust_region(g: Tensor, probs: Tensor, average_probs: Tensor, delta: float) 
 
 
 class ACER(OnPolicyAlgorithm):
-    """ACER for Discrete actions."""
+    """ACER for Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACER
+        >>> model = ACER("MlpPolicy", "CartPole-v1").learn(100_000)
+    """
 
     Config = ACERConfig
     config: ACERConfig

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlzoo.core.errors import UserError
 from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.core.errors import UserError
 
 
 def check_entropy(config: Any) -> None:

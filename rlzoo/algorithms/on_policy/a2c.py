@@ -24,22 +24,29 @@ from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
+from rlzoo.params import shared
+from rlzoo.params.descriptions import param
 
 
 @dataclass(frozen=True, kw_only=True)
 class A2CConfig:
-    learning_rate: ScheduleLike = 7e-4
-    n_steps: int = 5  # steps per environment and rollout; each rollout is one gradient step
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 1.0  # 1: n-step returns, the paper's choice
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    rms_prop_eps: float = 1e-5  # epsilon of RMSprop
-    use_rms_prop: bool = True  # else the policy's optimiser, Adam unless policy_kwargs say otherwise
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    normalize_advantage: bool = False
+    learning_rate: ScheduleLike = param(7e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(5, doc=shared.N_STEPS.plus("each rollout is one gradient step"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(1.0, doc=shared.GAE_LAMBDA)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.5, doc=shared.VF_COEF)
+    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
+    rms_prop_eps: float = param(1e-5, doc=shared.RMS_PROP_EPS)
+    use_rms_prop: bool = param(
+        True,
+        doc="optimise with RMSprop, as the paper does; False: the policy's optimiser (Adam unless"
+        " policy_kwargs name another)",
+        section="optimisation",
+    )
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    normalize_advantage: bool = param(False, doc=shared.NORMALIZE_ADVANTAGE)
 
     def __post_init__(self) -> None:
         check_range(self, ("n_steps",), low=1)
@@ -78,7 +85,12 @@ def a2c_loss(
 
 
 class A2C(OnPolicyAlgorithm):
-    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import A2C, make_vec_env
+        >>> model = A2C("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+    """
 
     Config = A2CConfig
     config: A2CConfig

@@ -426,7 +426,7 @@ def make_native_atari(
 
     :param env_kwargs: arguments of `gymnasium.make`
     :param wrapper_kwargs: arguments of `AtariWrapper`
-    :param start_index: number of the first environment: counts for seeds and names of monitor files
+    :param start_index: number of the first environment: counts for names of monitor files
     :param makers: see `NativeAtariVecEnv`
     :raises UserError: when the environment is unknown
     """
@@ -460,5 +460,5 @@ def make_native_atari(
         makers=makers,
     )
     if seed is not None:
-        venv.seed(seed + start_index)
+        venv.seed(seed)
     return venv

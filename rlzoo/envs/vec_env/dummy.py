@@ -54,6 +54,10 @@ class DummyVecEnv(VecEnv):
         )  # [0]: the environment that is stepping, for a post-mortem
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
 
+    def env_name(self) -> str:
+        envs = vars(self).get("_envs") or [None]
+        return str(getattr(getattr(envs[0], "spec", None), "id", type(envs[0]).__name__))
+
     @property
     def envs(self) -> list[gym.Env]:
         """The single environments, each in a Monitor where statistics are kept."""
@@ -105,8 +109,13 @@ class DummyVecEnv(VecEnv):
         return copy_obs(self._obs.batch)
 
     def step_async(self, actions: np.ndarray) -> None:
-        if len(actions) != self.num_envs:
+        if len(actions) < self.num_envs:
             raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
+        if len(actions) > self.num_envs:  # stable-baselines3 says nothing
+            warnings.warn(
+                f"{len(actions)} actions for {self.num_envs} environments: those left over are ignored",
+                stacklevel=3,
+            )
         self._actions = actions
 
     def wait_arrays(self) -> StepArrays:

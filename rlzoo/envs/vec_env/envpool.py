@@ -46,6 +46,7 @@ class EnvPoolVecEnv(GymVectorEnv):
         if self.spec.max_episode_steps is not None:
             options.setdefault("max_episode_steps", self.spec.max_episode_steps)
         super().__init__(_Pool(envpool.make, env_id, n_envs, options))
+        self._env_name = env_id
 
 
 class _Pool(gym.vector.VectorEnv):

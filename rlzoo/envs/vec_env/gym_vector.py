@@ -37,6 +37,7 @@ class GymVectorEnv(VecEnv):
             getattr(env, "render_mode", None),
         )
         self.env = env
+        self._env_name = getattr(env.spec, "id", "?")
         self.metadata = dict(env.metadata)
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP

@@ -121,6 +121,9 @@ class NativeCartPole(DummyVecEnv):
         """One Gymnasium CartPole: draws, and knows what attributes and wrappers such an environment has."""
         return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
 
+    def env_name(self) -> str:
+        return self.spec.id
+
     def _single_envs(self) -> list[gym.Env[Any, Any]]:
         return self._real().envs
 

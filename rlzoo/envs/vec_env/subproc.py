@@ -71,6 +71,7 @@ class SubprocVecEnv(VecEnv):
         n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
+        self._env_name = getattr(env_fns[0], "env_name", "?")
         self._steps_taken = -1  # -1: never reset
         self._pending = False
         self._closed = False

@@ -116,6 +116,7 @@ class VecEnv(ABC):
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
     render_mode: str | None = None
+    _env_name = "?"
 
     def __init__(
         self,
@@ -131,6 +132,13 @@ class VecEnv(ABC):
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
         self._seeds: list[int | None] = [None] * num_envs
         self._options: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.env_name()}, num_envs={vars(self).get('num_envs')})"
+
+    def env_name(self) -> str:
+        """Return the id of the environments; "?" where only worker processes know it."""
+        return self._env_name
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Derive the face that `cls` did not write from the one it did.
@@ -320,6 +328,12 @@ class VecEnvWrapper(VecEnv):
         )
         self.action_space = action_space if action_space is not None else venv.action_space
         self.render_mode = venv.render_mode
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self).get('venv')!r})"
+
+    def env_name(self) -> str:
+        return self.venv.env_name()
 
     def reset(self) -> Obs:
         return self.venv.reset()

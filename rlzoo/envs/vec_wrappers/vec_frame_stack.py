@@ -150,6 +150,9 @@ class VecFrameStack(VecEnvWrapper):
         self.raw_final_obs: Obs | None = None
         super().__init__(venv, observation_space=stacked)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self).get('venv')!r}, n_stack={vars(self).get('n_stack')})"
+
     def _stack(self, venv: VecEnv, key: str | None, part: spaces.Space, order: str | None) -> FrameStack:
         scaled = self._below is not None and key in self._below.keys
         dtype = np.result_type(part.dtype, np.float32) if scaled and part.dtype is not None else None

@@ -106,6 +106,11 @@ class VecNormalize(VecEnvWrapper):
             self.obs_rms = self._fresh_statistics()
         self._warn_of_scaling_twice()
 
+    def __repr__(self) -> str:
+        settings = ("norm_obs", "norm_reward", "training")
+        shown = ", ".join(f"{name}={vars(self).get(name)}" for name in settings)
+        return f"{type(self).__name__}({vars(self).get('venv')!r}, {shown})"
+
     def _warn_of_scaling_twice(self) -> None:
         inner: Any = self.venv
         while (inner := unwrap_vec_wrapper(inner, VecNormalize)) is not None:

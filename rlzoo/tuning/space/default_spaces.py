@@ -17,12 +17,12 @@ from typing import Any
 from gymnasium import spaces as gym_spaces
 
 from rlzoo.config import catalog
-from rlzoo.config.her_entries import HER, learner_entry
+from rlzoo.config.her_entries import HER, expand_her
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import interpret, merge, plain
-from rlzoo.config.old_names import todays_algorithm, todays_entry
+from rlzoo.config.raw import RawConfig
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.constraints import fitted
-from rlzoo.tuning.space.search_parameters import (
+from rlzoo.params.search_parameters import (
     Choice,
     Float,
     If,
@@ -34,6 +34,7 @@ from rlzoo.tuning.space.search_parameters import (
     Ratio,
     Scheduled,
 )
+from rlzoo.tuning.space.constraints import fitted
 from rlzoo.tuning.space.search_space import Space, flat
 from rlzoo.tuning.space.space_file import space_from_file
 
@@ -411,5 +412,5 @@ def learner_of(algo: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any
     """The algorithm that learns, and a configuration under the names that it has for things."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever checks the configuration says what is old about it
-        learner, entry = learner_entry(todays_algorithm(algo), todays_entry(algo, values).values)
-    return catalog.canonical(learner), interpret(entry)
+        raw = expand_her(translate_sb2_entry(RawConfig(algo, dict(values))))
+    return catalog.canonical(raw.algo), interpret(raw.values)

@@ -27,8 +27,10 @@ from rlzoo.experiment.environments import (
     build_training_env,
     evaluation_seed,
 )
-from rlzoo.experiment.factories import build_callbacks, build_model, make_blueprint, warn_if_untrained
-from rlzoo.experiment.resolved_config import Blueprint, import_packages_of
+from rlzoo.experiment.factories import build_callbacks, build_model
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.metrics.logger import Logger
 from rlzoo.tuning.space.default_spaces import overrides
 from rlzoo.tuning.space.own_samplers import draw, own_sampler
@@ -57,11 +59,11 @@ def run_trial(
     stop = stop or Stop()
     import_packages_of("the study", settings.gym_packages, settings.env_id)
     run = configure(trial, settings, folder)
-    blueprint = make_blueprint(run, own=False)
-    warn_if_untrained(blueprint)
+    resolved = resolve_run(run, own=False)
+    warn_if_untrained(resolved)
     seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
     trial.set_user_attr("seeds", seeds)
-    trial.set_user_attr("hyperparams", dump_yaml(plain(blueprint.values)))
+    trial.set_user_attr("hyperparams", dump_yaml(plain(resolved.values)))
     progress = Progress(trial, settings, stop)
     began = time.monotonic()
     try:
@@ -70,7 +72,7 @@ def run_trial(
             with stop.interruptible():
                 _train(
                     replace(run, seed=seed),
-                    blueprint,
+                    resolved,
                     progress,
                     log_folder(settings, trial.number, k),
                     threads,
@@ -207,27 +209,27 @@ class Progress:
 
 
 def _train(
-    run: RunConfig, blueprint: Blueprint, progress: Progress, log_path: Path | None, threads: int
+    run: RunConfig, resolved: ResolvedConfig, progress: Progress, log_path: Path | None, threads: int
 ) -> None:
     """One training with its evaluations.
 
     :raises optuna.TrialPruned: it was not worth going on with
     """
     progress.evaluations.append([])
-    blueprint, n_workers = split_workers(blueprint)
+    resolved, n_workers = split_workers(resolved)
     with ExitStack() as resources:
-        venv = build_training_env(blueprint, run.env_id, run.seed, run.vec_env, None)
+        venv = build_training_env(resolved, run.env_id, run.seed, run.vec_env, None)
         resources.callback(venv.close)
         torch.set_num_threads(threads)
-        model = build_model(blueprint, venv, run.seed, run.device, verbose=0)
+        model = build_model(resolved, venv, run.seed, run.device, verbose=0)
         if (n_workers := min(n_workers, threads)) > 1:
-            model.async_eval = start_workers(blueprint, run, None, n_workers, model.policy)
+            model.async_eval = start_workers(resolved, run, None, n_workers, model.policy)
             resources.callback(model.async_eval.close)
         if replay_setup.has_buffer(model):
             replay_setup.prepare(model, run, None, resumed=False)
         model.set_logger(Logger(None, []))
         seed = evaluation_seed(run.seed)
-        eval_env = build_evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
+        eval_env = build_evaluation_env(resolved, run.env_id, run.n_eval_envs, seed, run.vec_env)
         resources.callback(eval_env.close)
         callback = TrialEvalCallback(
             eval_env,
@@ -239,7 +241,7 @@ def _train(
             n_evaluations=progress.settings.n_evaluations,
         )
         try:
-            model.learn(blueprint.n_timesteps, [*build_callbacks(blueprint, run, Path(), None), callback])
+            model.learn(resolved.n_timesteps, [*build_callbacks(resolved, run, Path(), None), callback])
         finally:
             progress.n_steps += model.num_timesteps
         callback.evaluate_end()

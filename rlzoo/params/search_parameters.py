@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.grid import Endless, walk
+from rlzoo.params.grid import Endless, walk
 
 NOTHING: Mapping[str, Any] = {}
 OTHER_VERSION = "the search space was not made by this version of rlzoo"

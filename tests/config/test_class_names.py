@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ from rlzoo.config.aliases import alias
     ],
 )
 def test_alias(old, new):
-    assert alias(old) == new
+    assert class_path(old) == new

@@ -10,20 +10,19 @@ from torch import nn
 import rlzoo
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import NotInstalled, UserError
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages, load_class
+from rlzoo.experiment.named_classes import import_packages, load_class
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.io.trust import trust
 
 PPO = {"policy": "MlpPolicy", "n_timesteps": 1e5}
 
 
 def test_keys_are_sorted_by_who_reads_them():
-    blueprint = check_hyperparams(
-        "ppo", {**PPO, "n_envs": 8, "n_steps": 32.0, "frame_stack": 4, "gamma": 0.98}
-    )
-    assert blueprint.hyperparams == {"n_steps": 32, "gamma": 0.98}
-    assert (blueprint.n_envs, blueprint.frame_stack, blueprint.n_timesteps) == (8, 4, 100_000)
-    assert blueprint.policy == "MlpPolicy"
-    assert blueprint.normalize is None
+    resolved = resolve_config("ppo", {**PPO, "n_envs": 8, "n_steps": 32.0, "frame_stack": 4, "gamma": 0.98})
+    assert resolved.hyperparams == {"n_steps": 32, "gamma": 0.98}
+    assert (resolved.n_envs, resolved.frame_stack, resolved.n_timesteps) == (8, 4, 100_000)
+    assert resolved.policy == "MlpPolicy"
+    assert resolved.normalize is None
 
 
 @pytest.mark.parametrize(
@@ -59,14 +58,14 @@ def test_keys_are_sorted_by_who_reads_them():
 )
 def test_a_mistake_is_one_line_that_names_it(values, message):
     with pytest.raises(UserError) as caught:
-        check_hyperparams("ppo", {**PPO, **values})
+        resolve_config("ppo", {**PPO, **values})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_policy_is_required():
     with pytest.raises(UserError, match="policy"):
-        check_hyperparams("ppo", {"n_timesteps": 1})
+        resolve_config("ppo", {"n_timesteps": 1})
 
 
 @pytest.mark.parametrize(
@@ -81,14 +80,14 @@ def test_a_policy_is_required():
 )
 def test_normalize_in_all_its_forms(value, expected):
     values = {**PPO, "normalize": value, "gamma": 0.9}
-    assert check_hyperparams("ppo", values).normalize == expected
+    assert resolve_config("ppo", values).normalize == expected
     assert values["normalize"] == value  # the caller's dictionary stays as it was
 
 
 def test_names_become_classes():
     values = interpret({"policy_kwargs": "dict(activation_fn=nn.ReLU, net_arch=[8, 8])"})
-    blueprint = check_hyperparams("ppo", {**PPO, **values})
-    assert blueprint.policy_kwargs == {"activation_fn": nn.ReLU, "net_arch": [8, 8]}
+    resolved = resolve_config("ppo", {**PPO, **values})
+    assert resolved.policy_kwargs == {"activation_fn": nn.ReLU, "net_arch": [8, 8]}
 
 
 def test_wrappers_may_be_a_path_a_mapping_or_a_list():
@@ -96,8 +95,8 @@ def test_wrappers_may_be_a_path_a_mapping_or_a_list():
         "stable_baselines3.common.atari_wrappers.AtariWrapper",
         {"rlzoo.TimeFeatureWrapper": {"max_steps": 3}},
     ]
-    blueprint = check_hyperparams("ppo", {**PPO, "env_wrapper": wrappers})
-    assert blueprint.env_wrappers == (
+    resolved = resolve_config("ppo", {**PPO, "env_wrapper": wrappers})
+    assert resolved.env_wrappers == (
         (rlzoo.AtariWrapper, {}),
         (rlzoo.TimeFeatureWrapper, {"max_steps": 3}),
     )
@@ -105,12 +104,12 @@ def test_wrappers_may_be_a_path_a_mapping_or_a_list():
 
 def test_a_config_from_elsewhere_names_only_our_classes():
     ours = {**PPO, "env_wrapper": "rl_zoo3.wrappers.TimeFeatureWrapper"}
-    assert check_hyperparams("ppo", ours, own=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
+    assert resolve_config("ppo", ours, own=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
     with pytest.raises(UserError, match=r"'os\.system' is code from outside rlzoo.*: add --trust os"):
-        check_hyperparams("ppo", {**PPO, "env_wrapper": "os.system"}, own=False)
+        resolve_config("ppo", {**PPO, "env_wrapper": "os.system"}, own=False)
     for path in ("rlzoo.processes.stop_signals.end_at_once", "rlzoo.io.atomic.Path"):
         with pytest.raises(UserError, match=r"not a class derived from gymnasium\.Wrapper"):
-            check_hyperparams("ppo", {**PPO, "env_wrapper": path}, own=False)
+            resolve_config("ppo", {**PPO, "env_wrapper": path}, own=False)
 
 
 def test_a_module_beside_the_user_is_imported_once_it_is_trusted(tmp_path, monkeypatch):
@@ -119,9 +118,9 @@ def test_a_module_beside_the_user_is_imported_once_it_is_trusted(tmp_path, monke
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
     values = {**PPO, "env_wrapper": "my_own_wrappers.Mine"}
     with pytest.raises(UserError, match=r"in the working directory.*: add --trust my_own_wrappers"):
-        check_hyperparams("ppo", values)
+        resolve_config("ppo", values)
     trust(["my_own_wrappers"])
-    mine = check_hyperparams("ppo", values, own=False).env_wrappers[0][0]
+    mine = resolve_config("ppo", values, own=False).env_wrappers[0][0]
     assert issubclass(mine, gym.Wrapper)
 
 
@@ -137,9 +136,9 @@ def test_a_class_by_its_public_name():
 
 
 @pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")
-def test_a_wrapper_of_a_known_package_that_is_missing_says_how_to_install_it():
+def test_missing_wrapper_package_names_install_command():
     with pytest.raises(NotInstalled, match=r"Wrapper' needs .*'minigrid': pip install 'rlzoo\[robotics\]'"):
-        check_hyperparams("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
+        resolve_config("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
 
 
 def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
@@ -149,7 +148,7 @@ def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
         import_packages(["failing_package"])
 
 
-def test_the_package_of_an_environment_is_found_in_the_working_directory(tmp_path, monkeypatch):
+def test_env_package_is_found_in_working_directory(tmp_path, monkeypatch):
     (tmp_path / "package_beside_the_user.py").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])

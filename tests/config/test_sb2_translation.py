@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from rlzoo.config.legacy.sb2_options import ASSUMED
+from rlzoo.config.legacy.sb2_translation import (
+    current_algorithm,
+    drop_replaced,
+    translate_sb2_entry,
+    translate_sb2_kwargs,
+)
 from rlzoo.config.literals import interpret
-from rlzoo.config.old_names import ASSUMED, todays_algorithm, todays_arguments, todays_entry, without_replaced
+from rlzoo.config.raw import RawConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import make_schedule
 
@@ -17,7 +24,7 @@ def translate(algo: str, **values: Any) -> tuple[dict[str, Any], str]:
     """An entry under today's names, and the notice ("" for none)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        translated = todays_entry(algo, values).values
+        translated = translate_sb2_entry(RawConfig(algo, values)).values
     assert len(caught) <= 1
     text = str(caught[0].message) if caught else ""
     assert "\n" not in text
@@ -161,8 +168,8 @@ def test_todays_names_are_let_through_without_a_notice(algo: str) -> None:
             "'alpha' \\(old\\) and 'policy_kwargs.optimizer_kwargs.alpha' say the same",
         ),
         ("ppo", {"nminibatches": 3, "n_steps": 128, "n_envs": 2}, "3 does not divide .* = 128 \\* 2 = 256"),
-        ("ppo", {"nminibatches": 0}, "nminibatches must be a whole number of at least 1, not 0"),
-        ("ppo", {"nminibatches": 4, "n_steps": "many"}, "n_steps must be a whole number"),
+        ("ppo", {"nminibatches": 0}, "nminibatches must be an integer of at least 1, not 0"),
+        ("ppo", {"nminibatches": 4, "n_steps": "many"}, "n_steps must be an integer"),
         ("a2c", {"lr_schedule": "linaer"}, "unknown lr_schedule 'linaer'; did you mean 'linear'"),
         (
             "a2c",
@@ -210,7 +217,7 @@ def test_ppo2_has_its_own_defaults() -> None:
         "clip_range_vf": 0.2,
     }
     assert notice == "ppo2 is now ppo"
-    assert todays_algorithm("ppo2") == todays_algorithm("ppo1") == "ppo" and todays_algorithm("sac") == "sac"
+    assert [current_algorithm(name) for name in ("ppo1", "ppo2", "sac")] == ["ppo", "ppo", "sac"]
 
 
 def test_ppo1_has_its_own_defaults() -> None:
@@ -265,7 +272,7 @@ def test_todays_values_of_an_old_class_stay_as_they_are() -> None:
 def test_overrides_take_the_place_of_the_other_name(
     algo: str, values: dict[str, Any], overrides: dict[str, Any], kept: dict[str, Any]
 ) -> None:
-    assert without_replaced(algo, values, overrides) == kept
+    assert drop_replaced(algo, values, overrides) == kept
 
 
 def test_hindsight_replay_has_the_options_of_its_learner() -> None:
@@ -281,7 +288,7 @@ def test_texts_of_a_file_are_read_first() -> None:
     assert values["policy_kwargs"] == {"net_arch": [8], "optimizer_kwargs": {"alpha": 0.9}}
 
 
-def test_a_subclass_has_the_old_options_unless_it_has_them_itself() -> None:
+def test_subclass_inherits_old_options_unless_redefined() -> None:
     class Config:
         __dataclass_fields__ = {"noptepochs": None}
 
@@ -297,9 +304,9 @@ def test_a_subclass_has_the_old_options_unless_it_has_them_itself() -> None:
     Own.Config = Config  # type: ignore[attr-defined]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert todays_arguments(Mine, {"noptepochs": 3}, {}) == {"n_epochs": 3}
-    assert todays_arguments(Own, {"noptepochs": 3}, {}) == {"noptepochs": 3}
-    assert todays_arguments(dict, {"noptepochs": 3}, {}) == {"noptepochs": 3}
+        assert translate_sb2_kwargs(Mine, {"noptepochs": 3}, {}) == {"n_epochs": 3}
+    assert translate_sb2_kwargs(Own, {"noptepochs": 3}, {}) == {"noptepochs": 3}
+    assert translate_sb2_kwargs(dict, {"noptepochs": 3}, {}) == {"noptepochs": 3}
 
 
 def test_assumed_defaults_are_those_of_the_algorithms() -> None:
