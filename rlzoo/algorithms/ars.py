@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
@@ -30,7 +31,6 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.types import Clock
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.params.descriptions import param
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
@@ -33,7 +34,6 @@ from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (
