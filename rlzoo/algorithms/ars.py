@@ -23,14 +23,14 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Clock
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import vec_normalizers
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
@@ -172,7 +172,7 @@ class ARS(Algorithm):
 
         :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
         """
-        if (n_normalizers := len(vec_normalizers(env))) > 1:
+        if (n_normalizers := len(vec_normalize_wrappers(env))) > 1:
             raise UserError(
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"

@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -41,7 +42,6 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, If, Int, Power, Scheduled, SearchSpace

@@ -39,7 +39,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Clock, Inputs, Step
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
@@ -227,7 +227,7 @@ class ACER(OnPolicyAlgorithm):
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
                     drawn = replay.sample()
                     if rollout.raw is not None:
-                        drawn = drawn.scaled(rollout.raw.rescaling)
+                        drawn = drawn.scaled(rollout.raw.normalizer)
                     history.append(self._learn(drawn, clock))
         explained = history[0].pop("explained_variance")
         metrics = self.summarise(history, clock)
@@ -344,7 +344,7 @@ class ACER(OnPolicyAlgorithm):
         conversion = Conversion(
             stored_experience(self.env),
             scaled_as_seen(self.env),  # what earlier versions stored
-            Rescaling.of(self.env),
+            ExperienceNormalizer.of(self.env),
             {} if self.env is None else stored_dtypes(self.env),
         )
         trajectory_file.load_trajectories(path, self.replay_buffer, self._identity(), conversion)

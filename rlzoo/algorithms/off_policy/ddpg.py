@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
@@ -44,7 +45,6 @@ from rlzoo.networks.running_normalizer import (
     ObservationNormalizer,
     RunningNormalizer,
 )
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace

@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -34,8 +36,6 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Clock
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
-from rlzoo.optim.eager import eager
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
 from rlzoo.params import ranges, shared
@@ -193,7 +193,7 @@ class ACKTR(OnPolicyAlgorithm):
         config = self.config
         self.flat = FlatParameters(self.policy.parameters())
         self.factors = KroneckerFactors(self.policy, config.async_eigen_decomp, diagonal=(LayerNormLSTMCell,))
-        self.policy.optimizer = eager(KFAC)(
+        self.policy.optimizer = without_dynamo(KFAC)(
             self.flat,
             self.factors,
             lr=self.schedules["learning_rate"](1.0),

@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import Columns, OnPolicyAlgorithm
@@ -36,7 +37,6 @@ from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Power, Scheduled, SearchSpace
