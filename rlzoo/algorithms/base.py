@@ -20,8 +20,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.threads import Threaded, one_thread
-from rlzoo.accel.tune_malloc import available_memory, keep_freed_memory
+from rlzoo.accel.tune_malloc import available_memory, tune_malloc
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.counters import Counters
@@ -53,7 +54,7 @@ from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.training_mode import depends_on_mode
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.training.supervised import pretrain
@@ -96,6 +97,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
+    search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
@@ -231,7 +233,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
         if problem := self.setup_problem(self.config, self.n_envs):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
-            keep_freed_memory()
+            tune_malloc()
         self.set_random_seed(self.seed)
         self.schedules = {
             name: schedule

@@ -17,7 +17,7 @@ from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import retrace
 from rlzoo.core.types import Clock
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 N, N_ACTIONS = 12, 4
 
@@ -371,7 +371,7 @@ def test_trajectories_scaled_by_an_earlier_version_can_be_loaded(tmp_path):
     torch.manual_seed(0)
     raw = model.replay_buffer.sample()
     assert raw.obs.dtype == np.float64
-    found = raw.scaled(Rescaling.of(model.env))
+    found = raw.scaled(ExperienceNormalizer.of(model.env))
     np.testing.assert_allclose(found.rewards, expected.rewards, rtol=1e-5)
     held = len(model.replay_buffer)
     model.learn(40)

@@ -12,7 +12,7 @@ from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.types import Clock, Inputs, Step
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 6, 3
@@ -127,7 +127,7 @@ def rollout_of(model):
         final_obs = rng.normal(size=(len(ended), 4)).astype(np.float32)
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         obs = rng.normal(size=(N_ENVS, 4))
-        result = StepArrays(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
+        result = VecStep(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
         rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))

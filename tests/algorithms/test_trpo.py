@@ -17,7 +17,7 @@ from rlzoo.algorithms.on_policy.trpo import TRPOConfig, trpo_objective
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.types import Clock, Step
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 16, 3
@@ -57,7 +57,7 @@ def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
         obs = rng.normal(size=(N_ENVS, 4))
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         how = (never, ends) if truncated else (ends, never)
-        result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
+        result = VecStep(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
         rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))

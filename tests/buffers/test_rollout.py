@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, minibatches
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.types import Step
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 
 BOX = spaces.Box(-1, 1, (2,), np.float64)
 
@@ -19,7 +19,7 @@ def result(obs, reward=0.0, terminated=(0, 0), truncated=(0, 0), final_obs=None)
     terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
     ended = np.flatnonzero(terminated | truncated)
     rewards = np.full(2, reward, np.float32)
-    return StepArrays(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
+    return VecStep(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
 
 
 def filled(n_steps=3, **last):
@@ -151,7 +151,7 @@ def test_actions_come_to_the_host():
 def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
     rollout = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     rollout.start(np.zeros((2, 1), np.float32))
-    ended = StepArrays(
+    ended = VecStep(
         np.array([[0.1], [0.2]], np.float32), np.ones(2), np.array([True, False]), np.zeros(2, bool),
         np.array([0]), np.array([[0.9]], np.float32), [{}, {}],
     )  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
@@ -31,9 +32,8 @@ from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import Clock, Inputs, Step
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (
@@ -382,7 +382,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _connect_statistics(self, replay: ReplayBuffer) -> None:
         """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
-        replay.normalizer, was = Rescaling.of(self.env), replay.stored
+        replay.normalizer, was = ExperienceNormalizer.of(self.env), replay.stored
         of_goals = isinstance(replay, HerReplayBuffer)
         replay.stored = stored_experience(self.env, warn=not of_goals)
         if of_goals and replay.stored != Stored():

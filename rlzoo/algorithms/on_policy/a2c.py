@@ -24,8 +24,9 @@ from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,21 @@ class A2CConfig:
         check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
         check_range(self, ("max_grad_norm", "rms_prop_eps"), low=0, above=True)
         check_range(self, ("learning_rate", "vf_coef"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "n_steps": Int(2, 256, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "normalize_advantage": Choice(False, True),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    "use_rms_prop": Choice(True, False),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def a2c_loss(
@@ -93,6 +109,7 @@ class A2C(OnPolicyAlgorithm):
     """
 
     Config = A2CConfig
+    search_space = SEARCH_SPACE
     config: A2CConfig
     reads_old_values = False
     default_log_interval = 100

@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -34,12 +36,11 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Clock
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
-from rlzoo.optim.eager import eager
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,21 @@ class ACKTRConfig:
         lr_schedule(self.lr_schedule, 1.0)  # that there is one of this name
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Float(1e-3, 1.0, log=True),
+    "lr_schedule": Choice("constant", "linear"),
+    "n_steps": Int(4, 2048, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": Or(None, ranges.GAE_LAMBDA),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 10.0, log=True),
+    "kfac_clip": Float(1e-4, 1e-2, log=True),
+    "damping": Float(1e-3, 1e-1, log=True),
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
 def acktr_loss(
     values: torch.Tensor,
     log_probs: torch.Tensor,
@@ -159,6 +175,7 @@ class ACKTR(OnPolicyAlgorithm):
     """
 
     Config = ACKTRConfig
+    search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)
     reads_old_values = False
@@ -176,7 +193,7 @@ class ACKTR(OnPolicyAlgorithm):
         config = self.config
         self.flat = FlatParameters(self.policy.parameters())
         self.factors = KroneckerFactors(self.policy, config.async_eigen_decomp, diagonal=(LayerNormLSTMCell,))
-        self.policy.optimizer = eager(KFAC)(
+        self.policy.optimizer = without_dynamo(KFAC)(
             self.flat,
             self.factors,
             lr=self.schedules["learning_rate"](1.0),

@@ -27,8 +27,9 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Or, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,23 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         check_ppo(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(5e-6, 1e-2, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(8, 1024),
+    "n_epochs": Int(1, 20, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "clip_range": Scheduled(Float(0.05, 0.5)),
+    "clip_range_vf": Or(None, Scheduled(Float(0.05, 1.0, log=True))),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def check_ppo(config: Any) -> None:
@@ -116,6 +134,7 @@ class PPO(OnPolicyAlgorithm):
     """
 
     Config: ClassVar[type] = PPOConfig
+    search_space = SEARCH_SPACE
     config: Any  # a variant has a Config of its own
     default_log_interval = 1
 

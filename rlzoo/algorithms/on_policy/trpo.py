@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import Columns, OnPolicyAlgorithm
@@ -36,9 +37,9 @@ from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Clock
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
-from rlzoo.optim.flat import FlatParameters
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,23 @@ class TRPOConfig:
         check_range(self, ("learning_rate", "cg_damping", "n_critic_updates"), low=0)
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-1, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(32, 1024),
+    "n_critic_updates": Int(1, 40, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "target_kl": Float(1e-6, 1e-1, log=True),
+    "cg_max_steps": Int(5, 30),
+    "cg_damping": Float(1e-5, 0.5, log=True),
+    "line_search_shrinking_factor": Float(0.5, 0.9),
+    "ent_coef": ranges.ENT_COEF,
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
 def trpo_objective(distribution: Distribution, batch: Columns, config: TRPOConfig) -> torch.Tensor:
     """L of eq. 14, a scalar.
 
@@ -103,6 +121,7 @@ class TRPO(OnPolicyAlgorithm):
     """
 
     Config = TRPOConfig
+    search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"
     default_log_interval = 1
