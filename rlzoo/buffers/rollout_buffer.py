@@ -16,7 +16,7 @@ from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
-from rlzoo.core.types import Step
+from rlzoo.core.types import PolicyOutput
 
 BYTES_OF_A_ROW = 250  # the views of it
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
@@ -42,7 +42,7 @@ class RolloutBuffer(RolloutArrays):
     """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
-    the column. The columns given by `Step.extra` are allocated when they first appear.
+    the column. The columns given by `PolicyOutput.extra` are allocated when they first appear.
 
     A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
 
@@ -144,7 +144,7 @@ class RolloutBuffer(RolloutArrays):
         else:
             row[...] = obs
 
-    def add_step(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
+    def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
         self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards

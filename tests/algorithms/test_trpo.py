@@ -15,7 +15,7 @@ from rlzoo import TRPO, DummyVecEnv, UserError, flat_grad
 from rlzoo.algorithms.on_policy import trpo
 from rlzoo.algorithms.on_policy.trpo import TRPOConfig, trpo_objective
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.core.types import Clock, Step
+from rlzoo.core.types import Counters, PolicyOutput
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
 from rlzoo.envs.vec_env.vec_env import StepArrays
 
@@ -63,7 +63,7 @@ def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
         result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
-        rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+        rollout.add_step(t, PolicyOutput(action, None), result, np.zeros(N_ENVS, bool))
     return rollout
 
 
@@ -250,14 +250,14 @@ def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated:
         value = model.policy.predict_values(final).flatten().numpy() * truncated
     seen: dict[str, torch.Tensor] = {}
     model.fit_critic = lambda columns, rollout: seen.update(columns) or []  # type: ignore[method-assign]
-    model.update(rollout, Clock(total_timesteps=100))
+    model.update(rollout, Counters(total_timesteps=100))
     expected = 0.9 ** np.arange(4) @ rollout.rewards[:4] + 0.9**4 * value
     np.testing.assert_allclose(seen["returns"].view(N_STEPS, N_ENVS)[0], expected, rtol=1e-4)
 
 
 def test_the_learning_rate_of_the_critic_follows_its_schedule() -> None:
     model = agent(learning_rate="lin_0.01", n_critic_updates=1)
-    metrics = model.update(rollout_of(model), Clock(num_timesteps=75, total_timesteps=100))
+    metrics = model.update(rollout_of(model), Counters(num_timesteps=75, total_timesteps=100))
     (group,) = model.policy.optimizer.param_groups
     assert group["lr"] == metrics["learning_rate"] == pytest.approx(0.0025)
 
@@ -291,7 +291,7 @@ def test_the_policy_learns_from_a_sample_and_the_critic_from_all(
 
     monkeypatch.setattr(model, "improve_policy", watch)
     monkeypatch.setattr(model, "fit_critic", lambda c, r: seen.append(len(c["returns"])) or fit(c, r))
-    metrics = model.update(rollout_of(model), Clock(total_timesteps=100))
+    metrics = model.update(rollout_of(model), Counters(total_timesteps=100))
     assert seen == [rows, 48] and np.isfinite(float(metrics["value_loss"]))
 
 

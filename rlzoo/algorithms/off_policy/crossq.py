@@ -33,7 +33,7 @@ from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class CrossQ(ActorCriticAlgorithm):
     config: CrossQConfig
     policy_family = "crossq"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -31,7 +31,7 @@ from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class SAC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -28,7 +28,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class TD3(ActorCriticAlgorithm):
     config: TD3Config
     policy_family = "deterministic"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         clock.n_updates += 1

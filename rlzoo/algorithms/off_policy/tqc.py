@@ -29,7 +29,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class TQC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -23,7 +23,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class A2C(OnPolicyAlgorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
 

@@ -31,7 +31,7 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.eager import eager
@@ -144,7 +144,7 @@ class ACKTR(OnPolicyAlgorithm):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
         for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):

@@ -23,7 +23,7 @@ from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import following_values, gae
-from rlzoo.core.types import Inputs, Step
+from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.on_policy_loop import on_policy
@@ -84,7 +84,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ collecting
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         self.refresh_noise(inputs.step)
         context: dict[str, torch.Tensor] = {}
         if inputs.action_masks is not None:
@@ -100,7 +100,7 @@ class OnPolicyAlgorithm(Algorithm):
             context.update(values=values.flatten(), log_probs=log_probs)
         else:
             actions = self.policy.act(inputs.obs, **context)
-        return Step(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
+        return PolicyOutput(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
 
     def _before_tanh(self) -> dict[str, torch.Tensor]:
         """The last actions of a squashed policy before the tanh, whose inverse would not be exact."""
@@ -109,7 +109,7 @@ class OnPolicyAlgorithm(Algorithm):
             return {"gaussian_actions": distribution.gaussian_actions}
         return {}
 
-    def _act_with_memory(self, inputs: Inputs) -> Step:
+    def _act_with_memory(self, inputs: PolicyInput) -> PolicyOutput:
         """Act on observations and memory; the rollout keeps the memory from before each step."""
         if self.memory is None or len(next(iter(self.memory.values()))) != self.n_envs:
             self.memory = self.policy.initial_memory(self.n_envs)
@@ -117,7 +117,7 @@ class OnPolicyAlgorithm(Algorithm):
         before = self.memory
         actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
         extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
-        return Step(actions, self.to_env_action(actions), extra)
+        return PolicyOutput(actions, self.to_env_action(actions), extra)
 
     def train(self) -> None:
         """Learn once more from the last rollout, as if the present policy had collected it.

@@ -26,7 +26,7 @@ from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class PPO(OnPolicyAlgorithm):
             f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
         )
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
         clip_range = self.schedule("clip_range", clock)

@@ -33,7 +33,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import Columns, OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
 from rlzoo.optim.flat import FlatParameters
@@ -114,7 +114,7 @@ class TRPO(OnPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
