@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -400,22 +399,3 @@ def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
 
 def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
     return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
-
-
-def minibatches(
-    columns: dict[str, Obs], batch_size: int, n_rows: int, device: torch.device
-) -> Iterator[dict[str, Obs]]:
-    """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
-
-    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its
-    terms.
-    """
-    if batch_size >= n_rows:
-        yield columns
-        return
-    order = torch.randperm(n_rows, device=device)
-    for start in range(0, n_rows, batch_size):
-        rows = order[start : start + batch_size]
-        yield {
-            name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()
-        }

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
 from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import StepArrays
@@ -43,12 +44,7 @@ class Answers:
 def test_ppo_objective_is_its_definition(clip_range_vf, normalize, entropy):
     config = PPO.Config(normalize_advantage=normalize, ent_coef=0.7, vf_coef=0.4)
     names = ("advantages", "returns", "values", "log_probs")
-    batch = {
-        "obs": None,
-        "actions": None,
-        "context": {},
-        **{name: torch.tensor(ROWS[name]) for name in names},
-    }
+    batch = RolloutBatch(torch.empty(N, 0), **{name: torch.tensor(ROWS[name]) for name in names})
     loss, metrics = ppo_loss(Answers(entropy), batch, 0.2, clip_range_vf, config)
 
     a = ROWS["advantages"]
@@ -81,8 +77,8 @@ def test_ppo_keeps_the_advantage_of_a_single_row():
         def evaluate_actions(self, obs, actions):
             return torch.zeros(1, 1), torch.zeros(1), torch.zeros(1)
 
-    batch = {"obs": None, "actions": None, "context": {}, "advantages": torch.tensor([300.0])}
-    batch |= {name: torch.zeros(1) for name in ("returns", "values", "log_probs")}
+    zeros = {name: torch.zeros(1) for name in ("returns", "values", "log_probs")}
+    batch = RolloutBatch(torch.empty(1, 0), advantages=torch.tensor([300.0]), **zeros)
     loss, _ = ppo_loss(One(), batch, 0.2, None, PPO.Config())
     assert float(loss) == -300
 

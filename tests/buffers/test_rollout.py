@@ -7,7 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, minibatches
+from rlzoo.buffers.rollout_batch import RolloutBatch, minibatches
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.types import PolicyOutput
 from rlzoo.envs.vec_env.vec_env import StepArrays
@@ -110,21 +111,22 @@ def test_opposite_infinities_do_not_cancel():
 
 
 def test_minibatches_partition_the_rows():
-    columns = {"a": torch.arange(10), "obs": {"x": torch.arange(10) * 2}}
+    columns = RolloutBatch({"x": torch.arange(10) * 2}, actions=torch.arange(10))
     seen = []
     for batch in minibatches(columns, 4, 10, torch.device("cpu")):
-        assert (batch["obs"]["x"] == 2 * batch["a"]).all()
-        seen.append(batch["a"].tolist())
+        assert (batch.obs["x"] == 2 * batch.actions).all()
+        seen.append(batch.actions.tolist())
+        assert not len(batch.returns)
     assert [len(part) for part in seen] == [4, 4, 2]
     assert sorted(row for part in seen for row in part) == list(range(10))
 
 
 def test_minibatches_are_shuffled_by_the_torch_seed():
-    columns = {"a": torch.arange(64)}
+    columns = RolloutBatch(torch.arange(64))
 
     def orders(seed):
         torch.manual_seed(seed)
-        return [batch["a"].tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
+        return [batch.obs.tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
 
     assert orders(0) == orders(0) != orders(1)
 

@@ -100,9 +100,7 @@ class A2C(OnPolicyAlgorithm):
         batch = self.read_rollout(rollout)
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
-        values, log_probs, entropy = policy.evaluate_actions(
-            batch["obs"], batch["actions"], **batch["context"]
-        )
+        values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         baseline, next_values = old or self.baseline(rollout, batch, values)
         advantages, returns = gae(
@@ -115,9 +113,7 @@ class A2C(OnPolicyAlgorithm):
             config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()

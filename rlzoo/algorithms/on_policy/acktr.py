@@ -154,9 +154,7 @@ class ACKTR(OnPolicyAlgorithm):
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
         with self.factors.recording():
-            values, log_probs, entropy = policy.evaluate_actions(
-                batch["obs"], batch["actions"], **batch["context"]
-            )
+            values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         # evaluate_actions has left the distribution of these observations in the policy
         log_likelihood = sampled_log_likelihood(policy.action_dist, values, config.vf_fisher_coef)
@@ -173,9 +171,7 @@ class ACKTR(OnPolicyAlgorithm):
             1.0 if config.gae_lambda is None else config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()

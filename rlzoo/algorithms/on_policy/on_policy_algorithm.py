@@ -18,7 +18,8 @@ from gymnasium import spaces
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
 from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
-from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs, minibatches
+from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
+from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UserError
@@ -27,9 +28,6 @@ from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.on_policy_loop import on_policy
-
-Columns = dict[str, Any]
-"""`obs`, `actions`, `context`, and whatever else an algorithm adds, row by row [n_steps * n_envs, ...]."""
 
 
 class OnPolicyAlgorithm(Algorithm):
@@ -134,19 +132,23 @@ class OnPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ reading a rollout
 
-    def read_rollout(self, rollout: RolloutBuffer) -> Columns:
+    def read_rollout(self, rollout: RolloutBuffer) -> RolloutBatch:
         """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
-        context: dict[str, Any] = {}
+        context: PolicyContext = {}
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
-        for name in ("action_masks", "gaussian_actions"):
-            if name in rollout.extra:
-                context[name] = rollout.extra[name].flatten(0, 1).clone()  # for autograd to keep
-        obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
-        return {"obs": obs, "actions": actions, "context": context}
+        if "action_masks" in rollout.extra:
+            context["action_masks"] = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
+        if "gaussian_actions" in rollout.extra:
+            context["gaussian_actions"] = rollout.extra["gaussian_actions"].flatten(0, 1).clone()
+        return RolloutBatch(rollout.flat_obs(self.device), rollout.flat_actions(self.device), context)
+
+    def flat_columns(self, *arrays: np.ndarray) -> Iterator[torch.Tensor]:
+        """Yield arrays [n_steps, n_envs] as tensors [n_steps * n_envs] on the device."""
+        return (torch.from_numpy(array.reshape(-1)).to(self.device) for array in arrays)
 
     def old_values(
-        self, rollout: RolloutBuffer, columns: Columns
+        self, rollout: RolloutBuffer, batch: RolloutBatch
     ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
         """Log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
 
@@ -156,14 +158,12 @@ class OnPolicyAlgorithm(Algorithm):
             values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
         else:
             with torch.no_grad():
-                values, log_probs, _ = self.policy.evaluate_actions(
-                    columns["obs"], columns["actions"], **columns["context"]
-                )
+                values, log_probs, _ = self.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
         return log_probs, array, self.next_values(rollout, array)
 
     def baseline(
-        self, rollout: RolloutBuffer, columns: Columns, values: torch.Tensor | None = None
+        self, rollout: RolloutBuffer, batch: RolloutBatch, values: torch.Tensor | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Values and next values, [n_steps, n_envs], for an update that is one gradient step.
 
@@ -172,7 +172,7 @@ class OnPolicyAlgorithm(Algorithm):
         computed before training mode is switched on, without `values`.
         """
         if values is None or self.own_forward:
-            return self.old_values(rollout, columns)[1:]
+            return self.old_values(rollout, batch)[1:]
         array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)
 
@@ -225,10 +225,12 @@ class OnPolicyAlgorithm(Algorithm):
             name: torch.cat([rollout.extra[name], value.unsqueeze(0)]) for name, value in self.memory.items()
         }
 
-    def minibatches(self, columns: Columns, batch_size: int, rollout: RolloutBuffer) -> Iterator[Columns]:
+    def minibatches(
+        self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
+    ) -> Iterator[RolloutBatch]:
         """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
         if self.recurrent:
-            batches = sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
+            batches = sequence_minibatches(batch, batch_size, rollout, self._memory_columns(rollout))
         else:
-            batches = minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)
+            batches = minibatches(batch, batch_size, rollout.n_steps * rollout.n_envs, self.device)
         return iter(self.threads.timed(batches))
