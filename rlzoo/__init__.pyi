@@ -372,7 +372,79 @@ results_plotter = _results_plotter
 set_global_seeds = set_random_seed
 
 class A2C(_A2C):
-    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import A2C, make_vec_env
+        >>> model = A2C("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0007): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of the gradient;
+            lower it if losses spike
+        rms_prop_eps (float = 1e-05): epsilon of RMSprop, added to the
+            denominator for numerical stability
+        use_rms_prop (bool = True): optimise with RMSprop, as the paper does;
+            False: the policy's optimiser (Adam unless policy_kwargs name
+            another)
+
+        # rollout
+        n_steps (int = 5): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates; each rollout is one gradient step
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 1.0): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = False): scale the advantages of each batch
+            to mean 0 and standard deviation 1
+
+        # losses
+        vf_coef (float = 0.5): weight of the value loss; matters most where
+            policy and value function share layers
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # exploration
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -413,7 +485,86 @@ class A2C(_A2C):
     ) -> None: ...
 
 class ACER(_ACER):
-    """ACER for Discrete actions."""
+    """ACER for Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACER
+        >>> model = ACER("MlpPolicy", "CartPole-v1").learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0007): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        max_grad_norm (float = 10.0): upper bound on the L2 norm of the
+            gradient; lower it if losses spike
+        lr_schedule (str = 'linear'): decay of a learning_rate that is a number:
+            constant, linear, middle_drop, double_linear_con or
+            double_middle_drop
+        rprop_alpha (float = 0.99): decay of the running average of squared
+            gradients (RMSprop), in [0, 1]
+        rprop_epsilon (float = 1e-05): epsilon of RMSprop, added to the
+            denominator for numerical stability
+
+        # rollout
+        n_steps (int = 20): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates; also the length of replayed trajectories
+
+        # replay buffer
+        buffer_size (int = 5000): replay buffer capacity, in steps per
+            environment; lower it if memory is short
+        replay_ratio (float = 4.0): mean number of updates from the replay
+            buffer per rollout (Poisson distributed); more are more
+            sample-efficient and cost more time
+        replay_start (int = 1000): steps per environment in the replay buffer
+            before it is sampled
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+
+        # losses
+        q_coef (float = 0.5): weight of the Q-value loss
+        correction_term (float = 10.0): truncation c of the importance weights
+            (eq. 7); lower: less variance, more bias
+
+        # entropy
+        ent_coef (float = 0.01): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        trust_region (bool = True): bound the policy update by the average
+            policy (section 3.3)
+        alpha (float = 0.99): decay of the average policy's parameters per
+            update, in [0, 1]; higher: a slower average policy
+        delta (float = 1.0): upper bound on the linearised KL divergence from
+            the average policy; lower it for smaller policy updates
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -462,7 +613,83 @@ class ACER(_ACER):
     ) -> None: ...
 
 class ACKTR(_ACKTR):
-    """ACKTR for Box and Discrete actions."""
+    """ACKTR for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACKTR, make_vec_env
+        >>> model = ACKTR("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.25): upper bound on the length of a
+            natural gradient step, a number or a schedule; kfac_clip shortens it
+            further
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of a step
+            (natural gradient times its length)
+        lr_schedule (str = 'linear'): decay of a learning_rate that is a number:
+            constant, linear, middle_drop, double_linear_con or
+            double_middle_drop
+        momentum (float = 0.9): weight of previous steps in the current one, in
+            [0, 1)
+
+        # rollout
+        n_steps (int = 20): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates; each rollout is one natural gradient step
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float | None = None): lambda of generalised advantage
+            estimation (Schulman et al. 2016, https://arxiv.org/abs/1506.02438),
+            in [0, 1]; higher: less bias, more variance; 1: n-step returns;
+            None: n-step returns
+
+        # losses
+        vf_coef (float = 0.25): weight of the value loss; matters most where
+            policy and value function share layers
+
+        # entropy
+        ent_coef (float = 0.01): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        vf_fisher_coef (float = 1.0): weight of the value function in the Fisher
+            matrix; raise it for smaller steps of the value function
+        kfac_clip (float = 0.001): upper bound on the KL divergence of a step
+            (section 3.3); lower it for smaller policy updates
+        kfac_update (int = 1): updates between two eigendecompositions of the
+            Fisher factors; more are faster and less accurate
+        async_eigen_decomp (bool = False): decompose the Fisher factors while
+            the next rollout is collected, and use the result one update later
+        damping (float = 0.01): added to the eigenvalues of the Fisher matrix;
+            raise it if training is unstable
+        stats_decay (float = 0.99): decay per update of the running averages of
+            the Fisher factors, in [0, 1)
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -509,7 +736,48 @@ class ACKTR(_ACKTR):
     ) -> None: ...
 
 class ARS(_ARS):
-    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`."""
+    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`.
+
+    Example:
+        >>> from rlzoo import ARS
+        >>> model = ARS("LinearPolicy", "CartPole-v1").learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # random search
+        n_delta (int = 8): random directions per iteration; two candidates each;
+            more are less noisy and cost more episodes
+        n_top (int | None = None): directions with the best returns that the
+            update uses (b of the paper); None: all
+        learning_rate (ScheduleLike = 0.02): step size alpha, a number or a
+            schedule, in units of the standard deviation of the returns
+        delta_std (ScheduleLike = 0.05): standard deviation nu of the
+            perturbations, a number or a schedule; raise it if candidates hardly
+            differ
+        zero_policy (bool = True): initialise all parameters to 0, as for the
+            linear policies of the paper
+        alive_bonus_offset (float = 0.0): added to the reward of every step; a
+            negative number offsets a bonus for being alive
+        n_eval_episodes (int = 1): episodes per candidate; more give less noisy
+            returns
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     n_delta: int
     n_top: int | None
@@ -538,7 +806,48 @@ class ARS(_ARS):
     ) -> None: ...
 
 class BC(_BC):
-    """Behaviour cloning for Box and Discrete actions."""
+    """Behaviour cloning for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import BC
+        >>> model = BC("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # demonstrations
+        expert_dataset (Any = None): demonstrations: an ExpertDataset, the path
+            of its file, or a mapping of its arguments
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 64): expert transitions per minibatch
+        max_grad_norm (float | None = None): upper bound on the L2 norm of the
+            gradient; lower it if losses spike; None: no clipping
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     expert_dataset: Any
     learning_rate: ScheduleLike
@@ -563,7 +872,94 @@ class BC(_BC):
     ) -> None: ...
 
 class CrossQ(_CrossQ):
-    """CrossQ for Box actions."""
+    """CrossQ for Box actions.
+
+    Example:
+        >>> from rlzoo import CrossQ
+        >>> model = CrossQ("MlpPolicy", "Pendulum-v1").learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; the same for actor, critics and entropy coefficient
+        batch_size (int = 256): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        policy_delay (int = 3): critic updates per actor update; a larger delay
+            trains the actor on more accurate critics
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 1): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # entropy
+        ent_coef (float | str = 'auto'): entropy coefficient (temperature
+            alpha): a number, 'auto' to learn it so that the entropy meets
+            target_entropy, or 'auto_0.1' to learn it from 0.1 on; higher
+            explores more
+        target_entropy (float | str = 'auto'): entropy in nats that a learned
+            ent_coef aims at; 'auto': minus the number of action dimensions
+
+        # exploration
+        action_noise (ActionNoise | None = None): ActionNoise, such as
+            NormalActionNoise, added to actions in [-1, 1] while collecting;
+            None: no noise
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+        use_sde_at_warmup (bool = False): explore with gSDE before
+            learning_starts, instead of uniformly
+        random_exploration (float = 0.0): probability of a uniformly random
+            action while collecting
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -571,9 +967,9 @@ class CrossQ(_CrossQ):
     batch_size: int
     gamma: float
     gradient_steps: int
-    action_noise: Any
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    action_noise: ActionNoise | None
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
@@ -594,9 +990,9 @@ class CrossQ(_CrossQ):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
-        action_noise: Any = None,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        action_noise: ActionNoise | None = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         ent_coef: float | str = "auto",
@@ -616,7 +1012,110 @@ class CrossQ(_CrossQ):
     ) -> None: ...
 
 class DDPG(_DDPG):
-    """DDPG for Box actions."""
+    """DDPG for Box actions.
+
+    Example:
+        >>> from rlzoo import DDPG, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = DDPG("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; for actor and critic, unless actor_lr or critic_lr is
+            given
+        batch_size (int = 256): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        actor_lr (ScheduleLike | None = None): learning rate of the actor, a
+            number or a schedule; None: learning_rate
+        critic_lr (ScheduleLike | None = None): learning rate of the critic, a
+            number or a schedule; None: learning_rate
+        critic_l2_reg (float = 0.0): weight of the L2 penalty on the critic's
+            hidden weights (half their squared norm)
+        clip_norm (float | None = None): upper bound on the L2 norm of the
+            actor's and of the critic's gradient; None: no clipping
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 1): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # target networks
+        tau (float = 0.005): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more stable
+
+        # exploration
+        action_noise (ActionNoise | None = None): ActionNoise, such as
+            NormalActionNoise, added to actions in [-1, 1] while collecting;
+            None: no noise
+        param_noise (AdaptiveParamNoiseSpec | None = None):
+            AdaptiveParamNoiseSpec: explore with noise on the actor's parameters
+            (Plappert et al. 2018, https://arxiv.org/abs/1706.01905); None: none
+        param_noise_adaption_interval (int = 50): gradient steps between two
+            adaptions of the parameter noise
+        random_exploration (float = 0.0): probability of a uniformly random
+            action while collecting
+
+        # normalisation
+        normalize_observations (bool = False): normalise the networks'
+            observations with running statistics
+        observation_range (tuple[float, float] = (-5.0, 5.0)): (low, high):
+            normalised observations are clipped to it
+        normalize_returns (bool = False): normalise the critic's returns with
+            running statistics
+        return_range (tuple[float, float] = (-inf, inf)): (low, high): the
+            critic's outputs are clipped to it
+        enable_popart (bool = False): adapt the critic's last layer when the
+            statistics of the returns change, so that its values do not
+            (Pop-Art, van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714)
+        reward_scale (float = 1.0): factor on the rewards; choose it so that
+            returns are neither tiny nor huge
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -625,9 +1124,9 @@ class DDPG(_DDPG):
     tau: float
     gamma: float
     gradient_steps: int
-    action_noise: Any
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    action_noise: ActionNoise | None
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     actor_lr: ScheduleLike | None
@@ -640,7 +1139,7 @@ class DDPG(_DDPG):
     critic_l2_reg: float
     clip_norm: float | None
     reward_scale: float
-    param_noise: Any
+    param_noise: AdaptiveParamNoiseSpec | None
     param_noise_adaption_interval: int
     random_exploration: float
     buffer_device: str
@@ -656,9 +1155,9 @@ class DDPG(_DDPG):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
-        action_noise: Any = None,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        action_noise: ActionNoise | None = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         actor_lr: ScheduleLike | None = None,
@@ -671,7 +1170,7 @@ class DDPG(_DDPG):
         critic_l2_reg: float = 0.0,
         clip_norm: float | None = None,
         reward_scale: float = 1.0,
-        param_noise: Any = None,
+        param_noise: AdaptiveParamNoiseSpec | None = None,
         param_noise_adaption_interval: int = 50,
         random_exploration: float = 0.0,
         buffer_device: str = "cpu",
@@ -684,7 +1183,105 @@ class DDPG(_DDPG):
     ) -> None: ...
 
 class DQN(_DQN):
-    """DQN for Discrete actions."""
+    """DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import DQN
+        >>> model = DQN("MlpPolicy", "CartPole-v1", learning_starts=1000).learn(50_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 32): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        max_grad_norm (float | None = 10): upper bound on the L2 norm of the
+            gradient; lower it if losses spike; None: no clipping
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 4): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        prioritized_replay (bool = False): sample transitions with probability
+            proportional to |TD error|^alpha (Schaul et al. 2016,
+            https://arxiv.org/abs/1511.05952)
+        prioritized_replay_alpha (float = 0.6): exponent of the priorities, in
+            [0, 1]; 0 samples uniformly
+        prioritized_replay_beta0 (float = 0.4): initial exponent of the
+            importance weights, in [0, 1]; it is annealed to 1
+        prioritized_replay_beta_iters (int | None = None): environment steps
+            over which that exponent is annealed; None: the whole training
+        prioritized_replay_eps (float = 1e-06): added to |TD error|, so that
+            every transition can be sampled
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # target networks
+        tau (float = 1.0): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more
+            stable; 1 copies the network
+        target_update_interval (int = 10000): environment steps, over all
+            environments, between two updates of the target network; larger is
+            slower and more stable
+        double_q (bool = False): double Q-learning (van Hasselt et al. 2016,
+            https://arxiv.org/abs/1509.06461): the online network selects the
+            next action, the target network evaluates it; against overestimated
+            values
+
+        # exploration
+        exploration_fraction (float = 0.1): fraction of training over which the
+            probability of random actions is annealed
+        exploration_initial_eps (float = 1.0): initial probability of a random
+            action (epsilon-greedy)
+        exploration_final_eps (float = 0.05): final probability of a random
+            action (epsilon-greedy)
+        param_noise (bool = False): explore with noise on the parameters
+            (Plappert et al. 2018, https://arxiv.org/abs/1706.01905); best with
+            layer normalisation (LnMlpPolicy)
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -693,8 +1290,8 @@ class DQN(_DQN):
     tau: float
     gamma: float
     gradient_steps: int
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     target_update_interval: int
@@ -722,8 +1319,8 @@ class DQN(_DQN):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 4,
         gradient_steps: int = 1,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         target_update_interval: int = 10000,
@@ -748,7 +1345,131 @@ class DQN(_DQN):
     ) -> None: ...
 
 class GAIL(_GAIL):
-    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's."""
+    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's.
+
+    Example:
+        >>> from rlzoo import GAIL
+        >>> model = GAIL("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # demonstrations
+        expert_dataset (Any = None): demonstrations: an ExpertDataset, the path
+            of its file, or a mapping of its arguments
+
+        # optimisation
+        learner (str = 'trpo'): algorithm that trains the policy: 'trpo' or
+            'ppo'; for its hyperparameters None means its default
+        learning_rate (ScheduleLike | None = None): step size of the optimiser:
+            a number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; with 'trpo' of the value function only; None: the
+            learner's default
+        batch_size (int | None = None): minibatch size, in transitions of the
+            rollout; should divide n_steps * n_envs; larger minibatches give
+            fewer and less noisy gradient steps; with 'trpo' of the value
+            function only; None: the learner's default
+        n_critic_updates (int | None = None): passes of the value function over
+            each rollout; only with learner='trpo'; None: its default
+        n_epochs (int | None = None): passes over each rollout; more passes use
+            each transition more often, but move the policy further from the one
+            that collected it; only with learner='ppo'; None: its default
+        max_grad_norm (float | None = None): upper bound on the L2 norm of the
+            gradient; lower it if losses spike; only with learner='ppo'; None:
+            its default
+
+        # rollout
+        n_steps (int = 2048): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 0.95): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = True): scale the advantages of each batch to
+            mean 0 and standard deviation 1
+
+        # losses
+        clip_range (ScheduleLike | None = None): clipping range of the
+            probability ratio (epsilon of eq. 7), a number or a schedule; lower
+            it for smaller policy updates; only with learner='ppo'; None: its
+            default
+        clip_range_vf (ScheduleLike | None = None): clipping range of the value
+            function around its old values, in units of the return; None: no
+            clipping; only with learner='ppo'; None: its default
+        vf_coef (float | None = None): weight of the value loss; matters most
+            where policy and value function share layers; only with
+            learner='ppo'; None: its default
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        target_kl (float | None = None): TRPO: radius of the trust region, a KL
+            divergence; PPO: an update stops when the KL divergence exceeds 1.5
+            times this; None: the learner's default
+        cg_max_steps (int | None = None): iterations of the conjugate gradient
+            method; more solve for the natural gradient more accurately; only
+            with learner='trpo'; None: its default
+        cg_damping (float | None = None): added to the diagonal of the Fisher
+            matrix; raise it if line searches fail; only with learner='trpo';
+            None: its default
+        line_search_shrinking_factor (float | None = None): factor by which the
+            line search shortens a step that leaves the trust region; only with
+            learner='trpo'; None: its default
+        line_search_max_iter (int | None = None): step lengths that the line
+            search tries before it leaves the policy unchanged; only with
+            learner='trpo'; None: its default
+        sub_sampling_factor (int | None = None): the policy update uses one of
+            this many transitions of the rollout; larger is faster and noisier;
+            only with learner='trpo'; None: its default
+        sum_kl (bool | None = None): sum the KL divergence over action
+            dimensions, as in the paper; False: average it, as in sb3-contrib;
+            only with learner='trpo'; None: True
+
+        # discriminator
+        hidden_size_adversary (int = 100): units in each of the two hidden
+            layers of the discriminator
+        adversary_entcoeff (float = 0.001): weight of the discriminator's
+            entropy bonus; raise it if the discriminator becomes too certain
+        g_step (int = 3): policy updates (rollouts) per discriminator update
+        d_step (int = 1): gradient steps per discriminator update
+        d_stepsize (float = 0.0003): learning rate of the discriminator
+
+        # exploration
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     expert_dataset: Any
     hidden_size_adversary: int
@@ -823,7 +1544,86 @@ class GAIL(_GAIL):
     ) -> None: ...
 
 class MaskablePPO(_MaskablePPO):
-    """PPO for Discrete, MultiDiscrete and MultiBinary actions of which some are invalid."""
+    """PPO for Discrete, MultiDiscrete and MultiBinary actions of which some are invalid.
+
+    The environment says which are valid: by a method `action_masks() -> bool [n_choices]`, which an
+    `ActionMasker` gives it where it lacks one.
+
+    Example:
+        >>> from rlzoo import InvalidActionEnvDiscrete, MaskablePPO
+        >>> env = InvalidActionEnvDiscrete(dim=80, n_invalid_actions=60)
+        >>> model = MaskablePPO("MlpPolicy", env).learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0003): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 64): minibatch size, in transitions of the rollout;
+            should divide n_steps * n_envs; larger minibatches give fewer and
+            less noisy gradient steps
+        n_epochs (int = 10): passes over each rollout; more passes use each
+            transition more often, but move the policy further from the one that
+            collected it
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of the gradient;
+            lower it if losses spike
+
+        # rollout
+        n_steps (int = 2048): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 0.95): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = True): scale the advantages of each batch to
+            mean 0 and standard deviation 1
+
+        # losses
+        clip_range (ScheduleLike = 0.2): clipping range of the probability ratio
+            (epsilon of eq. 7), a number or a schedule; lower it for smaller
+            policy updates
+        clip_range_vf (ScheduleLike | None = None): clipping range of the value
+            function around its old values, in units of the return; None: no
+            clipping
+        vf_coef (float = 0.5): weight of the value loss; matters most where
+            policy and value function share layers
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        target_kl (float | None = None): an update stops when the KL divergence
+            from the old policy exceeds 1.5 times this; None: it never does
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -866,7 +1666,90 @@ class MaskablePPO(_MaskablePPO):
     ) -> None: ...
 
 class PPO(_PPO):
-    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import PPO, make_vec_env
+        >>> model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8), n_steps=256).learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0003): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 64): minibatch size, in transitions of the rollout;
+            should divide n_steps * n_envs; larger minibatches give fewer and
+            less noisy gradient steps
+        n_epochs (int = 10): passes over each rollout; more passes use each
+            transition more often, but move the policy further from the one that
+            collected it
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of the gradient;
+            lower it if losses spike
+
+        # rollout
+        n_steps (int = 2048): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 0.95): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = True): scale the advantages of each batch to
+            mean 0 and standard deviation 1
+
+        # losses
+        clip_range (ScheduleLike = 0.2): clipping range of the probability ratio
+            (epsilon of eq. 7), a number or a schedule; lower it for smaller
+            policy updates
+        clip_range_vf (ScheduleLike | None = None): clipping range of the value
+            function around its old values, in units of the return; None: no
+            clipping
+        vf_coef (float = 0.5): weight of the value loss; matters most where
+            policy and value function share layers
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        target_kl (float | None = None): an update stops when the KL divergence
+            from the old policy exceeds 1.5 times this; None: it never does
+
+        # exploration
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -913,7 +1796,87 @@ class PPO(_PPO):
     ) -> None: ...
 
 class QRDQN(_QRDQN):
-    """QR-DQN for Discrete actions."""
+    """QR-DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import QRDQN
+        >>> model = QRDQN("MlpPolicy", "CartPole-v1", policy_kwargs=dict(n_quantiles=25)).learn(50_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 5e-05): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 32): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        max_grad_norm (float | None = None): upper bound on the L2 norm of the
+            gradient; lower it if losses spike; None: no clipping
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 4): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # target networks
+        tau (float = 1.0): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more
+            stable; 1 copies the network
+        target_update_interval (int = 10000): environment steps, over all
+            environments, between two updates of the target network; larger is
+            slower and more stable
+
+        # exploration
+        exploration_fraction (float = 0.005): fraction of training over which
+            the probability of random actions is annealed
+        exploration_initial_eps (float = 1.0): initial probability of a random
+            action (epsilon-greedy)
+        exploration_final_eps (float = 0.01): final probability of a random
+            action (epsilon-greedy)
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -922,8 +1885,8 @@ class QRDQN(_QRDQN):
     tau: float
     gamma: float
     gradient_steps: int
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     target_update_interval: int
@@ -944,8 +1907,8 @@ class QRDQN(_QRDQN):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 4,
         gradient_steps: int = 1,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         target_update_interval: int = 10000,
@@ -963,7 +1926,92 @@ class QRDQN(_QRDQN):
     ) -> None: ...
 
 class RecurrentPPO(_RecurrentPPO):
-    """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Sizes of the LSTMs are keywords of the policy: `policy_kwargs=dict(lstm_hidden_size=64)`.
+
+    Example:
+        >>> from rlzoo import RecurrentPPO
+        >>> model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1").learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0003): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable
+        batch_size (int = 128): minibatch size, in transitions of the rollout;
+            should divide n_steps * n_envs; larger minibatches give fewer and
+            less noisy gradient steps
+        n_epochs (int = 10): passes over each rollout; more passes use each
+            transition more often, but move the policy further from the one that
+            collected it
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of the gradient;
+            lower it if losses spike
+
+        # rollout
+        n_steps (int = 128): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 0.95): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = True): scale the advantages of each batch to
+            mean 0 and standard deviation 1
+
+        # losses
+        clip_range (ScheduleLike = 0.2): clipping range of the probability ratio
+            (epsilon of eq. 7), a number or a schedule; lower it for smaller
+            policy updates
+        clip_range_vf (ScheduleLike | None = None): clipping range of the value
+            function around its old values, in units of the return; None: no
+            clipping
+        vf_coef (float = 0.5): weight of the value loss; matters most where
+            policy and value function share layers
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        target_kl (float | None = None): an update stops when the KL divergence
+            from the old policy exceeds 1.5 times this; None: it never does
+
+        # exploration
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int
@@ -1010,7 +2058,105 @@ class RecurrentPPO(_RecurrentPPO):
     ) -> None: ...
 
 class SAC(_SAC):
-    """SAC for Box actions."""
+    """SAC for Box actions.
+
+    Example:
+        >>> from rlzoo import SAC
+        >>> model = SAC("MlpPolicy", "Pendulum-v1", ent_coef="auto_0.1").learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0003): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; the same for actor, critics and entropy coefficient
+        batch_size (int = 256): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        policy_delay (int = 1): critic updates per actor update; a larger delay
+            trains the actor on more accurate critics
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 1): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # entropy
+        ent_coef (float | str = 'auto'): entropy coefficient (temperature
+            alpha): a number, 'auto' to learn it so that the entropy meets
+            target_entropy, or 'auto_0.1' to learn it from 0.1 on; higher
+            explores more
+        target_entropy (float | str = 'auto'): entropy in nats that a learned
+            ent_coef aims at; 'auto': minus the number of action dimensions
+
+        # critics
+        n_target_critics (int | None = None): target critics sampled for each
+            target (REDQ, Chen et al. 2021, https://arxiv.org/abs/2101.05982);
+            None: all
+
+        # target networks
+        tau (float = 0.005): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more stable
+        target_update_interval (int = 1): gradient steps between two updates of
+            the target networks
+
+        # exploration
+        action_noise (ActionNoise | None = None): ActionNoise, such as
+            NormalActionNoise, added to actions in [-1, 1] while collecting;
+            None: no noise
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+        use_sde_at_warmup (bool = False): explore with gSDE before
+            learning_starts, instead of uniformly
+        random_exploration (float = 0.0): probability of a uniformly random
+            action while collecting
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -1019,9 +2165,9 @@ class SAC(_SAC):
     tau: float
     gamma: float
     gradient_steps: int
-    action_noise: Any
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    action_noise: ActionNoise | None
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
@@ -1045,9 +2191,9 @@ class SAC(_SAC):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
-        action_noise: Any = None,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        action_noise: ActionNoise | None = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         ent_coef: float | str = "auto",
@@ -1069,7 +2215,88 @@ class SAC(_SAC):
     ) -> None: ...
 
 class TD3(_TD3):
-    """TD3 for Box actions."""
+    """TD3 for Box actions.
+
+    Example:
+        >>> from rlzoo import TD3, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = TD3("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; the same for actor and critics
+        batch_size (int = 256): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+        policy_delay (int = 2): critic updates per update of actor and target
+            networks; a larger delay trains the actor on more accurate critics
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 1): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # target networks
+        tau (float = 0.005): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more stable
+        target_policy_noise (float = 0.2): sigma, standard deviation of the
+            noise on target actions in [-1, 1]; higher smooths the Q-function
+            more
+        target_noise_clip (float = 0.5): c, upper bound on the magnitude of the
+            noise on target actions
+
+        # exploration
+        action_noise (ActionNoise | None = None): ActionNoise, such as
+            NormalActionNoise, added to actions in [-1, 1] while collecting;
+            None: no noise
+        random_exploration (float = 0.0): probability of a uniformly random
+            action while collecting
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -1078,9 +2305,9 @@ class TD3(_TD3):
     tau: float
     gamma: float
     gradient_steps: int
-    action_noise: Any
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    action_noise: ActionNoise | None
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     policy_delay: int
@@ -1100,9 +2327,9 @@ class TD3(_TD3):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
-        action_noise: Any = None,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        action_noise: ActionNoise | None = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         policy_delay: int = 2,
@@ -1119,7 +2346,102 @@ class TD3(_TD3):
     ) -> None: ...
 
 class TQC(_TQC):
-    """TQC for Box actions."""
+    """TQC for Box actions.
+
+    Example:
+        >>> from rlzoo import TQC
+        >>> model = TQC("MlpPolicy", "Pendulum-v1", top_quantiles_to_drop_per_net=2).learn(10_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.0003): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; the same for actor, critics and entropy coefficient
+        batch_size (int = 256): transitions sampled from the replay buffer per
+            gradient step; larger batches give less noisy gradients and cost
+            more time
+
+        # replay buffer
+        buffer_size (int = 1000000): replay buffer capacity, in transitions over
+            all environments; the oldest are overwritten; lower it if memory is
+            short
+        learning_starts (int = 100): environment steps with uniformly random
+            actions, over all environments, before the first gradient step
+        train_freq (TrainFreq = 1): steps of each environment between two
+            updates, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per update; -1: as many as
+            environment steps collected; more are more sample-efficient and cost
+            more time
+        replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
+            class, such as HerReplayBuffer; None: the one that suits
+            observations and n_steps
+        replay_buffer_kwargs (dict[str, object] | None = None): keyword
+            arguments for the replay buffer class
+        optimize_memory_usage (bool = False): accepted for compatibility with
+            stable-baselines3, without effect: no observation is stored twice
+        buffer_device (str = 'cpu'): device that stores observations and actions
+            of the replay buffer
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        n_steps (int = 1): rewards summed before the bootstrap value in the
+            target (n-step returns); more propagate rewards faster, with a bias
+            from older policies
+
+        # entropy
+        ent_coef (float | str = 'auto'): entropy coefficient (temperature
+            alpha): a number, 'auto' to learn it so that the entropy meets
+            target_entropy, or 'auto_0.1' to learn it from 0.1 on; higher
+            explores more
+        target_entropy (float | str = 'auto'): entropy in nats that a learned
+            ent_coef aims at; 'auto': minus the number of action dimensions
+
+        # critics
+        top_quantiles_to_drop_per_net (int = 2): d, the number of largest
+            quantiles dropped per critic; raise it if values are overestimated
+
+        # target networks
+        tau (float = 0.005): Polyak coefficient: target <- tau * online + (1 -
+            tau) * target at each target update; lower is slower and more stable
+        target_update_interval (int = 1): gradient steps between two updates of
+            the target networks
+
+        # exploration
+        action_noise (ActionNoise | None = None): ActionNoise, such as
+            NormalActionNoise, added to actions in [-1, 1] while collecting;
+            None: no noise
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+        use_sde_at_warmup (bool = False): explore with gSDE before
+            learning_starts, instead of uniformly
+        random_exploration (float = 0.0): probability of a uniformly random
+            action while collecting
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+    """
 
     learning_rate: ScheduleLike
     buffer_size: int
@@ -1128,9 +2450,9 @@ class TQC(_TQC):
     tau: float
     gamma: float
     gradient_steps: int
-    action_noise: Any
-    replay_buffer_class: Any
-    replay_buffer_kwargs: Any
+    action_noise: ActionNoise | None
+    replay_buffer_class: type[ReplayBuffer] | None
+    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
@@ -1153,9 +2475,9 @@ class TQC(_TQC):
         gamma: float = 0.99,
         train_freq: TrainFreqLike = 1,
         gradient_steps: int = 1,
-        action_noise: Any = None,
-        replay_buffer_class: Any = None,
-        replay_buffer_kwargs: Any = None,
+        action_noise: ActionNoise | None = None,
+        replay_buffer_class: type[ReplayBuffer] | None = None,
+        replay_buffer_kwargs: dict[str, object] | None = None,
         optimize_memory_usage: bool = False,
         n_steps: int = 1,
         ent_coef: float | str = "auto",
@@ -1176,7 +2498,91 @@ class TQC(_TQC):
     ) -> None: ...
 
 class TRPO(_TRPO):
-    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import TRPO
+        >>> model = TRPO("MlpPolicy", "CartPole-v1", target_kl=0.02).learn(100_000)
+
+    Args:
+        policy (str | type): policy name (MlpPolicy, CnnPolicy for images,
+            MultiInputPolicy for Dict observations) or class
+        env (Any): environment id, Gymnasium environment, VecEnv or
+            gymnasium.vector.VectorEnv; None: set it later
+
+        # optimisation
+        learning_rate (ScheduleLike = 0.001): step size of the optimiser: a
+            number, a schedule such as 'lin_3e-4' (linear decay to 0), or a
+            function of the progress remaining (1 to 0); lower it if training is
+            unstable; used for the value function only: the policy step follows
+            from target_kl
+        batch_size (int = 128): minibatch size, in transitions of the rollout;
+            should divide n_steps * n_envs; larger minibatches give fewer and
+            less noisy gradient steps; used for the value function only
+        n_critic_updates (int = 10): passes of the value function over each
+            rollout
+
+        # rollout
+        n_steps (int = 2048): steps per environment in each rollout, which holds
+            n_steps * n_envs transitions; longer rollouts give less biased
+            returns and fewer updates
+
+        # returns and advantages
+        gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
+            looks about 1 / (1 - gamma) steps ahead; lower it if values grow too
+            large
+        gae_lambda (float = 0.95): lambda of generalised advantage estimation
+            (Schulman et al. 2016, https://arxiv.org/abs/1506.02438), in [0, 1];
+            higher: less bias, more variance; 1: n-step returns
+        normalize_advantage (bool = True): scale the advantages of each batch to
+            mean 0 and standard deviation 1
+
+        # entropy
+        ent_coef (float = 0.0): weight of the entropy bonus; raise it if the
+            policy becomes deterministic too early
+
+        # trust region
+        cg_max_steps (int = 15): iterations of the conjugate gradient method;
+            more solve for the natural gradient more accurately
+        cg_damping (float = 0.1): added to the diagonal of the Fisher matrix;
+            raise it if line searches fail
+        line_search_shrinking_factor (float = 0.8): factor by which the line
+            search shortens a step that leaves the trust region
+        line_search_max_iter (int = 10): step lengths that the line search tries
+            before it leaves the policy unchanged
+        target_kl (float = 0.01): radius of the trust region: upper bound on the
+            KL divergence from the old policy (delta of the paper); lower it for
+            smaller policy updates
+        sub_sampling_factor (int = 1): the policy update uses one of this many
+            transitions of the rollout; larger is faster and noisier
+        sum_kl (bool = False): sum the KL divergence over action dimensions, as
+            in the paper; False: average it, as in sb3-contrib
+
+        # exploration
+        use_sde (bool = False): explore with generalised state-dependent
+            exploration (gSDE, Raffin et al. 2021,
+            https://arxiv.org/abs/2005.05719), which is smoother than
+            independent Gaussian noise; Box actions
+        sde_sample_freq (int = -1): steps between two samples of the gSDE noise;
+            -1: only at the beginning of each rollout
+
+        # agent
+        policy_kwargs (dict[str, Any] | None = None): keyword arguments of the
+            policy, such as dict(net_arch=[64, 64])
+        stats_window_size (int = 100): episodes that rollout/ep_rew_mean
+            averages over
+        tensorboard_log (str | None = None): folder for TensorBoard event files;
+            None: none
+        verbose (int = 0): 0: silent, 1: tables of metrics, 2: debug messages
+        seed (int | None = None): seed of Python, NumPy, PyTorch, the
+            environments and their action spaces
+        device (torch.device | str = 'auto'): 'auto' (CUDA if available), 'cpu',
+            'cuda' or a torch.device
+        rollout_buffer_class (type | None = None): class derived from
+            RolloutBuffer; None: the one that suits the observations
+        rollout_buffer_kwargs (dict[str, Any] | None = None): keyword arguments
+            for the rollout buffer class
+    """
 
     learning_rate: ScheduleLike
     n_steps: int

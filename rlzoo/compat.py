@@ -1,6 +1,8 @@
 """Run scripts written for stable-baselines3, sb3-contrib and RL Baselines3 Zoo without changing them.
 
     python -m rlzoo.compat script.py --its-own-flags       # an unmodified script
+    python -m rlzoo.compat FOLDER                          # its __main__.py
+    python -m rlzoo.compat - < script.py                   # from the standard input
     python -m rlzoo.compat -m rl_zoo3.train --algo ppo     # an unmodified command
     python -m rlzoo.compat --real sb3_contrib script.py    # this package stays the installed one
 
@@ -22,14 +24,16 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import pkgutil
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType, TracebackType
+from typing import Any, cast
 
 PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3")
 VARIABLE = "RLZOO_COMPAT"  # environment variable with the packages that are aliased, for worker processes
 SCRIPT_VARIABLE = "RLZOO_COMPAT_SCRIPT"  # the script that `python -m rlzoo.compat` runs
+STDIN = "-"  # instead of a script: the standard input
 PACKAGE_VARIABLE = "RLZOO_COMPAT_PACKAGE"  # the package that it is in
 VERSION = "2.9.2"  # of the packages whose interface is offered
 
@@ -127,6 +131,10 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "stable_baselines3.common.logger": {
         level: f"rlzoo.metrics.logger:{level}" for level in ("DEBUG", "INFO", "WARN", "ERROR", "DISABLED")
     },
+}
+_SPECIAL |= {
+    module: {"get_system_info": "rlzoo.compat:system_info"}
+    for module in ("stable_baselines3", "stable_baselines3.common.utils")
 }
 _SPECIAL |= {
     module: {"get_latest_run_id": "rlzoo.runs.saved_agents:get_latest_run_id"}
@@ -339,6 +347,18 @@ def _resolve(module: str, name: str) -> Any:
         raise AttributeError(str(error).replace("module 'rlzoo'", f"rlzoo's {module!r}")) from None
 
 
+def system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
+    """Return `rlzoo.get_system_info`, with the version of stable-baselines3 whose interface is offered."""
+    from rlzoo.processes.system_info import get_system_info
+
+    info, text = get_system_info(print_info=False)
+    info["Stable-Baselines3"] = VERSION
+    text += f"- Stable-Baselines3: {VERSION} (its interface)\n"
+    if print_info:
+        print(text)
+    return info, text
+
+
 def _refuse(name: str, *_: Any, **__: Any) -> None:
     from rlzoo.core.errors import UserError
 
@@ -366,11 +386,37 @@ def _set_packages(packages: Sequence[str]) -> None:
 # ---------------------------------------------------------------------- python -m rlzoo.compat
 
 
-class ScriptLoader(importlib.machinery.SourceFileLoader):
-    """Loader that runs a script in an existing module and writes no bytecode file beside it."""
+class ScriptLoader(importlib.abc.InspectLoader):
+    """Loader of a script, which writes no bytecode file beside it.
 
-    def path_stats(self, path: Any) -> Any:
-        raise OSError("not cached")
+    :param path: a file, or a folder or zip file with a `__main__.py`; empty: the standard input
+    :raises FileNotFoundError: there is no `__main__.py`
+    """
+
+    def __init__(self, path: str) -> None:
+        self.filename = path
+        self._inner: Any = importlib.machinery.SourceFileLoader("__main__", path)
+        if self.is_container(path):
+            spec = cast(Any, pkgutil.get_importer(path)).find_spec("__main__")
+            if spec is None or spec.loader is None:
+                raise FileNotFoundError(f"there is no __main__.py in {path}")
+            self._inner, self.filename = spec.loader, spec.loader.get_filename("__main__")
+
+    @staticmethod
+    def is_container(path: str) -> bool:
+        """Whether Python runs the `__main__.py` in a folder or zip file."""
+        return bool(path) and pkgutil.get_importer(path) is not None
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the script; the standard input is read for it."""
+        if not self.filename:
+            return compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
+        if isinstance(self._inner, importlib.machinery.SourceFileLoader):
+            return compile(self._inner.get_data(self.filename), self.filename, "exec", dont_inherit=True)
+        return self._inner.get_code("__main__")
+
+    def get_source(self, fullname: str) -> str | None:
+        return self._inner.get_source("__main__") if self.filename else None  # type: ignore[no-any-return]
 
 
 def main(spec: importlib.machinery.ModuleSpec) -> None:
@@ -382,30 +428,54 @@ def main(spec: importlib.machinery.ModuleSpec) -> None:
     is_module, real = _parse(sys.argv[1:])
     if real:
         disable(*real)  # importing this module has enabled all
-    package = ""
+    path, package = os.path.abspath(sys.argv[0]), ""
     if is_module:
         sys.path[0] = os.getcwd()
         path, package = _find_module(sys.argv[0])
+        sys.argv[0] = path
+    elif sys.argv[0] == STDIN:
+        path = sys.path[0] = ""
     else:
-        path = os.path.abspath(sys.argv[0])
-        sys.path[0] = os.path.dirname(path)
-    sys.argv[0] = os.environ[SCRIPT_VARIABLE] = path
-    os.environ[PACKAGE_VARIABLE] = package
+        sys.path[0] = path if ScriptLoader.is_container(path) else os.path.dirname(os.path.realpath(path))
+    os.environ[SCRIPT_VARIABLE], os.environ[PACKAGE_VARIABLE] = path, package
     namespace = sys.modules["__main__"] = ModuleType("__main__")
-    namespace.__spec__ = spec
-    _run_script(namespace, path, package)
+    namespace.__spec__ = spec if path else None  # there is nothing to run again of the standard input
+    try:
+        _run_script(namespace, path, package)
+    except BaseException:
+        sys.excepthook = functools.partial(_report, sys.excepthook)
+        raise
 
 
 def rerun(namespace: ModuleType) -> None:
     """Run the script again in a worker process, where the main module is called `__mp_main__`."""
-    if SCRIPT_VARIABLE in os.environ:
-        sys.argv[0] = os.environ[SCRIPT_VARIABLE]
-        _run_script(namespace, sys.argv[0], os.environ.get(PACKAGE_VARIABLE, ""))
+    if path := os.environ.get(SCRIPT_VARIABLE):
+        _run_script(namespace, path, os.environ.get(PACKAGE_VARIABLE, ""))
 
 
 def _run_script(namespace: ModuleType, path: str, package: str) -> None:
-    namespace.__file__, namespace.__package__ = path, package
-    ScriptLoader(namespace.__name__, path).exec_module(namespace)
+    loader = ScriptLoader(path)
+    namespace.__package__ = package if path else None
+    if path:
+        namespace.__file__, namespace.__loader__ = loader.filename, loader
+    loader.exec_module(namespace)
+
+
+def _report(
+    excepthook: Callable[..., Any],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Report an exception of the script without the frames that have run it."""
+    frames, own = trace, trace
+    while frames is not None:
+        if frames.tb_frame.f_code is _run_script.__code__:
+            own = frames.tb_next
+        frames = frames.tb_next
+    while own is not None and own.tb_frame.f_code.co_filename.startswith(("<frozen ", __file__)):
+        own = own.tb_next  # the loader's
+    excepthook(kind, error.with_traceback(own), own)
 
 
 def _find_module(name: str) -> tuple[str, str]:
@@ -441,13 +511,19 @@ def _parse(arguments: list[str]) -> tuple[bool, list[str]]:
     arguments = arguments[is_module:]
     problem = ""
     if not arguments or arguments[0] in ("-h", "--help"):
-        usage = "python -m rlzoo.compat [--real PACKAGE] (SCRIPT | -m MODULE) [ARGUMENTS]"
+        usage = "python -m rlzoo.compat [--real PACKAGE] (SCRIPT | FOLDER | - | -m MODULE) [ARGUMENTS]"
         print(f"usage: {usage}\n\nRun a script for {', '.join(PACKAGES)} with rlzoo.")
         raise SystemExit(0 if arguments else 2)
     if any(package not in PACKAGES for package in real):
         problem = f"--real takes one of {', '.join(PACKAGES)}"
-    elif not is_module and not os.path.isfile(arguments[0]):
-        problem = f"there is no script {arguments[0]}"
+    elif not is_module and arguments[0] != STDIN:
+        if not os.path.exists(arguments[0]):
+            problem = f"there is no script {arguments[0]}"
+        else:
+            try:
+                ScriptLoader(arguments[0])
+            except FileNotFoundError as error:
+                problem = str(error)
     if problem:
         print(f"rlzoo.compat: {problem}", file=sys.stderr)
         raise SystemExit(2)

@@ -27,7 +27,6 @@ TIMEOUT = 150  # seconds for one script
 # Scripts that rlzoo refuses on purpose, and a part of what it answers.
 INTENDED = {
     "export/contents_of_a_zip": "policy.pth",  # the file has no pickles, and other members
-    "vec_envs/wrapped_by_make_vec_env": "dtype=float32)",  # the first seeds count start_index
     "custom/own_training_step": "PlainDQN overrides train()",  # its update(batch, clock) is called
     "zoo/names_of_files": "command.txt",  # is beside the agent; the results of a search are in logs/optimize
 }

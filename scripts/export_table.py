@@ -35,7 +35,7 @@ from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.export.exporter import export_model
 from rlzoo.export.policy_module import MASKS, STARTS, STATES, PolicyModule
 from rlzoo.runs import run_folder
@@ -209,11 +209,11 @@ def main() -> int:
             ensure_registered(env_id)
             run = root / entry["path"]
             values = lookup(algo, env_id, run_folder.config_path(run, env_id)).values
-            blueprint = check_hyperparams(algo, values, own=False)
+            resolved = resolve_config(algo, values, own=False)
             set_random_seed(0)
-            venv = build_evaluation_env(blueprint, env_id, 1, 0, "dummy")
+            venv = build_evaluation_env(resolved, env_id, 1, 0, "dummy")
             with tempfile.TemporaryDirectory() as folder:
-                model = load_model(blueprint, run_folder.model_path(run, env_id), venv, "cpu")
+                model = load_model(resolved, run_folder.model_path(run, env_id), venv, "cpu")
                 result = compare(model, Path(folder), args.n_steps)
             venv.close()
             print(row_of(algo, env_id, result), flush=True)

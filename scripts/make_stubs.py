@@ -4,7 +4,7 @@
     python scripts/make_stubs.py --check    # fails when it is not current
 
 Made from the table of public names in rlzoo/__init__.py and from the Config of each algorithm: completing
-`PPO(` shows every hyperparameter with its type and default.
+`PPO(` shows every hyperparameter with its type, default and description.
 """
 
 from __future__ import annotations
@@ -30,18 +30,6 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.hyperparameters import TrainFreq as TrainFreqLike
 '''
-
-# Types of what every constructor takes besides its Config.
-COMMON_TYPES = {
-    "policy_kwargs": "dict[str, Any] | None",
-    "stats_window_size": "int",
-    "tensorboard_log": "str | None",
-    "verbose": "int",
-    "seed": "int | None",
-    "device": "torch.device | str",
-    "rollout_buffer_class": "type | None",
-    "rollout_buffer_kwargs": "dict[str, Any] | None",
-}
 
 
 def stub_text() -> str:
@@ -72,22 +60,25 @@ def stub_text() -> str:
 
 def algorithm_stub(name: str, algorithm: Any) -> str:
     """A class with the hyperparameters as attributes and as keywords of its constructor."""
+    from rlzoo.params.shared import CONSTRUCTOR
+
     fields = {field.name: str(field.type) for field in dataclasses.fields(algorithm.Config)}
-    summary = inspect.cleandoc(algorithm.__doc__ or name).splitlines()[0]
-    lines = [f"class {name}(_{name}):", f'    """{summary}"""', ""]
+    docstring = inspect.cleandoc(algorithm.__doc__ or name).replace("\n", "\n    ")
+    lines = [f"class {name}(_{name}):", f'    """{docstring}\n    """', ""]
+    lines = re.sub(r"(?m)^ +$", "", "\n".join(lines)).split("\n")
     shown = {name: kind for name, kind in fields.items() if name not in algorithm.shown_otherwise}
     lines += [f"    {field}: {annotation}" for field, annotation in shown.items()]
     lines += ["    def __init__(", "        self,", "        policy: str | type,", "        env: Any = None,"]
     parameters = inspect.signature(algorithm).parameters
     for parameter in list(parameters.values())[2:]:
         if not parameter.name.startswith("_"):
-            annotation = fields.get(parameter.name) or COMMON_TYPES[parameter.name]
+            annotation = fields.get(parameter.name) or CONSTRUCTOR[parameter.name][0]
             lines.append(f"        {parameter.name}: {annotation} = {literal(parameter.default)},")
     return "\n".join([*lines, "    ) -> None: ...", ""])
 
 
 def literal(value: Any) -> str:
-    """A default as the formatter writes it; `...` stands for one that is no literal, such as infinity."""
+    """A default as the formatter writes it; `...` replaces one that is no literal, such as infinity."""
     written = f'"{value}"' if isinstance(value, str) else repr(value)
     return "..." if "inf" in re.findall(r"\w+", written) and not isinstance(value, str) else written
 

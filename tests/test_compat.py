@@ -35,11 +35,14 @@ if __name__ == "__main__":
 """
 
 
-def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(
+    *arguments: str, cwd: Path, stdin: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
         env={**os.environ, **environment},
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=120,
@@ -230,6 +233,7 @@ def test_compat_after_the_real_package_is_refused(tmp_path):
     ("arguments", "message"),
     [
         (["missing.py"], "there is no script missing.py"),
+        (["."], "there is no __main__.py in ."),
         (["-m", "missing.module"], "there is no module missing.module to run"),
         (["--real", "torch", "x.py"], "--real takes one of stable_baselines3, sb3_contrib, rl_zoo3"),
         ([], "usage: "),
@@ -258,6 +262,13 @@ def test_policies_are_those_of_the_algorithm(aliases):
     assert importlib.import_module("stable_baselines3.sac.policies").MlpPolicy is SACPolicy
     assert importlib.import_module("stable_baselines3.sac").MlpPolicy is SACPolicy
     assert importlib.import_module("sb3_contrib.ppo_recurrent").MlpPolicy is RecurrentActorCriticPolicy
+
+
+def test_system_info_names_the_version_that_is_offered(aliases, capsys):
+    sb3 = importlib.import_module("stable_baselines3")
+    info, text = importlib.import_module("stable_baselines3.common.utils").get_system_info()
+    assert info["Stable-Baselines3"] == sb3.__version__
+    assert text in capsys.readouterr().out and "rlzoo: " in text
 
 
 def test_unknown_names_are_answered_with_the_nearest(aliases):
@@ -335,6 +346,67 @@ def test_script_has_a_namespace_of_its_own(tmp_path):
     ended = python("-m", "rlzoo.compat", "script.py", cwd=tmp_path)
     assert ended.stdout == "None False True\n"
     assert "attempted relative import with no known parent package" in ended.stderr
+
+
+BROKEN = {
+    "error": "def fail():\n    raise KeyError('no such thing')\n\n\nfail()\n",
+    "syntax": "def fail(:\n    pass\n",
+    "chain": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise KeyError('x') from error\n",
+    "import": "import no_such_module\n",
+    "hook": "import sys\nsys.excepthook = lambda *found: print(*found[:2], found[2].tb_lineno)\n1 / 0\n",
+    "exit": "raise SystemExit('this is why')\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_tracebacks_are_those_of_plain_python(tmp_path, name):
+    (tmp_path / "script.py").write_text(BROKEN[name])
+    plain = python("script.py", cwd=tmp_path)
+    ended = python("-m", "rlzoo.compat", "script.py", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, plain.stdout, plain.stderr)
+
+
+WHERE = """
+import sys
+from stable_baselines3 import PPO
+print(sys.argv, repr(sys.path[0]), __name__, PPO.__module__)
+if sys.argv[0] != "-":
+    print(__file__)
+1 / 0
+"""
+
+
+@pytest.mark.parametrize("kind", ["script", "folder", "stdin"])
+def test_scripts_are_run_as_python_runs_them(tmp_path, kind):
+    """What stands in for stable-baselines3 in plain Python is a module of that name."""
+    (tmp_path / "folder").mkdir()
+    name = {"script": "script.py", "folder": "folder", "stdin": "-"}[kind]
+    for file in ("script.py", "folder/__main__.py"):
+        (tmp_path / file).write_text(WHERE)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "stable_baselines3.py").write_text(
+        "class PPO: __module__ = 'rlzoo.algorithms.on_policy.ppo'"
+    )
+    path = os.pathsep.join([str(tmp_path / "real"), *filter(None, sys.path)])
+    plain = python(name, "--flag", cwd=tmp_path, stdin=WHERE, PYTHONPATH=path)
+    ended = python("-m", "rlzoo.compat", name, "--flag", cwd=tmp_path, stdin=WHERE)
+    assert plain.stdout and ended.stdout == plain.stdout
+    assert [line for line in plain.stderr.splitlines() if "<frozen runpy>" not in line] == (
+        ended.stderr.splitlines()
+    )
+
+
+def test_script_from_the_standard_input_has_workers(tmp_path):
+    text = """
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
+
+venv = make_vec_env("CartPole-v1", 1, vec_env_cls=SubprocVecEnv, vec_env_kwargs={"start_method": "spawn"})
+print(venv.reset().shape)
+venv.close()
+"""
+    ended = python("-m", "rlzoo.compat", "-", cwd=tmp_path, stdin=text)
+    assert ended.stdout == "(1, 4)\n", ended.stderr
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])

@@ -21,7 +21,7 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sort
 # Each folder may import itself and every row above its own.
 LAYERS = (
     ("core",),
-    ("io", "accel", "distributions"),
+    ("io", "accel", "distributions", "params"),
     ("optim", "processes", "metrics", "buffers"),
     ("envs", "config"),
     ("networks",),
@@ -354,3 +354,17 @@ def test_light_modules_load_nothing_heavy(modules: list[str]) -> None:
 
 def test_heavy_imports_would_be_seen() -> None:
     assert "gymnasium" in loaded_by("gymnasium")
+
+
+# -- the tests ----------------------------------------------------------------------------------
+
+MAX_TEST_NAME = 60
+
+
+def test_names_of_tests_are_short() -> None:
+    sources = {path: path.read_text() for path in sorted(Path(__file__).parent.rglob("test_*.py"))}
+    names = [
+        (path.name, name) for path, text in sources.items() for name in re.findall(r"def (test_\w+)", text)
+    ]
+    assert len(names) > 2_000, "the tests were not found"
+    assert not [found for found in names if len(found[1]) > MAX_TEST_NAME]

@@ -20,7 +20,7 @@ from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import mask_keywords
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.plots.runs import EVALUATIONS
 from rlzoo.runs import pretrained_registry as registry
 from rlzoo.runs import run_folder
@@ -52,7 +52,7 @@ def test_every_folder_is_in_the_registry() -> None:
     assert len({(agent.algo, agent.env_id) for agent in AGENTS}) == len(AGENTS)
 
 
-def test_every_row_of_the_results_that_some_seed_learns_has_an_agent() -> None:
+def test_every_learned_row_has_an_agent() -> None:
     """Where nothing is required a row may have none: `rlzoo benchmark ship` says why."""
     benchmarks = shipped_folder("benchmarks")
     rows = {row.key: row for row in read_list(benchmarks / "learning.yml") if row.ship and row.below is None}
@@ -110,10 +110,10 @@ def test_an_agent_plays(agent: registry.AgentEntry, tmp_path: Path) -> None:
         if "needs the package" not in str(error):
             raise
         pytest.skip(str(error))
-    blueprint = check_hyperparams(agent.algo, found.hyperparams)
-    env = build_evaluation_env(blueprint, agent.env_id, 1, 1_000_000, "auto")
+    resolved = resolve_config(agent.algo, found.hyperparams)
+    env = build_evaluation_env(resolved, agent.env_id, 1, 1_000_000, "auto")
     try:
-        model = load_model(blueprint, found.path, env, "cpu")
+        model = load_model(resolved, found.path, env, "cpu")
         assert (model.actor_only, model.num_timesteps) == (agent.actor_only, agent.n_timesteps)
         rewards, episode = _play(model, env, not plays_stochastically(agent.env_id))
     finally:

@@ -23,14 +23,17 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import vec_normalizers
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
+from rlzoo.params import ranges
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
 from rlzoo.training.population_loop import population
@@ -38,13 +41,41 @@ from rlzoo.training.population_loop import population
 
 @dataclass(frozen=True, kw_only=True)
 class ARSConfig:
-    n_delta: int = 8  # random directions per iteration; each is two candidates
-    n_top: int | None = None  # the best of them that count; None: all
-    learning_rate: ScheduleLike = 0.02
-    delta_std: ScheduleLike = 0.05  # how far candidates lie from the policy
-    zero_policy: bool = True  # start with all weights zero, as a linear policy can
-    alive_bonus_offset: float = 0.0  # added to the reward of each step, against a bonus for being alive
-    n_eval_episodes: int = 1  # episodes of each candidate
+    n_delta: int = param(
+        8,
+        doc="random directions per iteration; two candidates each; more are less noisy and cost more"
+        " episodes",
+        section="random search",
+    )
+    n_top: int | None = param(
+        None,
+        doc="directions with the best returns that the update uses (b of the paper); None: all",
+        section="random search",
+    )
+    learning_rate: ScheduleLike = param(
+        0.02,
+        doc="step size alpha, a number or a schedule, in units of the standard deviation of the returns",
+        section="random search",
+    )
+    delta_std: ScheduleLike = param(
+        0.05,
+        doc="standard deviation nu of the perturbations, a number or a schedule; raise it if"
+        " candidates hardly differ",
+        section="random search",
+    )
+    zero_policy: bool = param(
+        True,
+        doc="initialise all parameters to 0, as for the linear policies of the paper",
+        section="random search",
+    )
+    alive_bonus_offset: float = param(
+        0.0,
+        doc="added to the reward of every step; a negative number offsets a bonus for being alive",
+        section="random search",
+    )
+    n_eval_episodes: int = param(
+        1, doc="episodes per candidate; more give less noisy returns", section="random search"
+    )
 
     def __post_init__(self) -> None:
         check_range(self, ("n_delta", "n_top", "n_eval_episodes"), low=1)
@@ -52,6 +83,17 @@ class ARSConfig:
         check_range(self, ("delta_std",), low=0, above=True)
         if self.n_top is not None and self.n_top > self.n_delta:
             raise UserError(f"n_top must be at most n_delta, {self.n_delta}, not {self.n_top}")
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(2e-3, 0.5, log=True)),
+    "delta_std": Float(2e-3, 0.5, log=True),
+    "n_delta": Int(1, 256, log=True),
+    "n_top": Ratio(("n_delta",), 0.05, 1.0),
+    "alive_bonus_offset": Or(0.0, Float(-5.0, -0.05)),
+    "policy_kwargs.net_arch": Choice([16], [32], [64], [64, 64], [128, 64]),
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+}
 
 
 def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -67,9 +109,15 @@ def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[t
 
 
 class ARS(Algorithm):
-    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`."""
+    """ARS for Box and Discrete actions; candidates play one by one, or in the processes of an `AsyncEval`.
+
+    Example:
+        >>> from rlzoo import ARS
+        >>> model = ARS("LinearPolicy", "CartPole-v1").learn(100_000)
+    """
 
     Config = ARSConfig
+    search_space = SEARCH_SPACE
     config: ARSConfig
     loop = population
     policy_family = "population"
@@ -124,7 +172,7 @@ class ARS(Algorithm):
 
         :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
         """
-        if (n_normalizers := len(vec_normalizers(env))) > 1:
+        if (n_normalizers := len(vec_normalize_wrappers(env))) > 1:
             raise UserError(
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"

@@ -7,7 +7,6 @@ survive a restart (`state`). It never steps an environment and never owns the cl
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 import time
@@ -21,8 +20,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.threads import Threaded, one_thread
-from rlzoo.accel.tune_malloc import available_memory, keep_freed_memory
+from rlzoo.accel.tune_malloc import available_memory, tune_malloc
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.counters import CounterProperties
@@ -32,14 +32,16 @@ from rlzoo.algorithms.hyperparameters import (
     build_config,
     check_range,
     check_value,
+    constructor_signature,
     field_names,
     schedule_names,
     schedule_of,
 )
 from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
 from rlzoo.algorithms.position import begin_episodes
+from rlzoo.algorithms.self_description import SelfDescribing
 from rlzoo.callbacks.callbacks import BaseCallback, to_callback
-from rlzoo.config.old_names import todays_arguments
+from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.seeding import set_random_seed
@@ -52,7 +54,7 @@ from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.training_mode import depends_on_mode
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.training.supervised import pretrain
@@ -77,7 +79,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 """What observations may be made of, alone or as the parts of a Dict."""
 
 
-class Algorithm(CounterProperties, Threaded):
+class Algorithm(SelfDescribing, CounterProperties, Threaded):
     """A learner.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
@@ -95,6 +97,7 @@ class Algorithm(CounterProperties, Threaded):
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
+    search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
@@ -118,14 +121,7 @@ class Algorithm(CounterProperties, Threaded):
             return  # what several algorithms derive from
         for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
             setattr(cls, name, _hyperparameter_property(name))
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter("policy", kind), inspect.Parameter("env", kind)]
-        defaults = inspect.signature(cls.Config).parameters
-        parameters += [inspect.Parameter(name, kind, default=defaults[name].default) for name in defaults]
-        parameters += [
-            inspect.Parameter(name, kind, default=value) for name, value in cls.common_arguments.items()
-        ]
-        cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        cls.__signature__ = constructor_signature(cls.Config, cls.common_arguments)  # type: ignore[attr-defined]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
         refuse_overrides(type(self), OF_ALGORITHMS)
@@ -136,7 +132,7 @@ class Algorithm(CounterProperties, Threaded):
             )
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
-        arguments = todays_arguments(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
+        arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)
@@ -237,7 +233,7 @@ class Algorithm(CounterProperties, Threaded):
         if problem := self.setup_problem(self.config, self.n_envs):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
-            keep_freed_memory()
+            tune_malloc()
         self.set_random_seed(self.seed)
         self.schedules = {
             name: schedule

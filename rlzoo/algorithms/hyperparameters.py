@@ -1,13 +1,14 @@
 """Checks of hyperparameters against the `Config` dataclass of an algorithm.
 
-A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and a comment.
-The annotation of a field is what its values are checked against, so a wrong type is found before anything
-runs.
+A Config is frozen, keyword-only and flat: one field per hyperparameter, with its type, default and
+description (see `rlzoo.params.descriptions`). Values are checked against the annotation of their field, so
+a wrong type is found before anything runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
@@ -105,6 +106,19 @@ def schedule_of(config: Any, name: str) -> Schedule | None:
     if name == "learning_rate" and hasattr(config, "lr_schedule") and isinstance(value, Real):
         return lr_schedule(config.lr_schedule, float(value))
     return make_schedule(value)
+
+
+def constructor_signature(config: type, common: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature of an algorithm's constructor: policy, env, hyperparameters, common arguments.
+
+    :param common: arguments besides the hyperparameters, with their defaults
+    """
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {name: item.default for name, item in inspect.signature(config).parameters.items()}
+    optional = [
+        inspect.Parameter(name, kind, default=value) for name, value in {**defaults, **common}.items()
+    ]
+    return inspect.Signature([inspect.Parameter(name, kind) for name in ("policy", "env")] + optional)
 
 
 def bind_arguments(

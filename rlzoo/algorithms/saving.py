@@ -17,7 +17,7 @@ from torch import nn
 from rlzoo.algorithms.foreign import load_sb3
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.algorithms.position import go_on_from_last_obs, last_obs, position
-from rlzoo.config.old_names import todays_arguments
+from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.seeding import get_rng_state
 from rlzoo.envs.make_vec_env import as_vec_env
@@ -260,7 +260,7 @@ def from_config(
         for name, value in custom_objects.items()
         if name in known or name in field_names(cls.Config)
     }
-    overrides = todays_arguments(cls, overrides, {**decoded, "n_envs": n_envs})
+    overrides = translate_sb2_kwargs(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
         model = cls(policy, None, **arguments)

@@ -29,8 +29,8 @@ from rlzoo.config.benchmark import EPISODES, Row
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import RunConfig, find_runs, run_name
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.factories import trusted_classes
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.plots.runs import EVALUATIONS, read_evaluations
 from rlzoo.runs.pretrained_registry import AgentEntry, write_registry
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
@@ -300,9 +300,9 @@ def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> Non
     """The model file without what only training needs; it goes on saying when and with what it was made."""
     import_packages_of(str(source), run.gym_packages, run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(source, run.env_id))).values
-    blueprint, file = check_hyperparams(run.algo, hyperparams, own=False), model_path(source, run.env_id)
-    algorithm: Any = blueprint.algorithm
-    model = algorithm.load(file, device="cpu", custom_objects=trusted_classes(blueprint))
+    resolved, file = resolve_config(run.algo, hyperparams, own=False), model_path(source, run.env_id)
+    algorithm: Any = resolved.algorithm
+    model = algorithm.load(file, device="cpu", custom_objects=resolved.named_classes())
     checkpoint = to_checkpoint(model, actor_only=True)
     checkpoint.metadata = {**read_checkpoint(file).metadata, "actor_only": True, "source_sha256": sha256}
     write_checkpoint(model_path(folder, run.env_id), checkpoint)

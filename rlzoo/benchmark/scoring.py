@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 import statistics
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -28,9 +26,11 @@ from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.processes.system_info import utc_now, versions
+from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.training.checkpoint import read_checkpoint
 
@@ -61,14 +61,14 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
     import_packages_of(str(folder), run.gym_packages, run.env_id)
     ensure_registered(run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
-    blueprint = check_hyperparams(run.algo, hyperparams, own=False)
+    resolved = resolve_config(run.algo, hyperparams, own=False)
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)
     set_random_seed(evaluation_seed)
-    env = build_evaluation_env(blueprint, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
+    env = build_evaluation_env(resolved, run.env_id, min(N_ENVS, episodes), evaluation_seed, "auto")
     try:
-        model = load_model(blueprint, file, env, "cpu")
+        model = load_model(resolved, file, env, "cpu")
         played = play_episodes(model, env, episodes, deterministic)
     finally:
         env.close()
@@ -236,16 +236,11 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
 
 
 def _begin() -> None:
-    """What a process does before it plays: it uses one thread, warns in one line, ends with its parent."""
+    """Prepare a process of the pool: one thread, warnings in one line, and it ends with its parent.
+
+    Otherwise it would wait for ever for agents from a parent that was killed.
+    """
     restore_path_setting()
     torch.set_num_threads(1)
     warnings.showwarning = in_one_line(warnings.showwarning)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Otherwise it would wait for ever for agents from a parent that was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    end_with_parent()

@@ -33,7 +33,8 @@ from rlzoo.distributions.masked import make_masked_proba_distribution
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import Episodes, play_episodes
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.runs.run_folder import config_path, read_run
 
 BASELINE_EPISODES = 100
@@ -165,9 +166,9 @@ class _Baselines:
         of_env = ("env_kwargs", "eval_env_kwargs", "env_wrapper", "vec_env_wrapper")
         key = repr((run.env_id, [values.get(name) for name in of_env]))
         if key not in self.played:
-            blueprint = check_hyperparams(run.algo, values, own=False)
+            resolved = resolve_config(run.algo, values, own=False)
             set_random_seed(SELECTION)
-            env = build_evaluation_env(blueprint, run.env_id, N_ENVS, SELECTION, "auto")
+            env = build_evaluation_env(resolved, run.env_id, N_ENVS, SELECTION, "auto")
             try:
                 policies: dict[str, Any] = {"random actions": UniformActions(env.action_space, SELECTION)}
                 if isinstance(env.action_space, spaces.Box):

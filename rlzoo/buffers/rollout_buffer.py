@@ -144,7 +144,7 @@ class RolloutBuffer(RolloutArrays):
             row[...] = obs
 
     def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: np.ndarray) -> None:
-        """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
+        """Write step `t`: what was done (`step`) and what came of it (`result`, a `VecStep`)."""
         self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards
         self.terminated[t] = result.terminated
@@ -273,28 +273,28 @@ class RawRollout:
     """The experience of a rollout as it was before a VecNormalize scaled it, in the precision it had.
 
     :param n_steps: of the rollout
-    :param rescaling: the `Rescaling` of the environment
+    :param normalizer: the `ExperienceNormalizer` of the environment
     """
 
-    def __init__(self, n_steps: int, rescaling: Any) -> None:
-        self.n_steps, self.rescaling = n_steps, rescaling
+    def __init__(self, n_steps: int, normalizer: Any) -> None:
+        self.n_steps, self.normalizer = n_steps, normalizer
         self.observations: Obs = None
         self._finals: list[tuple[int, int, Obs]] = []
 
     def start(self, shown: Obs) -> None:
         """:param shown: the observations that the rollout begins with, as the agent sees them"""
-        obs = self.rescaling.raw_obs(shown)
+        obs = self.normalizer.raw_obs(shown)
         if self.observations is None:
             self.observations = map_obs(
                 lambda rows: np.zeros((self.n_steps + 1, *rows.shape), rows.dtype), obs
             )
-            self.rewards = np.zeros((self.n_steps, self.rescaling.rewards.num_envs), np.float32)
+            self.rewards = np.zeros((self.n_steps, self.normalizer.reward_normalizer.num_envs), np.float32)
         self._finals.clear()
         self._write(0, obs)
 
     def add(self, t: int, result: Any) -> None:
         """Write step `t`, of which the agent saw `result`."""
-        raw = self.rescaling.raw_step(result)
+        raw = self.normalizer.raw_step(result)
         self._write(t + 1, raw.obs)
         self.rewards[t] = raw.rewards
         if len(raw.ended):
@@ -303,7 +303,7 @@ class RawRollout:
     def restart(self, t: int, running: list[int], shown: Obs) -> None:
         """Begin new episodes before step `t`; those of the environments `running` are truncated."""
         self._finals += _rows_of(map_obs(lambda column: column[t], self.observations), t - 1, running)
-        self._write(t, self.rescaling.raw_obs(shown))
+        self._write(t, self.normalizer.raw_obs(shown))
 
     def state_dict(self, filled: int) -> dict[str, Any]:
         """The first `filled` steps."""
@@ -339,7 +339,7 @@ class RawRollout:
         rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
         return map_obs(
             lambda part: torch.from_numpy(part.astype(_stored_dtype(part.dtype), copy=False)).to(device),
-            self.rescaling.normalize_obs(rows),
+            self.normalizer.normalize_obs(rows),
         )
 
 

@@ -1,6 +1,6 @@
 """`rlzoo <command> ...`: finds the command's module, parses, runs, and turns errors into exit codes.
 
-A command is one word or two, and a module `rlzoo/cli/<name>.py` (`benchmark run` in benchmark_run.py) with
+A command is one word or two, and a module below `rlzoo/cli/` (see `COMMANDS`) with
 
     HELP: str                                               one line for `rlzoo --help`
     build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, examples in `parser.epilog`
@@ -28,31 +28,32 @@ from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unkno
 from rlzoo.io.trust import trust
 from rlzoo.processes.interrupts import sigint_waits_for_imports
 
-COMMANDS = (
-    "train",
-    "enjoy",
-    "optimize",
-    "dashboard",
-    "benchmark run",
-    "benchmark score",
-    "benchmark table",
-    "benchmark page",
-    "benchmark ship",
-    "plot train",
-    "plot compare",
-    "plot report",
-    "record-video",
-    "record-training",
-    "record-expert",
-    "export",
-    "push",
-    "pull",
-    "import",
-    "list",
-    "show",
-    "validate",
-    "completion",
-)
+COMMANDS = {
+    "train": "train",
+    "enjoy": "enjoy",
+    "optimize": "optimize",
+    "dashboard": "dashboard",
+    "benchmark run": "benchmark.benchmark_run",
+    "benchmark score": "benchmark.benchmark_score",
+    "benchmark table": "benchmark.benchmark_table",
+    "benchmark page": "benchmark.benchmark_page",
+    "benchmark ship": "benchmark.benchmark_ship",
+    "plot train": "plot.plot_train",
+    "plot compare": "plot.plot_compare",
+    "plot report": "plot.plot_report",
+    "record-video": "record.record_video",
+    "record-training": "record.record_training",
+    "record-expert": "record.record_expert",
+    "export": "share.export",
+    "push": "share.push",
+    "pull": "share.pull",
+    "import": "share.import_models",
+    "list": "list",
+    "show": "show",
+    "validate": "validate",
+    "completion": "completion",
+}
+"""Command, of one word or two -> its module below `rlzoo.cli`."""
 TRUSTING = (
     "train",
     "enjoy",
@@ -71,8 +72,6 @@ TRUSTING = (
     "validate",
 )
 """Commands that read files which name code: they have `--trust`."""
-MODULES = {"import": "import_models"}
-"""Commands whose names cannot be those of modules."""
 WORK = (
     "train", "optimize", "benchmark run", "benchmark score", "record-video", "record-training",
     "record-expert", "push", "pull",
@@ -118,15 +117,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         where = "" if error.filename is None else f": {str(error.filename)[:300]}"
         return _report(f"{error.strerror}{where}", 2 if error.errno == errno.ENAMETOOLONG else 1)
-    except KeyboardInterrupt:
-        print("rlzoo: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(" ".join(["rlzoo: interrupted", *map(str, error.args)]), file=sys.stderr)
         return 130
 
 
 def dispatch(arguments: list[str]) -> int:
     """Find the command that the first words name, and run it."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(overview(COMMANDS))
+        print(overview(list(COMMANDS)))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print("rlzoo", version())
@@ -166,9 +165,8 @@ def _beginning_with(word: str) -> list[str]:
 
 
 def load_command(name: str) -> ModuleType:
-    """The module of a command; `benchmark run` lives in benchmark_run.py."""
-    module = MODULES.get(name, name.replace("-", "_").replace(" ", "_"))
-    return importlib.import_module(f"rlzoo.cli.{module}")
+    """Import the module of a command."""
+    return importlib.import_module(f"rlzoo.cli.{COMMANDS[name]}")
 
 
 def build(name: str, command: ModuleType) -> Parser:

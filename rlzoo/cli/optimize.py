@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -132,14 +133,15 @@ def report(config: TuneConfig) -> OpenStudy:
 
 
 def conclude(opened: OpenStudy) -> None:
-    """The best trials, and where everything is."""
+    """Print the best trials and the files of the study."""
     from rlzoo.tuning.report.study_report import train_command
     from rlzoo.tuning.report.study_results import top_table
     from rlzoo.tuning.study.trial_queue import counts
 
-    print(printable(top_table(opened.study)))
+    columns = max(80, shutil.get_terminal_size().columns)
+    print(printable(top_table(opened.study, width=columns)))
     if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
-        print(f"{done} of {opened.n_trials} trials are done; the same command goes on with the others.")
+        print(f"{done} of {opened.n_trials} trials are done; run the same command again for the others.")
     written = [name for name in ("best.yml", "trials.csv", "report.html") if (opened.folder / name).is_file()]
     print(f"Everything is in {opened.folder}: {', '.join(written)}")
     if "best.yml" in written:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.literals import interpret
 from rlzoo.config.run import safe_name
 from rlzoo.config.shipped import benchmark_file
@@ -175,8 +175,9 @@ def planned_steps(row: Row) -> int | None:
     conf_file = None if row.conf_file is None else benchmark_file(row.conf_file)
     if row.n_timesteps or (conf_file is not None and not conf_file.is_file()):
         return row.n_timesteps
-    steps = lookup(row.algo, row.env, conf_file).override(row.hyperparams).values.get("n_timesteps")
-    return None if steps is None else int(float(steps))
+    raw = with_overrides(lookup(row.algo, row.env, conf_file), row.hyperparams)
+    steps = raw.values.get("n_timesteps")
+    return int(float(steps)) if isinstance(steps, int | float | str) else None
 
 
 def _rows(path: str, item: dict[str, Any]) -> Iterator[Row]:

@@ -20,13 +20,9 @@ from typing import Any
 
 from rlzoo.config import catalog
 from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
+from rlzoo.config.legacy.sb2_translation import apply_sb2_atari_defaults, drop_replaced
 from rlzoo.config.literals import interpret, merge
-from rlzoo.config.old_names import (
-    as_the_older_zoo_played_atari,
-    is_old_class,
-    todays_entry,
-    without_replaced,
-)
+from rlzoo.config.raw import RawConfig
 from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, nearest
@@ -34,7 +30,6 @@ from rlzoo.core.errors import UserError, nearest
 __all__ = [
     "ZOO_KEYS",
     "HyperparamsFile",
-    "ResolvedHyperparams",
     "env_family",
     "is_atari",
     "is_python",
@@ -44,6 +39,7 @@ __all__ = [
     "plays_stochastically",
     "shipped_envs",
     "shipped_files",
+    "with_overrides",
 ]
 
 ZOO_KEYS = (
@@ -77,39 +73,6 @@ class HyperparamsFile:
     entries: dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class ResolvedHyperparams:
-    """The hyperparameters of one algorithm on one environment, and where each came from."""
-
-    values: dict[str, Any]
-    sources: dict[str, str]  # key -> "hyperparams/ppo.yml: CartPole-v1"
-    entry: str  # "CartPole-v1", "atari", "default", ...
-    algo: str
-
-    def override(self, overrides: Mapping[str, Any], source: str = "-params") -> ResolvedHyperparams:
-        """A copy with other values on top, under old names or today's.
-
-        Where dictionaries merge, both sources are named.
-        """
-        kept = without_replaced(self.algo, self.values, overrides)
-        values = merge(kept, overrides)
-        sources = {key: self.sources[key] for key in kept}
-        for key, value in overrides.items():
-            partly = isinstance(value, Mapping) and values[key] != value
-            sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
-        return replace(self, values=values, sources=sources)
-
-    def todays(self) -> ResolvedHyperparams:
-        """A copy under today's names, with the defaults of `ppo1` and `ppo2` where that is the algorithm."""
-        translated = todays_entry(self.algo, self.values)
-        sources = {}
-        for key in translated.values:
-            names = [key, *translated.origins.get(key, [])]
-            found = dict.fromkeys(self.sources[name] for name in names if name in self.sources)
-            sources[key] = "; ".join(found) or f"default of {self.algo}"
-        return replace(self, values=translated.values, sources=sources)
-
-
 def shipped_files(algo: str) -> list[HyperparamsFile]:
     """The hyperparameter files of an algorithm, the newer generation's first.
 
@@ -129,9 +92,7 @@ def shipped_envs(algo: str) -> list[str]:
     return [entry for entry in entries if entry not in (ATARI, "default")]
 
 
-def lookup(
-    algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None
-) -> ResolvedHyperparams:
+def lookup(algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None) -> RawConfig:
     """The hyperparameters of an algorithm on an environment.
 
     :param files: look in these files, the first first, instead of the shipped ones
@@ -147,17 +108,28 @@ def lookup(
             if entry in file.entries:
                 values = file.entries[entry]
                 sources = dict.fromkeys(values, f"{file.label}: {entry}")
-                if is_old_class(algo) and is_atari(env_id):
-                    unsaid = as_the_older_zoo_played_atari(values)
-                    values = {**values, **unsaid}
-                    sources |= dict.fromkeys(unsaid, "how the older zoo played Atari games")
-                return ResolvedHyperparams(values, sources, entry, algo)
+                raw = RawConfig(algo, values, sources, entry)
+                return apply_sb2_atari_defaults(raw) if is_atari(env_id) else raw
     ids = [entry for file in loaded for entry in file.entries]
     match = nearest(env_id, ids)
     hint = f"; the nearest is {match!r}" if match else ""
     raise UserError(
         f"{', '.join(file.label for file in loaded)}: no entry for {env_id!r} and no default{hint}"
     )
+
+
+def with_overrides(raw: RawConfig, overrides: Mapping[str, object], source: str = "-params") -> RawConfig:
+    """Return a copy with other values on top, under old or current names.
+
+    Where dictionaries are merged, both sources are named.
+    """
+    kept = drop_replaced(raw.algo, raw.values, overrides)
+    values = merge(kept, overrides)
+    sources = {key: raw.sources[key] for key in kept if key in raw.sources}
+    for key, value in overrides.items():
+        partly = isinstance(value, Mapping) and values[key] != value
+        sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
+    return replace(raw, values=values, sources=sources)
 
 
 def load_file(path: str | Path) -> HyperparamsFile:

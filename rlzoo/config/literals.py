@@ -2,7 +2,7 @@
 
     literals        1e-3  2.5e-4  true  null  'text'  [64, 64]  {a: 1}  (1, "episode")
     dict(...)       dict(net_arch=[64, 64], activation_fn=nn.ReLU)
-    names           nn.ReLU, torch.optim.Adam, RMSpropTFLike         (the table in aliases.py)
+    names           nn.ReLU, torch.optim.Adam, RMSpropTFLike         (the table in class_names.py)
     dotted paths    dict(features_extractor_class=my_package.MyExtractor)
     anything else   a text: MlpPolicy, lin_3e-4, my_package.MyWrapper
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlzoo.config.aliases import CLASSES, alias
+from rlzoo.config.class_names import CLASSES, class_path
 from rlzoo.config.yaml_text import MAX_DEPTH, load_yaml
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.schedules import schedule_text
@@ -186,7 +186,7 @@ def _class_name(text: str) -> Name:
     dotted = "." in text and all(part.isidentifier() for part in text.split("."))
     if not dotted or text.startswith(_TABLED):
         raise unknown("name", text, CLASSES)
-    return Name(alias(text))
+    return Name(class_path(text))
 
 
 def _value(node: ast.expr, words_are_names: bool) -> Any:

@@ -55,6 +55,11 @@ class EnvMaker:
     spec: EnvSpec | None = None
     images: bool = True
 
+    @property
+    def env_name(self) -> str:
+        """The id, or the name of the function or class."""
+        return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "?")
+
     def numbered(self, index: int) -> EnvMaker:
         """The maker of environment `index`, with a seed and a monitor file of its own."""
         seed = None if self.seed is None else self.seed + index
@@ -133,9 +138,10 @@ def make_vec_env(
 
     :param env_id: a registered id, or a function or class that returns an environment
     :param n_envs: number of environments
-    :param seed: environment i gets `seed + start_index + i` at its first reset, as in stable-baselines3; so
-        environment i of one seed has the random numbers of environment i - 1 of the next
-    :param start_index: number of the first environment, for seeds and monitor files
+    :param seed: environment i gets `seed + i` at its first reset and `seed + start_index + i` for its action
+        space, as in stable-baselines3; so environment i of one seed has the random numbers of environment
+        i - 1 of the next
+    :param start_index: number of the first environment, for monitor files and seeds of action spaces
     :param monitor_dir: folder for `<i>.monitor.csv`; made if missing; None writes no files
     :param wrapper_class: wraps each environment
     :param env_kwargs: arguments of the environment
@@ -186,11 +192,11 @@ def make_vec_env(
         makers = [maker.numbered(index) for index in range(start_index, start_index + n_envs)]
         venv = vec_env_cls(makers, **(vec_env_kwargs or {}))
     if isinstance(venv, DummyVecEnv) and not all(venv.env_is_wrapped(Monitor)):
-        venv.keep_statistics(monitor_dir, start_index=start_index, **monitor_kwargs)
+        venv.record_episode_statistics(monitor_dir, start_index=start_index, **monitor_kwargs)
     elif not all(venv.env_is_wrapped(Monitor)):
         venv = VecMonitor(venv, monitor_dir, start_index=start_index, **monitor_kwargs)
     if seed is not None:
-        venv.seed(seed + start_index)
+        venv.seed(seed)
         venv.action_space.seed(seed + start_index)
     return venv
 
@@ -247,7 +253,7 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
     elif isinstance(env, gym.Env) or is_of_old_gym(env):
         venv = DummyVecEnv([lambda: env])
         if not all(venv.env_is_wrapped(Monitor)):
-            venv.keep_statistics()
+            venv.record_episode_statistics()
     else:
         kind = f"{type(env).__module__}.{type(env).__name__}"
         raise UserError(f"an environment id, a gymnasium.Env or a VecEnv was expected, not {kind}")

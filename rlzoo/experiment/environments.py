@@ -1,4 +1,4 @@
-"""The training and the evaluation environments of a blueprint."""
+"""The training and the evaluation environments of a configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.experiment.resolved_config import Blueprint, Class, check_arguments, construct
+from rlzoo.experiment.named_classes import check_arguments, construct
+from rlzoo.experiment.resolved_config import Class, EnvironmentConfig
 
 
 class WrapperChain:
@@ -33,7 +34,7 @@ class WrapperChain:
 
 
 def build_training_env(
-    blueprint: Blueprint,
+    resolved: EnvironmentConfig,
     env_id: str,
     seed: int,
     backend: str,
@@ -46,16 +47,18 @@ def build_training_env(
     :param append: monitor files go on where an earlier session of the run stopped
     :param start_index: number of the first environment, for seeds and monitor files
     """
-    monitor_kwargs = {**blueprint.monitor_kwargs, **({"override_existing": False} if append else {})}
-    blueprint = replace(blueprint, monitor_kwargs=monitor_kwargs)
+    monitor_kwargs = {**resolved.monitor_kwargs, **({"override_existing": False} if append else {})}
+    resolved = replace(resolved, monitor_kwargs=monitor_kwargs)
     venv = _base(
-        blueprint, env_id, blueprint.n_envs, seed, backend, blueprint.env_kwargs, monitor_dir, start_index
+        resolved, env_id, resolved.n_envs, seed, backend, resolved.env_kwargs, monitor_dir, start_index
     )
-    return _wrapped(blueprint, venv, blueprint.normalize)
+    if start_index:  # make_vec_env counts it for action spaces only
+        venv.seed(seed + start_index)
+    return _wrapped(resolved, venv, resolved.normalize)
 
 
 def build_evaluation_env(
-    blueprint: Blueprint,
+    resolved: EnvironmentConfig,
     env_id: str,
     n_envs: int,
     seed: int,
@@ -68,21 +71,21 @@ def build_evaluation_env(
 
     :param seed: apart from training's; see `evaluation_seed`
     """
-    env_kwargs = {**blueprint.env_kwargs, **blueprint.eval_env_kwargs}
-    venv = _base(blueprint, env_id, n_envs, seed, backend, env_kwargs, monitor_dir)
-    normalize = blueprint.normalize
+    env_kwargs = {**resolved.env_kwargs, **resolved.eval_env_kwargs}
+    venv = _base(resolved, env_id, n_envs, seed, backend, env_kwargs, monitor_dir)
+    normalize = resolved.normalize
     if normalize is not None:
         norm_reward = norm_reward and normalize.get("norm_reward", True)
         normalize = {**normalize, "training": False, "norm_reward": norm_reward}
-    return _wrapped(blueprint, venv, normalize)
+    return _wrapped(resolved, venv, normalize)
 
 
-def check_env_arguments(blueprint: Blueprint, env_id: str) -> None:
+def check_env_arguments(resolved: EnvironmentConfig, env_id: str) -> None:
     """Check the names of `env_kwargs`, `eval_env_kwargs` and `monitor_kwargs`; no environment is made.
 
     :raises UserError: names the nearest argument, or says why the environment's code cannot be found
     """
-    check_arguments("monitor_kwargs", Monitor, blueprint.monitor_kwargs)
+    check_arguments("monitor_kwargs", Monitor, resolved.monitor_kwargs)
     entry_point = gym.spec(bare_id(env_id)).entry_point
     if entry_point is None:
         return
@@ -91,7 +94,7 @@ def check_env_arguments(blueprint: Blueprint, env_id: str) -> None:
     except Exception as error:
         raise UserError(f"cannot make {env_id}: {type(error).__name__}: {error}") from error
     of_make = ("max_episode_steps", "render_mode")
-    check_arguments(env_id, creator, {**blueprint.env_kwargs, **blueprint.eval_env_kwargs}, of_make)
+    check_arguments(env_id, creator, {**resolved.env_kwargs, **resolved.eval_env_kwargs}, of_make)
 
 
 def evaluation_seed(seed: int) -> int:
@@ -100,7 +103,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 def _base(
-    blueprint: Blueprint,
+    resolved: EnvironmentConfig,
     env_id: str,
     n_envs: int,
     seed: int,
@@ -111,12 +114,12 @@ def _base(
 ) -> VecEnv:
     wrapper: Any = None
     wrapper_kwargs: dict[str, Any] = {}
-    if len(blueprint.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
-        wrapper, wrapper_kwargs = blueprint.env_wrappers[0]
-    elif blueprint.env_wrappers:
-        wrapper = WrapperChain(blueprint.env_wrappers)
+    if len(resolved.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
+        wrapper, wrapper_kwargs = resolved.env_wrappers[0]
+    elif resolved.env_wrappers:
+        wrapper = WrapperChain(resolved.env_wrappers)
     # Wrappers and callbacks may ask for images; nothing else does.
-    images = bool(blueprint.env_wrappers or blueprint.vec_env_wrappers or blueprint.callbacks)
+    images = bool(resolved.env_wrappers or resolved.vec_env_wrappers or resolved.callbacks)
     try:
         venv = make_vec_env(
             env_id,
@@ -127,7 +130,7 @@ def _base(
             wrapper_class=wrapper,
             wrapper_kwargs=wrapper_kwargs or None,
             env_kwargs=env_kwargs or None,
-            monitor_kwargs=blueprint.monitor_kwargs or None,
+            monitor_kwargs=resolved.monitor_kwargs or None,
             backend=backend,
             images=images,
         )
@@ -140,14 +143,14 @@ def _base(
     return venv
 
 
-def _wrapped(blueprint: Blueprint, venv: VecEnv, normalize: dict[str, Any] | None) -> VecEnv:
+def _wrapped(resolved: EnvironmentConfig, venv: VecEnv, normalize: dict[str, Any] | None) -> VecEnv:
     try:
-        for wrapper, kwargs in blueprint.vec_env_wrappers:
+        for wrapper, kwargs in resolved.vec_env_wrappers:
             venv = construct("vec_env_wrapper", wrapper, venv, **kwargs)
         if normalize is not None:
             venv = VecNormalize(venv, **normalize)
-        if blueprint.frame_stack > 1:
-            venv = VecFrameStack(venv, n_stack=blueprint.frame_stack)
+        if resolved.frame_stack > 1:
+            venv = VecFrameStack(venv, n_stack=resolved.frame_stack)
         return as_vec_env(venv)  # the channels of images come first
     except BaseException:
         venv.close()

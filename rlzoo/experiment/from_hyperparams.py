@@ -11,14 +11,16 @@ from typing import Any
 import gymnasium as gym
 
 from rlzoo.callbacks.base_callback import BaseCallback, as_callback
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.literals import interpret
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.experiment.environments import WrapperChain, build_evaluation_env
-from rlzoo.experiment.resolved_config import Blueprint, classes, construct, normalisation
+from rlzoo.experiment.named_classes import classes, construct
+from rlzoo.experiment.resolve import normalisation
+from rlzoo.experiment.resolved_config import EnvironmentConfig
 
 STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")
 """Files of normalisation statistics: of rlzoo, and of RL Baselines3 Zoo."""
@@ -32,7 +34,7 @@ def get_class_by_name(name: str) -> type:
 
     :raises UserError: there is no such class; names the nearest
     """
-    module, _, attribute = alias(name).rpartition(".")
+    module, _, attribute = class_path(name).rpartition(".")
     if not module:
         raise UserError(f"{name!r} is not the dotted name of a class, such as 'package.module.Class'")
     try:
@@ -118,8 +120,8 @@ def create_test_env(
             f"create_test_env takes no vec_env_kwargs: make_vec_env does; given: {vec_env_kwargs}"
         )
     values = interpret(hyperparams or {})
-    blueprint = environment_blueprint(values)
-    arguments = {**blueprint.env_kwargs, **(env_kwargs or {})}
+    resolved = resolve_environment(values)
+    arguments = {**resolved.env_kwargs, **(env_kwargs or {})}
     if should_render:
         arguments.setdefault("render_mode", "human")
     ensure_registered(env_id)
@@ -127,7 +129,7 @@ def create_test_env(
         getattr(vec_env_cls, "__name__", ""), "auto"
     )
     venv = build_evaluation_env(
-        replace(blueprint, env_kwargs=arguments),
+        replace(resolved, env_kwargs=arguments),
         env_id,
         n_envs,
         seed,
@@ -135,19 +137,14 @@ def create_test_env(
         monitor_dir=Path(log_dir) if log_dir else None,
         norm_reward=bool(values.get("normalize_kwargs", {}).get("norm_reward", False)),
     )
-    if blueprint.normalize is not None and stats_path is not None:
+    if resolved.normalize is not None and stats_path is not None:
         _load_statistics(venv, Path(stats_path))
     return venv
 
 
-def environment_blueprint(values: Mapping[str, Any]) -> Blueprint:
+def resolve_environment(values: Mapping[str, Any]) -> EnvironmentConfig:
     """Return the part of hyperparameters that is about environments."""
-    return Blueprint(
-        algo="",
-        algorithm=object,
-        values={},
-        hyperparams={},
-        policy="",
+    return EnvironmentConfig(
         frame_stack=int(values.get("frame_stack") or 1),
         normalize=normalisation(values),
         env_kwargs=dict(values.get("env_kwargs") or {}),

@@ -25,8 +25,9 @@ from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.factories import trusted_classes
-from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages
+from rlzoo.experiment.named_classes import import_packages
+from rlzoo.experiment.resolve import resolve_config
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.io.encoding import MissingCallable
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import arguments_beside, beside, hyperparams_beside, identify
@@ -120,19 +121,19 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
     check_env_id("--env" if config.env_id else str(first), env_id)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        blueprint = _blueprint(config, first, algo, env_id)
+        resolved = _resolved(config, first, algo, env_id)
         with ExitStack() as resources:
-            venv = _environment(blueprint, env_id, resources)
-            models = [(path, _load(blueprint, path, venv, config)) for path in files]
+            venv = _environment(resolved, env_id, resources)
+            models = [(path, _load(resolved, path, venv, config)) for path in files]
     _say(caught)
-    of_model = _of_model(blueprint, models[0][1])
+    of_model = _of_model(resolved, models[0][1])
     if config.conf_file is not None or beside(first, "config.yml") is not None:
-        values = {**of_model, **blueprint.values}
+        values = {**of_model, **resolved.values}
     else:
-        values = {**blueprint.values, **of_model}
-    folder = run_folder.claim(config.output, blueprint.algo, env_id)
+        values = {**resolved.values, **of_model}
+    folder = run_folder.claim(config.output, resolved.algo, env_id)
     with _discarded_on_failure(folder):
-        run = _run_config(config, first, blueprint, env_id, models[0][1])
+        run = _run_config(config, first, resolved, env_id, models[0][1])
         run_folder.describe(folder, run, values, f"rlzoo import {first}")
         for path, model in models:
             is_final = len(models) == 1 or not _rank(path)[0]
@@ -141,7 +142,7 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
             model.save(folder / name)
         _copy_records(first.parent, folder)
     kinds = f"{len(models)} agents" if len(models) > 1 else "1 agent"
-    print(f"{_name(files)}: {kinds} of {blueprint.algo} for {env_id} in {folder}")
+    print(f"{_name(files)}: {kinds} of {resolved.algo} for {env_id} in {folder}")
     return folder
 
 
@@ -159,7 +160,7 @@ def _discarded_on_failure(folder: Path) -> Iterator[None]:
         raise
 
 
-def _blueprint(config: ImportConfig, path: Path, algo: str, env_id: str) -> Blueprint:
+def _resolved(config: ImportConfig, path: Path, algo: str, env_id: str) -> ResolvedConfig:
     if config.conf_file is not None:
         values = lookup(algo, env_id, config.conf_file).values
     else:
@@ -170,7 +171,7 @@ def _blueprint(config: ImportConfig, path: Path, algo: str, env_id: str) -> Blue
     if env_kwargs or isinstance(values.get("env_kwargs"), Mapping):
         values = {**values, "env_kwargs": env_kwargs}
     values = merge(values, config.hyperparams)
-    return check_hyperparams(algo, values, own=False)
+    return resolve_config(algo, values, own=False)
 
 
 def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,11 +186,11 @@ def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "render_mode"}
 
 
-def _environment(blueprint: Blueprint, env_id: str, resources: ExitStack) -> VecEnv | None:
+def _environment(resolved: ResolvedConfig, env_id: str, resources: ExitStack) -> VecEnv | None:
     """The environments of the run, for their spaces; None where they cannot be had here."""
     try:
         ensure_registered(env_id)
-        venv = build_evaluation_env(blueprint, env_id, 1, 0, "dummy")
+        venv = build_evaluation_env(resolved, env_id, 1, 0, "dummy")
     except (UserError, RunFailed) as error:
         warnings.warn(f"the spaces are those of the file, since {error}", stacklevel=2)
         return None
@@ -197,19 +198,19 @@ def _environment(blueprint: Blueprint, env_id: str, resources: ExitStack) -> Vec
     return venv
 
 
-def _load(blueprint: Blueprint, path: Path, venv: VecEnv | None, config: ImportConfig) -> Any:
-    algorithm: Any = blueprint.algorithm
-    given = {name: value for name, value in blueprint.hyperparams.items() if name in config.hyperparams}
-    if blueprint.policy_kwargs and "policy_kwargs" in config.hyperparams:
-        given["policy_kwargs"] = blueprint.policy_kwargs
-    model = algorithm.load(path, env=venv, device="cpu", custom_objects=trusted_classes(blueprint), **given)
+def _load(resolved: ResolvedConfig, path: Path, venv: VecEnv | None, config: ImportConfig) -> Any:
+    algorithm: Any = resolved.algorithm
+    given = {name: value for name, value in resolved.hyperparams.items() if name in config.hyperparams}
+    if resolved.policy_kwargs and "policy_kwargs" in config.hyperparams:
+        given["policy_kwargs"] = resolved.policy_kwargs
+    model = algorithm.load(path, env=venv, device="cpu", custom_objects=resolved.named_classes(), **given)
     model.env, model.verbose = None, 0
     return model
 
 
-def _of_model(blueprint: Blueprint, model: Any) -> dict[str, Any]:
+def _of_model(resolved: ResolvedConfig, model: Any) -> dict[str, Any]:
     """Hyperparameters that the file alone tells, for the config.yml of the run."""
-    algorithm: Any = blueprint.algorithm
+    algorithm: Any = resolved.algorithm
     defaults = algorithm.Config()
     found: dict[str, Any] = {"n_timesteps": max(model.clock.total_timesteps, 1), "n_envs": model.n_envs}
     for name in field_names(algorithm.Config):
@@ -224,11 +225,13 @@ def _of_model(blueprint: Blueprint, model: Any) -> dict[str, Any]:
     return found
 
 
-def _run_config(config: ImportConfig, path: Path, blueprint: Blueprint, env_id: str, model: Any) -> RunConfig:
+def _run_config(
+    config: ImportConfig, path: Path, resolved: ResolvedConfig, env_id: str, model: Any
+) -> RunConfig:
     arguments = arguments_beside(path)
     seed = arguments.get("seed")
     return RunConfig(
-        algo=blueprint.algo,
+        algo=resolved.algo,
         env_id=env_id,
         n_timesteps=model.clock.total_timesteps or -1,
         seed=seed if type(seed) is int and 0 <= seed < 2**32 else 0,

@@ -11,26 +11,36 @@ wants, so that no function is called. Values from files may not say where anythi
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gymnasium as gym
 from torch import nn
 from torch.optim import Optimizer
 
+from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.config.aliases import alias
-from rlzoo.config.literals import Name
-from rlzoo.core.errors import UserError, unknown
-from rlzoo.envs.single_env.registration import FAMILIES, is_of_environments, not_installed
+from rlzoo.config.class_names import class_path
+from rlzoo.config.literals import Name, plain
+from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.signatures import constructor_parameters
+from rlzoo.envs.single_env.registration import (
+    FAMILIES,
+    is_of_environments,
+    not_installed,
+    package_of,
+    require_packages,
+)
 from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
+from rlzoo.experiment.resolved_config import Class
 from rlzoo.io.trust import is_in_working_directory, is_trusted, trust
 
-OURS = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
+TRUSTED_PREFIXES = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
 KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be derived from
     "env_wrapper": (gym.Wrapper,),
     "vec_env_wrapper": (VecEnvWrapper,),
@@ -42,6 +52,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be d
     "replay_buffer_class": (ReplayBuffer,),
 }
 OTHER = (nn.Module, Optimizer, ReplayBuffer)
+CHECKED_TYPES = {"bool", "int", "float", "str", "None"}  # annotations that values are checked against
 PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
 """Names of arguments that say where something is written, or read."""
 
@@ -55,7 +66,7 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
     """
-    full = alias(path)
+    full = class_path(path)
     if not all(part.isidentifier() for part in full.split(".")):
         raise UserError(f"{key} {path!r} is not the dotted name of a class")
     if "." not in full:
@@ -77,10 +88,10 @@ def may_be_named(full: str) -> bool:
     """Whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
     if any(part.startswith("_") for part in full.split(".")):
         return is_trusted(full)
-    return full.startswith(OURS) or is_of_environments(full) or is_trusted(full)
+    return full.startswith(TRUSTED_PREFIXES) or is_of_environments(full) or is_trusted(full)
 
 
-def resolve(value: Any, own: bool, key: str = "name") -> Any:
+def resolve_names(value: Any, own: bool, key: str = "name") -> Any:
     """The value with every `Name` in it replaced by the class that it names.
 
     :param key: where the value stands
@@ -88,9 +99,9 @@ def resolve(value: Any, own: bool, key: str = "name") -> Any:
     if isinstance(value, Name):
         return load_class(value.path, key, own)
     if isinstance(value, Mapping):
-        return {name: resolve(item, own, str(name)) for name, item in value.items()}
+        return {name: resolve_names(item, own, str(name)) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(resolve(item, own, key) for item in value)
+        return type(value)(resolve_names(item, own, key) for item in value)
     return value
 
 
@@ -101,11 +112,11 @@ def check_places(where: str, kwargs: Mapping[str, Any], own: bool, path: str = "
     :param path: the dotted name of the class that takes them; trusted by its name, it takes any
     :raises UserError: names the argument
     """
-    if own or (path and is_trusted(alias(path))):
+    if own or (path and is_trusted(class_path(path))):
         return
     for name, value in kwargs.items():
         if PLACE.search(name) and value is not None:
-            hint = f"; if you trust it, add --trust {alias(path)}" if path else ""
+            hint = f"; if you trust it, add --trust {class_path(path)}" if path else ""
             raise UserError(f"{where}: {name} says where to write, which a file may not decide{hint}")
 
 
@@ -154,3 +165,107 @@ def search_working_directory() -> None:
     """Let modules beside the user be found; they shadow nothing, since they come last."""
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def classes(key: str, value: Any, own: bool = True) -> tuple[Class, ...]:
+    """A class by its dotted name or itself, `{class: {kwargs}}`, or a list of those."""
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple):
+        return tuple(item for entry in value for item in classes(key, entry, own))
+    if isinstance(value, Name):
+        return ((load_class(value.path, key, own), {}),)
+    if isinstance(value, str):
+        return ((load_class(value, key, own), {}),)
+    if isinstance(value, type):
+        return ((require_kind(value, key), {}),)
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((path, kwargs),) = value.items()
+        if isinstance(path, str | type) and (kwargs is None or isinstance(kwargs, Mapping)):
+            found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, own)
+            path = str(plain(path))
+            kwargs = resolve_names(dict(kwargs or {}), own)
+            check_arguments(f"{key} {path}", found, kwargs)
+            check_places(f"{key} {path}", kwargs, own, path)
+            return ((found, kwargs),)
+    raise UserError(
+        f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"
+    )
+
+
+def check_arguments(
+    where: str, function: Callable[..., Any], kwargs: Mapping[str, Any], also_known: Iterable[str] = ()
+) -> None:
+    """Check that a function has these keywords, and that plain values are of the types it declares.
+
+    :param also_known: further keywords, which somebody else takes
+    :raises UserError: names the nearest keyword, or the value and its type
+    """
+    parameters = dict(inspect.signature(function).parameters)
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if isinstance(function, type):  # its base classes may declare what it passes on
+        parameters = {**constructor_parameters(function), **parameters}
+    for key, value in kwargs.items():
+        if key in parameters:
+            annotation = str(parameters[key].annotation)
+            if set(annotation.split(" | ")) <= CHECKED_TYPES:
+                check_value(f"{where}: {key}", value, annotation)
+        elif not open_ended and key not in also_known:
+            raise unknown(f"argument of {where}", key, {*parameters, *also_known})
+
+
+def construct(where: str, build: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a class that the hyperparameters name.
+
+    :raises UserError: it raised; its author is the reader
+    """
+    try:
+        return build(*args, **kwargs)
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        name = getattr(build, "__qualname__", repr(build))
+        raise UserError(f"{where} {name}: {type(error).__name__}: {error}") from error
+
+
+def import_packages(modules: Iterable[str], env_id: str = "") -> None:
+    """Import the modules of `--gym-packages`: they register environments and may define classes.
+
+    An environment id may name a module, too: "package:Name-v0".
+
+    The user named them, so they are trusted. The working directory is searched last, so that a module beside
+    the user is found and shadows nothing.
+
+    :raises UserError: there is no such module
+    """
+    modules = _with_package_of(modules, env_id)
+    trust(modules)
+    _import_packages(modules)
+
+
+def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
+    """Import the modules that a file names with an environment, as `import_packages`, if they are trusted.
+
+    That a file names a package of environments makes nothing of it trusted that was not before.
+
+    :param where: the file, for the error
+    :raises UserError: it names one that is not trusted, or there is no such module
+    """
+    modules = _with_package_of(modules, env_id)
+    require_packages(where, modules)
+    _import_packages(modules)
+
+
+def _import_packages(modules: Iterable[str]) -> None:
+    for module in modules:
+        search_working_directory()
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise UserError(f"--gym-packages {module}: {error}") from None
+        except Exception as error:
+            raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
+
+
+def _with_package_of(modules: Iterable[str], env_id: str) -> list[str]:
+    return [*modules, *filter(None, [package_of(env_id)])]

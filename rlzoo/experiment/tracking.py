@@ -10,7 +10,7 @@ from typing import Any
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.resolved_config import Blueprint
+from rlzoo.experiment.resolved_config import ResolvedConfig
 
 
 def require_wandb() -> None:
@@ -19,7 +19,7 @@ def require_wandb() -> None:
         raise UserError("--track needs Weights and Biases: pip install 'rlzoo[wandb]'")
 
 
-def start(run: RunConfig, blueprint: Blueprint, folder: Path) -> Any:
+def start(run: RunConfig, resolved: ResolvedConfig, folder: Path) -> Any:
     """Begin a tracked run that follows the TensorBoard files; its `finish` ends it."""
     wandb = import_module("wandb")
     return wandb.init(
@@ -28,7 +28,7 @@ def start(run: RunConfig, blueprint: Blueprint, folder: Path) -> Any:
         entity=run.wandb_entity,
         group=run.wandb_group,
         tags=list(run.wandb_tags),
-        config={**dataclasses.asdict(run), "hyperparams": blueprint.values},
+        config={**dataclasses.asdict(run), "hyperparams": resolved.values},
         sync_tensorboard=True,
         save_code=False,
     )

@@ -6,7 +6,6 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,33 +13,22 @@ from typing import Any
 
 import torch
 
-from rlzoo.accel.threads import thread_limit
-from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment import replay_setup, tracking
-from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
-    build_evaluation_env,
-    build_training_env,
     check_env_arguments,
-    evaluation_seed,
 )
-from rlzoo.experiment.factories import (
-    build_callbacks,
-    build_model,
-    load_model,
-    make_blueprint,
-    warn_if_untrained,
-)
-from rlzoo.experiment.resolved_config import Blueprint, import_packages, import_packages_of
-from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
+from rlzoo.experiment.named_classes import import_packages, import_packages_of
+from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
+from rlzoo.experiment.resolved_config import ResolvedConfig
+from rlzoo.experiment.session import PARTS, Parts, TrainingRun, open_session
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
+
+NOT_KEPT = "no agent is kept"
 
 
 @dataclass(frozen=True)
@@ -54,50 +42,24 @@ class TrainResult:
     model: Any = None
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How the parts of a run are built; others may be put in their place."""
-
-    training_env: Callable[..., VecEnv] = build_training_env
-    evaluation_env: Callable[..., VecEnv] = build_evaluation_env
-    callbacks: Callable[..., list[BaseCallback]] = build_callbacks
-
-
-@dataclass
-class Session:
-    """A run that is ready to learn; `resources` releases what it holds."""
-
-    run: RunConfig
-    blueprint: Blueprint
-    folder: Path
-    model: Any
-    venv: VecEnv
-    callbacks: list[BaseCallback]
-    resources: ExitStack
-    resumed: bool
-    complete: bool = False  # resumed from its final agent, which has taken all its steps
-
-    def result(self, interrupted: bool = False) -> TrainResult:
-        path = run_folder.model_path(self.folder, self.run.env_id)
-        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted, self.model)
-
-
 def train(run: RunConfig, command: str = "") -> TrainResult:
     """Train one agent in a new run folder, as `rlzoo train` does.
 
-    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder.
+    Ctrl-C and SIGTERM save the agent and return. A start that fails leaves no folder, and nor does what ends
+    within the first step.
 
     :param command: the command line, for command.txt
     :raises UserError: the configuration is wrong
     :raises RunFailed: training could not go on; the message says what was kept
+    :raises KeyboardInterrupt: Ctrl-C or SIGTERM came before the first step was done
     """
     with StopSignals() as stop:
         with stop.interruptible():
-            session = start(run, command)
+            session = create_run(run, command)
         return learn(session, stop)
 
 
-def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> Blueprint:
+def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
     :param read_demonstrations: False: they may not be there yet
@@ -108,9 +70,9 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
         import_packages(run.gym_packages, run.env_id)
     else:
         import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
-    blueprint = make_blueprint(run, read_demonstrations, own)
+    resolved = resolve_run(run, read_demonstrations, own)
     ensure_registered(run.env_id)
-    check_env_arguments(blueprint, run.env_id)
+    check_env_arguments(resolved, run.env_id)
     if run.track:
         tracking.require_wandb()
     if run.trained_agent and not Path(run.trained_agent).is_file():
@@ -118,7 +80,7 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     for key in ("policy", "policy_kwargs"):
         if run.trained_agent and key in run.hyperparams:
             raise UserError(f"{key} cannot be given with --trained-agent, which keeps its networks")
-    return blueprint
+    return resolved
 
 
 def resume(folder: str | Path, **changes: Any) -> TrainResult:
@@ -128,30 +90,32 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
     """
     with StopSignals() as stop:
         with stop.interruptible():
-            session = reopen(Path(folder), changes)
+            session = reopen_run(Path(folder), changes)
         if session.complete:
-            session.resources.close()
+            session.close()
             print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
-            return session.result()
+            return _result(session)
         return learn(session, stop)
 
 
-def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Parts()) -> Session:
+def create_run(run: RunConfig, command: str = "", own: bool = True, parts: Parts = PARTS) -> TrainingRun:
     """Check everything, claim a folder, and build what learns in it."""
-    blueprint = check(run, own=own)
+    resolved = check(run, own=own)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:
         with ExitStack() as resources:
             resources.enter_context(run_folder.locked(folder))
-            run_folder.describe(folder, run, blueprint.values, command)
-            return _build(run, blueprint, folder, resources, run.trained_agent, parts=parts)
+            run_folder.describe(folder, run, resolved.values, command)
+            warn_if_untrained(resolved)
+            agent = Path(run.trained_agent) if run.trained_agent else None
+            return open_session(run, resolved, folder=folder, agent=agent, parts=parts, resources=resources)
     except BaseException:
         run_folder.discard(folder)
         raise
 
 
-def reopen(folder: Path, changes: dict[str, Any]) -> Session:
+def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
     """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
     run_folder.refuse_links(folder)
     run = run_folder.read_run(folder)
@@ -160,7 +124,7 @@ def reopen(folder: Path, changes: dict[str, Any]) -> Session:
         return _reopen(folder, run, changes, resources)
 
 
-def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> Session:
+def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> TrainingRun:
     """Build a run again.
 
     :param described: what the folder says of it; where else something is written, and code to run, count only
@@ -181,28 +145,29 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
     functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
-    blueprint = make_blueprint(replace(run, conf_file=config_file, hyperparams=functions), own=False)
+    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
-    session = _build(run, blueprint, folder, resources, agent, resumed=True)
+    warn_if_untrained(resolved)
+    session = open_session(run, resolved, folder=folder, agent=agent, resumed=True, resources=resources)
     has_ended = agent == run_folder.model_path(folder, run.env_id)
-    session.complete = has_ended and session.model.num_timesteps >= session.blueprint.n_timesteps
+    session.complete = has_ended and session.model.num_timesteps >= session.resolved.n_timesteps
     if "n_timesteps" in changes:  # it holds for the next `--resume` too
         described = replace(described, n_timesteps=run.n_timesteps)
-        run_folder.write_configuration(folder, described, blueprint.values)
+        run_folder.write_configuration(folder, described, resolved.values)
     return session
 
 
-def learn(session: Session, stop: StopSignals) -> TrainResult:
+def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
     """Train, save and report; whatever ends the training, what had been learned is kept."""
     model, run = session.model, session.run
     began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
     failure: BaseException | None = None
     interrupted = False
-    with session.resources:
+    with session:
         try:
             with stop.interruptible():
                 model.learn(
-                    session.blueprint.n_timesteps - first_step,
+                    session.resolved.n_timesteps - first_step,
                     callback=session.callbacks,
                     log_interval=None if run.log_interval == -2 else run.log_interval,
                     reset_num_timesteps=not session.resumed,
@@ -213,8 +178,9 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         except BaseException as error:
             failure = error
         untrained = not session.resumed and model.n_updates == 0
-        discarded = untrained and (isinstance(failure, UserError) or _failed_at_once(model, failure))
-        kept = "no agent is kept" if discarded else save(session, failure, interrupted)
+        at_once = model.num_timesteps == 0 and (interrupted or failure is not None)
+        discarded = untrained and (at_once or isinstance(failure, UserError))
+        kept = NOT_KEPT if discarded else save(session, failure, interrupted)
         run_folder.record_threads(session.folder, model.num_threads or model.threads.summary())
     if discarded:
         run_folder.discard(session.folder)
@@ -227,6 +193,10 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
     if failure is not None:
         print(f"rlzoo: {kept}", file=sys.stderr)
         raise failure
+    if discarded:  # as Ctrl-C ends a start
+        raise KeyboardInterrupt(f"before the first step; {kept}")
+    if interrupted and untrained:
+        kept = f"the agent has had no update yet; {kept}"
     if run.verbose > 0:
         speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
         word = "Interrupted" if stop.received else "Done"
@@ -234,20 +204,21 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
-    return session.result(stop.received is not None)
+    return _result(session, stop.received is not None)
 
 
-def _failed_at_once(model: Any, failure: BaseException | None) -> bool:
-    """Whether a training failed before its first step: its agent is worth nothing."""
-    return failure is not None and model.num_timesteps == 0
+def _result(session: TrainingRun, interrupted: bool = False) -> TrainResult:
+    return TrainResult(
+        session.folder, session.model_path, session.model.num_timesteps, interrupted, session.model
+    )
 
 
-def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
+def save(session: TrainingRun, failure: BaseException | None, interrupted: bool = False) -> str:
     """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
 
     :raises RunFailed: saving is what failed, and nothing had failed before
     """
-    model, path = session.model, session.result().model_path
+    model, path = session.model, session.model_path
     if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
         return (
             f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
@@ -271,76 +242,10 @@ def save(session: Session, failure: BaseException | None, interrupted: bool = Fa
     return f"the agent is saved in {path}"
 
 
-def _last_checkpoint(session: Session) -> str:
+def _last_checkpoint(session: TrainingRun) -> str:
     checkpoints = run_folder.checkpoints(session.folder, session.run.env_id)
     return (
         f"the newest checkpoint is {checkpoints[0]}"
         if checkpoints
         else "no checkpoint had been saved (see --save-freq)"
     )
-
-
-def _build(
-    run: RunConfig,
-    blueprint: Blueprint,
-    folder: Path,
-    resources: ExitStack,
-    agent: Path | str,
-    resumed: bool = False,
-    parts: Parts = Parts(),
-) -> Session:
-    """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
-    the session that takes them over."""
-    blueprint, n_workers = split_workers(blueprint)
-    monitor_dir = None if n_workers else folder
-    venv = parts.training_env(blueprint, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
-    resources.callback(venv.close)
-    torch.set_num_threads(1)
-    if agent:
-        model = load_model(
-            blueprint, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
-        )
-        model.require_whole(str(agent))
-    else:
-        model = build_model(blueprint, venv, run.seed, run.device, run.verbose)
-    if model.wants_action_masks and not is_masking_supported(venv):
-        raise UserError(
-            f"{blueprint.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
-            " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
-        )
-    warn_if_untrained(blueprint)
-    if n_workers:
-        model.async_eval = start_workers(blueprint, run, folder, n_workers, model.policy)
-        resources.callback(model.async_eval.close)
-    if run.verbose > 0 and (dataset := blueprint.hyperparams.get("expert_dataset")) is not None:
-        dataset.log_info()
-    if replay_setup.has_buffer(model):
-        replay_setup.prepare(model, run, Path(agent) if agent else None, resumed)
-    model.num_threads = run.num_threads if run.num_threads > 0 else None
-    torch.set_num_threads(model.num_threads or thread_limit())
-    if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
-        resources.callback(tracking.start(run, blueprint, folder).finish)
-    logger = _make_logger(run, type(model).__name__, folder, resumed)
-    if resumed:
-        logger.truncate_csv(model._resume["csv_rows"])
-    resources.callback(logger.close)
-    model.set_logger(logger)
-    eval_env = None
-    if run.eval_freq > 0:
-        seed = evaluation_seed(run.seed)
-        eval_env = parts.evaluation_env(blueprint, run.env_id, run.n_eval_envs, seed, run.vec_env)
-        resources.callback(eval_env.close)
-    callbacks = parts.callbacks(blueprint, run, folder, eval_env)
-    return Session(run, blueprint, folder, model, venv, callbacks, resources.pop_all(), resumed)
-
-
-def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
-    outputs = [make_output_format("stdout", None)] if run.verbose > 0 else []
-    outputs.append(make_output_format("csv", folder, append=append))
-    if run.tensorboard_log or run.track:
-        parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
-        try:
-            outputs += configure_logger(0, parent, algorithm, not append).output_formats
-        except OSError as error:
-            raise UserError(f"cannot write TensorBoard files to {parent}: {error.strerror}") from error
-    return Logger(str(folder), outputs)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.literals import WRAPPER_KEYS, Name
 from rlzoo.config.shipped import shipped_path
 from rlzoo.config.yaml_text import key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import FAMILIES
-from rlzoo.experiment.named_classes import OURS, may_be_named
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.named_classes import TRUSTED_PREFIXES, may_be_named
+from rlzoo.experiment.resolve import resolve_config
 
 
 @dataclass
@@ -44,7 +44,7 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     unchecked: dict[str, str] = {}
     for entry, values in file.entries.items():
         try:
-            check_hyperparams(algo, _checkable(values, unchecked))
+            resolve_config(algo, _checkable(values, unchecked))
         except UserError as error:
             report.problems.append(f"{path}{_place(entry, values, str(error), lines)}: {error}")
     report.notes = [f"{path}: {name} is not checked: {why}" for name, why in sorted(unchecked.items())]
@@ -65,11 +65,11 @@ def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str
     """
     kept, optional = dict(values), {"ae", *(family.module for family in FAMILIES)}
     for key, value in values.items():
-        named = [alias(path) for path in _names(key, value)]
-        for path in (path for path in named if "." in path and not path.startswith(OURS)):
+        named = [class_path(path) for path in _names(key, value)]
+        for path in (path for path in named if "." in path and not path.startswith(TRUSTED_PREFIXES)):
             package = path.split(".")[0]
             if not all(path.split(".")):
-                continue  # no name at all, which `check_hyperparams` says
+                continue  # no name at all, which `resolve_config` says
             if package in optional and find_spec(package) is None:
                 unchecked[path] = f"{package} is not installed"
             elif not may_be_named(path) and find_spec(package) is not None:

@@ -16,7 +16,8 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages
+from rlzoo.experiment.named_classes import import_packages
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.export.description import describe
 from rlzoo.export.export_files import require_onnx, write_onnx, write_torchscript
 from rlzoo.export.html_page import write_html
@@ -92,16 +93,16 @@ def export(config: ExportConfig) -> Path:
     import_packages(play.gym_packages, play.env_id)
     agent = run_folder.find_agent(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
-    blueprint = check_hyperparams(play.algo, values, own=False)
+    resolved = resolve_config(play.algo, values, own=False)
     ensure_registered(play.env_id)
-    check_env_arguments(blueprint, play.env_id)
-    if to == "html" and (blueprint.env_kwargs or blueprint.eval_env_kwargs or blueprint.env_wrappers):
+    check_env_arguments(resolved, play.env_id)
+    if to == "html" and (resolved.env_kwargs or resolved.eval_env_kwargs or resolved.env_wrappers):
         raise UserError(f"a page has {play.env_id} as it is, without env_kwargs and wrappers")
     path = _output(config)
     check_writable(path)
-    venv = build_evaluation_env(blueprint, play.env_id, 1, play.seed, "dummy")
+    venv = build_evaluation_env(resolved, play.env_id, 1, play.seed, "dummy")
     try:
-        export_model(load_model(blueprint, agent.path, venv, "cpu"), path, to)
+        export_model(load_model(resolved, agent.path, venv, "cpu"), path, to)
     finally:
         venv.close()
     print(f"exported {agent.path} to {path} ({path.stat().st_size / 1000:,.0f} kB)")

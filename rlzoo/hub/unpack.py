@@ -25,7 +25,7 @@ from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError, printable
 from rlzoo.envs.single_env.registration import require_packages
 from rlzoo.experiment.import_run import ImportConfig, import_runs
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.hub.hub_files import (
     ARGS,
     CARD,
@@ -193,7 +193,7 @@ def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
     """
     try:
         values = lookup(run.algo, run.env_id, str(config_path(fresh, run.env_id))).values
-        check_hyperparams(run.algo, values, own=False)
+        resolve_config(run.algo, values, own=False)
         require_packages(ARGS, run.gym_packages)
         sha256 = digest(model_path(fresh, run.env_id))
         _check_formats(fresh)

@@ -14,7 +14,8 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import check_hyperparams, import_packages
+from rlzoo.experiment.named_classes import import_packages
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.io.atomic import check_writable
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import with_agent_file
@@ -33,19 +34,19 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     config = with_agent_file(config)
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
-    blueprint = check_hyperparams(
+    resolved = resolve_config(
         config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
     )
     ensure_registered(config.env_id)
-    check_env_arguments(blueprint, config.env_id)
+    check_env_arguments(resolved, config.env_id)
     path = Path(f"{str(output).removesuffix('.npz')}.npz")
     check_writable(path)
     print(f"recording {agent.path}")
     with ExitStack() as resources:
-        venv = build_evaluation_env(blueprint, config.env_id, config.n_envs, config.seed, "auto")
+        venv = build_evaluation_env(resolved, config.env_id, config.n_envs, config.seed, "auto")
         resources.callback(venv.close)
         torch.set_num_threads(max(config.num_threads, 1))
-        model = load_model(blueprint, agent.path, venv, config.device)
+        model = load_model(resolved, agent.path, venv, config.device)
         set_random_seed(config.seed)
         venv.seed(config.seed)
         data = generate_expert_traj(

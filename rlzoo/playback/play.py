@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.evaluate import mask_keywords
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages
+from rlzoo.experiment.named_classes import import_packages
+from rlzoo.experiment.resolve import resolve_config
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import with_agent_file
 
@@ -62,17 +65,18 @@ def play(config: PlayConfig) -> Scores:
     config = with_agent_file(config)
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
-    blueprint = check_hyperparams(
+    resolved = resolve_config(
         config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
     )
     ensure_registered(config.env_id)
-    check_env_arguments(blueprint, config.env_id)
+    check_env_arguments(resolved, config.env_id)
     print(f"playing {agent.path}")
     with ExitStack() as resources:
-        venv = _build_env(config, blueprint)
-        resources.callback(venv.close)
-        torch.set_num_threads(max(config.num_threads, 1))
-        model = load_model(blueprint, agent.path, venv, config.device)
+        with _removed_on_failure(Path(config.reward_log) if config.reward_log else None):
+            venv = _build_env(config, resolved)
+            resources.callback(venv.close)
+            torch.set_num_threads(max(config.num_threads, 1))
+            model = load_model(resolved, agent.path, venv, config.device)
         set_random_seed(config.seed)
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)
@@ -151,15 +155,27 @@ def has_display() -> bool:
     )
 
 
-def _build_env(config: PlayConfig, blueprint: Blueprint) -> VecEnv:
+@contextmanager
+def _removed_on_failure(folder: Path | None) -> Iterator[None]:
+    """Remove a folder, and those above it that were made with it, where the block raises."""
+    made = [] if folder is None else [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    except BaseException:
+        if made:
+            rmtree(made[-1], ignore_errors=True)
+        raise
+
+
+def _build_env(config: PlayConfig, resolved: ResolvedConfig) -> VecEnv:
     """The environments to play in, with a window where one was asked for and can be had."""
     log = Path(config.reward_log) if config.reward_log else None
     if log is not None and log.exists() and not log.is_dir():
         raise UserError(f"--reward-log wants a folder, and {log} is a file")
 
-    def build(blueprint: Blueprint, backend: str) -> VecEnv:
+    def build(resolved: ResolvedConfig, backend: str) -> VecEnv:
         return build_evaluation_env(
-            blueprint,
+            resolved,
             config.env_id,
             config.n_envs,
             config.seed,
@@ -169,15 +185,15 @@ def _build_env(config: PlayConfig, blueprint: Blueprint) -> VecEnv:
         )
 
     if config.no_render:
-        return build(blueprint, "auto")
+        return build(resolved, "auto")
     if config.n_envs > 1:
         print("no window: several environments cannot share one")
     elif not has_display():
         print("no window: this machine has no display; `rlzoo record-video` takes the same flags")
     else:
-        kwargs = {**blueprint.env_kwargs, "render_mode": "human"}
-        return build(replace(blueprint, env_kwargs=kwargs), "dummy")
-    return build(blueprint, "auto")
+        kwargs = {**resolved.env_kwargs, "render_mode": "human"}
+        return build(replace(resolved, env_kwargs=kwargs), "dummy")
+    return build(resolved, "auto")
 
 
 def _print_episode(scores: Scores) -> None:

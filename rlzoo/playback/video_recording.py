@@ -25,12 +25,14 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.tile_images import tile_images
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
-from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages
+from rlzoo.experiment.named_classes import import_packages
+from rlzoo.experiment.resolve import resolve_config
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.playback.play import DEFAULT_STEPS, Scores, has_display, play_episodes, progress
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
@@ -65,7 +67,7 @@ class FrameRecorder(VecEnvWrapper):
         self._capture()
         return obs
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self._returns += step.rewards
         self._returns[step.ended] = 0
@@ -149,17 +151,17 @@ def record(config: VideoConfig) -> Path:
     """
     play = with_agent_file(config.play)
     config = replace(config, play=play)
-    agent, blueprint = _prepare(play, run_folder.find_agent)
+    agent, resolved = _prepare(play, run_folder.find_agent)
     path = _output(config, agent.path, f"{_kind(agent.path)}-{play.algo}-{names.safe_name(play.env_id)}")
     if play.verbose > 0:
         print(f"recording {agent.path}")
     with StopSignals(ANSWER) as signals, ExitStack() as resources:
-        venv = _drawable_env(play, blueprint, resources)
+        venv = _drawable_env(play, resolved, resources)
         n_steps = play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
         title = [f"{play.algo} {play.env_id}"] if config.label else None
         with signals.interruptible(), progress(play, play.n_episodes or n_steps) as on_step:
-            _play(play, blueprint, agent.path, venv, video, title, on_step)
+            _play(play, resolved, agent.path, venv, video, title, on_step)
     if play.verbose > 0:
         print(f"{video.n_frames:,} frames are in {path}")
     return path
@@ -173,17 +175,17 @@ def record_training(config: VideoConfig) -> Path:
     :raises UserError: the run has saved no agent, or its environment cannot be drawn here
     """
     play = config.play
-    agent, blueprint = _prepare(play, _last_agent)
+    agent, resolved = _prepare(play, _last_agent)
     agents = _agents_of(agent.path.parent, play.env_id)
     path = _output(config, agent.path, f"training-{play.algo}-{names.safe_name(play.env_id)}")
     with StopSignals(ANSWER) as signals, ExitStack() as resources:
-        venv = _drawable_env(play, blueprint, resources)
+        venv = _drawable_env(play, resolved, resources)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
         with signals.interruptible(), progress(play, len(agents), "agents") as on_agent:
             for number, (steps, name, file) in enumerate(agents, 1):
                 print(f"recording {file}")
                 title = [f"{play.algo} {play.env_id}", f"{name}, {steps:,} steps"] if config.label else None
-                _play(play, blueprint, file, venv, video, title, None)
+                _play(play, resolved, file, venv, video, title, None)
                 if on_agent is not None:
                     on_agent(number)
     print(f"{len(agents)} agents, {video.n_frames:,} frames are in {path}")
@@ -240,22 +242,22 @@ def _last_agent(play: PlayConfig) -> run_folder.Agent:
 
 def _prepare(
     play: PlayConfig, find: Callable[[PlayConfig], run_folder.Agent]
-) -> tuple[run_folder.Agent, Blueprint]:
+) -> tuple[run_folder.Agent, ResolvedConfig]:
     import_packages(play.gym_packages, play.env_id)
     agent = find(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
-    blueprint = check_hyperparams(play.algo, values, own=False)
+    resolved = resolve_config(play.algo, values, own=False)
     ensure_registered(play.env_id)
     choose_renderer(play.env_id)
-    check_env_arguments(blueprint, play.env_id)
-    return agent, blueprint
+    check_env_arguments(resolved, play.env_id)
+    return agent, resolved
 
 
-def _drawable_env(play: PlayConfig, blueprint: Blueprint, resources: ExitStack) -> VecEnv:
-    kwargs = {"render_mode": "rgb_array", **blueprint.env_kwargs}
+def _drawable_env(play: PlayConfig, resolved: ResolvedConfig, resources: ExitStack) -> VecEnv:
+    kwargs = {"render_mode": "rgb_array", **resolved.env_kwargs}
     if kwargs["render_mode"] != "rgb_array":
         raise UserError(f"a video needs render_mode 'rgb_array', not {kwargs['render_mode']!r}")
-    drawable = replace(blueprint, env_kwargs=kwargs)
+    drawable = replace(resolved, env_kwargs=kwargs)
     venv = build_evaluation_env(drawable, play.env_id, play.n_envs, play.seed, "dummy")
     resources.callback(venv.close)
     return venv
@@ -263,7 +265,7 @@ def _drawable_env(play: PlayConfig, blueprint: Blueprint, resources: ExitStack) 
 
 def _play(
     play: PlayConfig,
-    blueprint: Blueprint,
+    resolved: ResolvedConfig,
     agent: Path,
     venv: VecEnv,
     video: VideoWriter,
@@ -271,7 +273,7 @@ def _play(
     on_step: Callable[[int], None] | None,
 ) -> None:
     torch.set_num_threads(max(play.num_threads, 1))
-    model = load_model(blueprint, agent, venv, play.device)
+    model = load_model(resolved, agent, venv, play.device)
     set_random_seed(play.seed)
     venv.seed(play.seed)
     play_episodes(

@@ -101,8 +101,14 @@ class BaseModel(SavableModule):
         return extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
 
     def is_vectorized_observation(self, observation: Any) -> bool:
-        """Whether this is a batch of observations rather than one."""
-        return is_vectorized_observation(observation, self.observation_space)
+        """Whether this is a batch of observations rather than one; images may have their channels last."""
+        space = self.observation_space
+        if isinstance(space, spaces.Dict):
+            parts = space.spaces.items()
+            observation = {key: maybe_transpose(np.asarray(observation[key]), part) for key, part in parts}
+        else:
+            observation = maybe_transpose(np.asarray(observation), space)
+        return is_vectorized_observation(observation, space)
 
     def obs_to_tensor(self, observation: Any) -> tuple[TensorObs, bool]:
         """Raw observations as tensors with a batch axis, on this policy's device.
@@ -126,10 +132,10 @@ class BaseModel(SavableModule):
             parts = {
                 key: maybe_transpose(np.asarray(observation[key]), part) for key, part in space.spaces.items()
             }
-            vectorized = self.is_vectorized_observation(parts)
+            vectorized = is_vectorized_observation(parts, space)
             return {key: self._as_batch(part, vectorized) for key, part in parts.items()}, vectorized
         array = maybe_transpose(np.asarray(observation), space)
-        vectorized = self.is_vectorized_observation(array)
+        vectorized = is_vectorized_observation(array, space)
         return self._as_batch(array, vectorized), vectorized
 
     def _as_batch(self, array: np.ndarray, vectorized: bool) -> Tensor:

@@ -16,7 +16,7 @@ from rlzoo.callbacks.progress import LoopLocals, log_progress, record_episodes, 
 from rlzoo.core.types import PolicyInput
 from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 
 def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -26,8 +26,8 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     """
     clock = algorithm.clock
     rollout = algorithm.make_rollout_buffer(env)
-    if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
-        rollout.raw = RawRollout(rollout.n_steps, rescaling)
+    if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
+        rollout.raw = RawRollout(rollout.n_steps, normalizer)
     algorithm.rollout_buffer = rollout
     resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)

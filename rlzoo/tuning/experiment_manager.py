@@ -13,7 +13,7 @@ import optuna
 
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.env_ids import is_atari
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
@@ -21,8 +21,9 @@ from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import build_callbacks
-from rlzoo.experiment.resolved_config import Blueprint
-from rlzoo.experiment.training_run import Parts, Session, check, learn, save, start
+from rlzoo.experiment.resolved_config import ResolvedConfig
+from rlzoo.experiment.session import Parts, TrainingRun
+from rlzoo.experiment.training_run import check, create_run, learn, save
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.study_results import top_table
 from rlzoo.tuning.study.study import optimize, run_of_trial
@@ -104,8 +105,8 @@ class ExperimentManager:
         self.env_name = str(self.env_id)
         self.callbacks: list[BaseCallback] = []
         self._hyperparams: dict[str, Any] = overrides_of(self.hyperparams or {})
-        self._session: Session | None = None
-        self._blueprint: Blueprint | None = None
+        self._session: TrainingRun | None = None
+        self._resolved: ResolvedConfig | None = None
         self._folder: Path | None = None
         self._eval_env: VecEnv | None = None
         self._saved_steps = -1
@@ -171,9 +172,9 @@ class ExperimentManager:
             return None
         parts = Parts(self._make_training_env, self._make_evaluation_env, self._make_callbacks)
         with StopSignals() as stop, stop.interruptible():
-            self._session = start(self.run, shlex.join(sys.argv), parts=parts)
-        self._hyperparams = dict(self._session.blueprint.hyperparams)
-        return self._session.model, dict(self._session.blueprint.values)
+            self._session = create_run(self.run, shlex.join(sys.argv), parts=parts)
+        self._hyperparams = dict(self._session.resolved.hyperparams)
+        return self._session.model, dict(self._session.resolved.values)
 
     def learn(self, model: Algorithm) -> None:
         """Train the agent and save it; whatever ends the training, what had been learned is kept.
@@ -203,13 +204,13 @@ class ExperimentManager:
         :param eval_env: with statistics of normalisation that do not learn, and rewards as they are
         :param no_log: write no monitor files
         """
-        run, blueprint = self.run, replace(self._checked(), n_envs=n_envs)
+        run, resolved = self.run, replace(self._checked(), n_envs=n_envs)
         if eval_env:
             return build_evaluation_env(
-                blueprint, run.env_id, n_envs, evaluation_seed(self._seed), run.vec_env
+                resolved, run.env_id, n_envs, evaluation_seed(self._seed), run.vec_env
             )
         monitor_dir = None if no_log else self._folder
-        return build_training_env(blueprint, run.env_id, self._seed, run.vec_env, monitor_dir)
+        return build_training_env(resolved, run.env_id, self._seed, run.vec_env, monitor_dir)
 
     def create_callbacks(self) -> None:
         """Put the callbacks of the run into `callbacks`: those of the hyperparameters, for evaluation and for
@@ -221,7 +222,7 @@ class ExperimentManager:
     def read_hyperparameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the hyperparameters of the file with the overrides on top, and a copy of them."""
         run = self.run
-        values = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).values
+        values = with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams).values
         return values, dict(values)
 
     # ------------------------------------------------------------------ a search
@@ -244,33 +245,39 @@ class ExperimentManager:
         """Whether an environment is an Atari game."""
         return is_atari(env_id)
 
-    # ------------------------------------------------------------------ what `start` asks for
+    # ------------------------------------------------------------------ what `create_run` calls
 
     def _make_training_env(
-        self, blueprint: Blueprint, env_id: str, seed: int, backend: str, monitor_dir: Path | None, **_: Any
+        self,
+        resolved: ResolvedConfig,
+        env_id: str,
+        seed: int,
+        backend: str,
+        monitor_dir: Path | None,
+        **_: Any,
     ) -> VecEnv:
-        self._blueprint, self._folder, self._seed = blueprint, monitor_dir, seed
-        self.n_envs = blueprint.n_envs
-        return self.create_envs(blueprint.n_envs)
+        self._resolved, self._folder, self._seed = resolved, monitor_dir, seed
+        self.n_envs = resolved.n_envs
+        return self.create_envs(resolved.n_envs)
 
-    def _make_evaluation_env(self, blueprint: Blueprint, *_: Any) -> VecEnv:
+    def _make_evaluation_env(self, resolved: ResolvedConfig, *_: Any) -> VecEnv:
         return self.create_envs(self.n_eval_envs, eval_env=True)
 
     def _make_callbacks(
-        self, blueprint: Blueprint, run: RunConfig, folder: Path, eval_env: VecEnv | None
+        self, resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
     ) -> list[BaseCallback]:
         self._folder, self._eval_env = folder, eval_env
         self.log_path = self.save_path = str(folder)
         self.create_callbacks()
         return self.callbacks
 
-    def _checked(self) -> Blueprint:
-        if self._blueprint is None:
+    def _checked(self) -> ResolvedConfig:
+        if self._resolved is None:
             self._seed = max(self.seed, 0)
-            self._blueprint = check(self.run)
-        return self._blueprint
+            self._resolved = check(self.run)
+        return self._resolved
 
-    def _of(self, model: Algorithm) -> Session:
+    def _of(self, model: Algorithm) -> TrainingRun:
         if self._session is None or model is not self._session.model:
             raise UserError("the agent must be the one that setup_experiment of this manager returned")
         return self._session

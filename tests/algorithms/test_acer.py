@@ -17,7 +17,7 @@ from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import retrace
 from rlzoo.core.types import Counters
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 N, N_ACTIONS = 12, 4
 
@@ -64,7 +64,7 @@ def random_rows():
     return logits.mul(2).log_softmax(1), log_mu.mul(2).log_softmax(1), actions, q, targets
 
 
-def test_the_policy_gradient_is_that_of_the_truncated_objective_with_its_correction():
+def test_acer_gradient_is_truncated_with_bias_correction():
     """Eq. 7 and the entropy, row by row, differentiated with respect to the probabilities."""
     log_probs, log_mu, actions, q, targets = random_rows()
     config = ACER.Config(correction_term=1.5, ent_coef=0.3)
@@ -200,7 +200,7 @@ def test_the_behaviour_is_kept_as_it_acted():
     np.testing.assert_allclose(trajectories.log_mu.reshape(-1, N_ACTIONS), log_probs.numpy(), atol=1e-6)
 
 
-def test_replay_begins_when_there_is_enough_and_is_as_frequent_as_asked():
+def test_acer_replay_starts_and_repeats_as_configured():
     model = agent(replay_start=30, replay_ratio=3, buffer_size=50)
     updates = [0]
 
@@ -371,14 +371,14 @@ def test_trajectories_scaled_by_an_earlier_version_can_be_loaded(tmp_path):
     torch.manual_seed(0)
     raw = model.replay_buffer.sample()
     assert raw.obs.dtype == np.float64
-    found = raw.scaled(Rescaling.of(model.env))
+    found = raw.scaled(ExperienceNormalizer.of(model.env))
     np.testing.assert_allclose(found.rewards, expected.rewards, rtol=1e-5)
     held = len(model.replay_buffer)
     model.learn(40)
     assert len(model.replay_buffer) == held + 40
 
 
-def test_a_training_that_goes_on_without_its_trajectories_collects_new_ones_first(tmp_path):
+def test_acer_resume_without_buffer_collects_first(tmp_path):
     model = agent(replay_start=20, replay_ratio=5, buffer_size=40).learn(300)
     model.save(tmp_path / "agent")
     again = ACER.load(tmp_path / "agent", env=DummyVecEnv([RandomWalk] * 3), device="cpu")
@@ -400,7 +400,7 @@ class OneStep(gym.Env):
         return np.array([self.shown]), float(self.shown * action), True, False, {}
 
 
-def test_it_learns_what_actions_are_worth_and_takes_the_better_one():
+def test_acer_learns_q_values_and_acts_greedily():
     options = {"n_steps": 5, "replay_start": 20, "buffer_size": 200, "learning_rate": 5e-3, "ent_coef": 0.0}
     model = ACER("MlpPolicy", DummyVecEnv([OneStep] * 4), seed=0, device="cpu", **options).learn(4000)
     shown = torch.tensor([[1.0], [-1.0]])

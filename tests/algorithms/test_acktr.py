@@ -58,7 +58,7 @@ def test_the_objective_is_its_definition():
     torch.testing.assert_close(loss, expected)
 
 
-def test_scores_of_sampled_outcomes_have_the_covariance_of_the_fisher_matrix():
+def test_sampled_scores_have_the_fisher_covariance():
     """diag(p) - p p^T for logits, 1 / variance for means, and a multiple of 1 for values."""
     torch.manual_seed(0)
     logits = torch.tensor([0.5, -1.0, 0.2]).repeat(200_000, 1).requires_grad_()
@@ -83,7 +83,7 @@ def VALUE_SCALE(coefficient):
 
 @pytest.mark.parametrize("gae_lambda", [None, 0.7])
 @pytest.mark.parametrize("space", SPACES)
-def test_an_update_is_a_natural_gradient_step_in_the_trust_region(space, gae_lambda):
+def test_acktr_update_is_a_clipped_natural_gradient(space, gae_lambda):
     options = {"gae_lambda": gae_lambda, "gamma": 0.8, "vf_coef": 0.4, "ent_coef": 0.05, "max_grad_norm": 1e9}
     model = agent(space, learning_rate=10.0, momentum=0.0, **options)
     model.learn(24)  # collects a rollout; then the same again, by hand
@@ -115,7 +115,7 @@ def moved(model, clock):
     return float((model.flat.vector.detach() - before).norm() / model.flat.vector.grad.norm())
 
 
-def test_the_learning_rate_follows_the_clock_and_options_what_is_assigned():
+def test_acktr_learning_rate_follows_its_schedule():
     model = agent(learning_rate="lin_0.4", kfac_clip=1e9, max_grad_norm=1e9).learn(24)
     model.momentum = 0.0
     assert moved(model, Counters(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.1, rel=1e-3)
@@ -170,7 +170,7 @@ class Normalized(BaseFeaturesExtractor):
         return self.norm(observations)
 
 
-def test_a_layer_that_cannot_be_factored_is_named_with_what_to_use_instead():
+def test_acktr_names_unfactorable_layers():
     with pytest.raises(UserError, match=r"features_extractor\.norm .BatchNorm1d.; use Linear.*A2C") as error:
         agent(policy_kwargs={"features_extractor_class": Normalized})
     assert "\n" not in str(error.value)

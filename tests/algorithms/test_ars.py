@@ -81,9 +81,7 @@ def test_a_policy_starts_at_zero_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize(("policy", "normalized"), [("LinearPolicy", False), ("MlpPolicy", True)])
-def test_results_do_not_depend_on_the_number_of_environments_or_workers(
-    policy: str, normalized: bool
-) -> None:
+def test_ars_results_do_not_depend_on_workers(policy: str, normalized: bool) -> None:
     options = {"zero_policy": False, "n_eval_episodes": 2, "policy_kwargs": {"net_arch": [4]}}
     if policy == "LinearPolicy":
         del options["policy_kwargs"]
@@ -136,7 +134,7 @@ def test_a_callback_ends_the_training_at_its_step() -> None:
     assert model.num_timesteps == 37
 
 
-def test_statistics_stand_still_while_candidates_play_and_then_take_in_all() -> None:
+def test_ars_updates_statistics_after_the_iteration() -> None:
     model = agent(normalized=True)
     env = model.env
     counts: list[float] = []
@@ -198,9 +196,7 @@ def test_two_vec_normalize_are_refused() -> None:
         ARS("LinearPolicy", VecNormalize(inner, norm_obs=False)).learn(10)
 
 
-def test_a_killed_worker_is_replaced_and_its_candidate_played_again(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ars_replaces_a_killed_worker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     plain = agent().learn(100)
     model = agent()
     makers = [partial(env_of, kill=Deadly(tmp_path, 1))] * 2

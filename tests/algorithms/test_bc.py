@@ -132,7 +132,7 @@ def everything(model: BC) -> dict[str, Any]:
     return {"state": checkpoint.state, **lists}
 
 
-def test_training_goes_on_to_the_bit_and_the_file_holds_no_demonstrations() -> None:
+def test_bc_resumes_exactly_without_stored_demonstrations() -> None:
     model, half = make(shown(), learning_rate="lin_1e-2"), Count(save_at=15)
     model.learn(40 * 64, half)
     half.file.seek(0)
@@ -146,7 +146,7 @@ def test_training_goes_on_to_the_bit_and_the_file_holds_no_demonstrations() -> N
     assert everything(again) == everything(model)
 
 
-def test_a_vec_normalize_takes_the_statistics_of_the_demonstrations() -> None:
+def test_bc_sets_vec_normalize_from_demonstrations() -> None:
     dataset = shown()
     venv = VecNormalize(DummyVecEnv([lambda: Room(BOX)]))
     model = BC("MlpPolicy", venv, dataset, device="cpu", seed=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -12,29 +11,17 @@ from torch import distributions as td
 from rlzoo import CrossQ, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.crossq import crossq_actor_loss, crossq_critic_loss
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from tests.algorithms.idle_env import OBSERVATIONS, IdleEnv
 
 BATCH, GAMMA, LR, MOMENTUM, EPS = 16, 0.9, 0.05, 0.1, 1e-2
 STATISTICS = ("ra_mean", "ra_var", "steps")
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = spaces.Box(-1, 1, (2,), np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        ended = bool(self.np_random.random() < 0.1)
-        return self.observation_space.sample(), float(action[0]), ended, False, {}
+def parts_env():
+    return IdleEnv(observation_space=spaces.Dict({"a": OBSERVATIONS, "b": spaces.Discrete(3)}))
 
 
-class Parts(Idle):
-    observation_space = spaces.Dict({"a": spaces.Box(-1, 1, (3,), np.float32), "b": spaces.Discrete(3)})
-
-
-def agent(policy="MlpPolicy", env=Idle, **kwargs):
+def agent(policy="MlpPolicy", env=IdleEnv, **kwargs):
     policy_kwargs = {
         "net_arch": {"pi": [16, 8], "qf": [24, 12]},
         "optimizer_class": torch.optim.SGD,
@@ -190,7 +177,7 @@ def test_statistics_are_gathered_by_learning_and_by_nothing_else():
     assert model.policy.state_dict()["actor.latent_pi.0.steps"] == model.clock.n_updates == 10
     before = parameters(model)
     model.set_training_mode(True)
-    many = np.stack([Idle.observation_space.sample() for _ in range(5)])
+    many = np.stack([OBSERVATIONS.sample() for _ in range(5)])
     together = model.predict(many, deterministic=True)[0]
     alone = model.predict(many[2], deterministic=True)[0]
     assert np.allclose(together[2], alone, atol=1e-6)
@@ -200,12 +187,12 @@ def test_statistics_are_gathered_by_learning_and_by_nothing_else():
 @pytest.mark.parametrize(
     ("policy", "env", "options"),
     [
-        ("MlpPolicy", Idle, {"use_sde": True, "sde_sample_freq": 2}),
-        ("MlpPolicy", Idle, {"n_steps": 3, "ent_coef": 0.1}),
-        ("MlpPolicy", Idle, {"policy_kwargs": {"batch_norm": False}}),
-        ("MlpPolicy", Idle, {"policy_kwargs": {"renorm_warmup_steps": 2}}),
-        ("MultiInputPolicy", Parts, {"policy_kwargs": {"share_features_extractor": True}}),
-        ("MultiInputPolicy", Parts, {}),
+        ("MlpPolicy", IdleEnv, {"use_sde": True, "sde_sample_freq": 2}),
+        ("MlpPolicy", IdleEnv, {"n_steps": 3, "ent_coef": 0.1}),
+        ("MlpPolicy", IdleEnv, {"policy_kwargs": {"batch_norm": False}}),
+        ("MlpPolicy", IdleEnv, {"policy_kwargs": {"renorm_warmup_steps": 2}}),
+        ("MultiInputPolicy", parts_env, {"policy_kwargs": {"share_features_extractor": True}}),
+        ("MultiInputPolicy", parts_env, {}),
     ],
 )
 def test_options_work(policy, env, options):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -15,20 +14,23 @@ from rlzoo import DDPG, AdaptiveParamNoiseSpec, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.ddpg import pop_art
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.types import Counters, PolicyInput
+from tests.algorithms.idle_env import IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH = 32
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-    action_space = spaces.Box(-1, 1, (2,), np.float32)
+OBSERVATIONS = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+
+
+def make_env():
+    return IdleEnv(observation_space=OBSERVATIONS)
 
 
 def agent(n_envs=1, policy="MlpPolicy", **kwargs):
     kwargs["policy_kwargs"] = {"net_arch": [16, 8], **kwargs.get("policy_kwargs", {})}
     kwargs = {"learning_rate": 0.1, "buffer_size": 100, **kwargs}
-    return DDPG(policy, DummyVecEnv([Idle] * n_envs), seed=0, device="cpu", **kwargs)
+    return DDPG(policy, DummyVecEnv([make_env] * n_envs), seed=0, device="cpu", **kwargs)
 
 
 def batch_of(seed=0, scale=1.0, shift=0.0):
@@ -102,7 +104,7 @@ def test_the_hidden_weights_of_the_critic_are_penalised(policy):
         torch.testing.assert_close(after[name], value - pull, atol=1e-6, rtol=1e-4)
 
 
-def test_observations_are_scaled_by_the_statistics_of_what_was_seen():
+def test_ddpg_normalises_with_running_statistics():
     model, plain = agent(n_envs=2, normalize_observations=True), agent(n_envs=2)
     seen = torch.tensor([[0.0, 10, 100], [2, 10.5, 300], [4, 11, 100], [6, 10.5, 200]])
     with torch.inference_mode():
@@ -133,21 +135,19 @@ def test_the_range_of_observations_is_what_they_are_clipped_to():
 
 
 def test_images_cannot_be_normalised_twice():
-    class Images(Idle):
-        observation_space = spaces.Box(0, 255, (3, 36, 36), np.uint8)
-
+    images = spaces.Box(0, 255, (3, 36, 36), np.uint8)
     with pytest.raises(UserError, match="normalize_observations"):
-        DDPG("CnnPolicy", DummyVecEnv([Images]), normalize_observations=True)
+        DDPG(
+            "CnnPolicy", DummyVecEnv([lambda: IdleEnv(observation_space=images)]), normalize_observations=True
+        )
 
 
 @pytest.mark.parametrize("share", [False, True])
-def test_dict_observations_are_normalised_also_where_networks_share_an_extractor(share):
-    class Goals(Idle):
-        observation_space = spaces.Dict({"a": Idle.observation_space, "b": spaces.Discrete(2)})
-
+def test_ddpg_normalises_dict_with_shared_extractor(share):
+    parts = spaces.Dict({"a": OBSERVATIONS, "b": spaces.Discrete(2)})
     model = DDPG(
         "MultiInputPolicy",
-        DummyVecEnv([Goals]),
+        DummyVecEnv([lambda: IdleEnv(observation_space=parts)]),
         normalize_observations=True,
         buffer_size=100,
         policy_kwargs={"share_features_extractor": share},
@@ -255,7 +255,7 @@ def test_the_range_of_returns_bounds_what_the_critic_says():
 SPEC = AdaptiveParamNoiseSpec(initial_stddev=0.5, desired_action_stddev=0.1, adoption_coefficient=1.1)
 
 
-def test_the_agent_explores_with_a_perturbed_actor_and_predicts_with_the_plain_one():
+def test_ddpg_predicts_with_the_unperturbed_actor():
     model, obs = agent(n_envs=2, param_noise=SPEC), torch.randn(2, 3)
     with torch.inference_mode():
         inputs = PolicyInput(obs, None, 0, Counters())
@@ -307,7 +307,7 @@ ALL = {
 }
 
 
-def test_with_every_option_a_saved_agent_goes_on_as_if_never_interrupted(tmp_path):
+def test_ddpg_with_every_option_resumes_exactly(tmp_path):
     model = agent(n_envs=2, policy="LnMlpPolicy", **ALL)
     obs = torch.randn(2, 3, generator=torch.Generator().manual_seed(3)) * 5 + 2
 
@@ -366,5 +366,5 @@ def test_a_policy_of_the_user_needs_no_number_of_critics():
         def __init__(self, observation_space, action_space, lr_schedule):
             super().__init__(observation_space, action_space, lr_schedule, [8], nn.Tanh, n_critics=1)
 
-    model = DDPG(Mine, DummyVecEnv([Idle]), buffer_size=10)
+    model = DDPG(Mine, DummyVecEnv([make_env]), buffer_size=10)
     model.update(batch_of(), Counters())

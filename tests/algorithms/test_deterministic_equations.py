@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
 from rlzoo import DDPG, TD3, DummyVecEnv
 from rlzoo.algorithms.off_policy.td3 import td3_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.types import Counters, PolicyInput
+from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH, TAU, GAMMA = 32, 0.1, 0.9
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = spaces.Box(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), dtype=np.float64)
+def make_env():
+    return IdleEnv(ASYMMETRIC_ACTIONS)
 
 
 def agent(cls, n_envs=1, **kwargs):
     kwargs["policy_kwargs"] = {"net_arch": [16, 8], **kwargs.get("policy_kwargs", {})}
     kwargs = {"learning_rate": 0.1, "tau": TAU, "gamma": GAMMA, "buffer_size": 100, **kwargs}
-    model = cls("MlpPolicy", DummyVecEnv([Idle] * n_envs), seed=0, device="cpu", **kwargs)
+    model = cls("MlpPolicy", DummyVecEnv([make_env] * n_envs), seed=0, device="cpu", **kwargs)
     torch.manual_seed(1)
     with torch.no_grad():  # targets that differ from what they follow
         for target in model.policy.targets():
@@ -202,7 +200,7 @@ def test_the_learning_rate_follows_the_clock(cls):
 
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
-def test_exploration_is_the_policy_now_and_then_replaced_by_chance(cls):
+def test_dqn_explores_with_epsilon_greedy(cls):
     n_envs, clock = 400, Counters(num_timesteps=1000)
     obs = torch.randn(n_envs, 3)
     with torch.inference_mode():
@@ -213,7 +211,7 @@ def test_exploration_is_the_policy_now_and_then_replaced_by_chance(cls):
         random = (step.action != greedy).any(dim=1)
         assert float(random.float().mean()) == pytest.approx(0.3, abs=0.08)
         assert float(step.action[random].std()) == pytest.approx(3**-0.5, abs=0.08), "uniform in [-1, 1]"
-        low, high = Idle.action_space.low, Idle.action_space.high
+        low, high = ASYMMETRIC_ACTIONS.low, ASYMMETRIC_ACTIONS.high
         np.testing.assert_allclose(
             step.env_action, low + (step.action.numpy() + 1) / 2 * (high - low), rtol=1e-6
         )
@@ -222,7 +220,7 @@ def test_exploration_is_the_policy_now_and_then_replaced_by_chance(cls):
 @pytest.mark.parametrize("policy", ["LnMlpPolicy", "MlpPolicy"])
 @pytest.mark.parametrize("cls", [TD3, DDPG])
 def test_a_saved_agent_learns_on_as_if_never_interrupted(cls, policy, tmp_path):
-    env = DummyVecEnv([Idle] * 2)
+    env = DummyVecEnv([make_env] * 2)
     model = cls(policy, env, seed=0, device="cpu", buffer_size=100, policy_kwargs={"net_arch": [16, 8]})
     for step in range(3):
         model.update(batch_of(step), model.clock)

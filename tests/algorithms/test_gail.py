@@ -226,7 +226,7 @@ def test_training_goes_on_to_the_bit(learner: str, normalized: bool) -> None:
         assert value == other[name], name
 
 
-def test_the_discriminator_sees_both_scaled_by_present_statistics() -> None:
+def test_discriminator_uses_current_statistics_for_both() -> None:
     env = VecNormalize(DummyVecEnv([Echo] * 2))
     model, judged = make(env=env, g_step=1), []
     look = model.update_discriminator

@@ -204,7 +204,7 @@ class Nothing(BaseCallback):
 
 
 @pytest.mark.parametrize("algo", OFF_POLICY)
-def test_without_its_replay_buffer_a_training_fills_a_new_one_first(algo: str) -> None:
+def test_resume_without_buffer_fills_a_new_one(algo: str) -> None:
     case = Case(algo, "empty", {"learning_starts": 20})
     model = case.model(case.env(1)).learn(80)
     file = io.BytesIO()

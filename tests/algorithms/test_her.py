@@ -18,7 +18,7 @@ from rlzoo import (
     HerReplayBuffer,
     UserError,
 )
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 
 SMALL = {"buffer_size": 200, "learning_starts": 20, "batch_size": 16, "train_freq": 1, "seed": 0}
 
@@ -91,9 +91,7 @@ def test_another_environment_is_asked_for_rewards_from_then_on():
 
 
 def test_refusals():
-    with pytest.raises(
-        UserError, match="HER needs an algorithm that replays experience, such as SAC, not PPO"
-    ):
+    with pytest.raises(UserError, match="HER needs an algorithm with a replay buffer, such as SAC, not PPO"):
         HER("MlpPolicy", BitFlippingEnv(3), PPO)
     with pytest.raises(UserError, match="must be an algorithm"):
         HER("MlpPolicy", BitFlippingEnv(3), BitFlippingEnv)
@@ -116,15 +114,15 @@ def test_old_arguments_are_taken_with_a_notice():
 
 def test_an_entry_of_her_is_one_of_its_learner():
     values = {"model_class": "dqn", "policy": "MlpPolicy", "n_sampled_goal": 3, "train_freq": 1}
-    blueprint = check_hyperparams("her", values)
-    assert (blueprint.algo, blueprint.algorithm, blueprint.values) == ("her", DQN, values)
-    assert blueprint.policy == "MultiInputPolicy"
-    assert blueprint.hyperparams["replay_buffer_class"] is HerReplayBuffer
-    assert blueprint.hyperparams["replay_buffer_kwargs"] == {"n_sampled_goal": 3}
-    with pytest.raises(UserError, match="replays experience"):
-        check_hyperparams("her", {"model_class": "ppo", "policy": "MlpPolicy"})
+    resolved = resolve_config("her", values)
+    assert (resolved.algo, resolved.algorithm, resolved.values) == ("her", DQN, values)
+    assert resolved.policy == "MultiInputPolicy"
+    assert resolved.hyperparams["replay_buffer_class"] is HerReplayBuffer
+    assert resolved.hyperparams["replay_buffer_kwargs"] == {"n_sampled_goal": 3}
+    with pytest.raises(UserError, match="with a replay buffer"):
+        resolve_config("her", {"model_class": "ppo", "policy": "MlpPolicy"})
     with pytest.raises(UserError, match="did you mean 'n_sampled_goal'"):
-        check_hyperparams("her", {**values, "n_sample_goal": 3})
+        resolve_config("her", {**values, "n_sample_goal": 3})
 
 
 def test_predict_takes_what_the_wrapper_shows():

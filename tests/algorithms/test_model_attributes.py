@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from rlzoo import (
     A2C,
+    ACER,
     DQN,
     HER,
     PPO,
@@ -17,7 +20,9 @@ from rlzoo import (
     SAC,
     TD3,
     TQC,
+    TRPO,
     NormalActionNoise,
+    SimpleMultiObsEnv,
     TrainFreq,
     TrainFrequencyUnit,
     UserError,
@@ -221,6 +226,70 @@ def test_train_learns_from_the_last_rollout_again():
     model.train()
     assert model.n_updates == 8
     assert not np.array_equal(before, model.policy.parameters_to_vector())
+
+
+def test_train_warns_of_a_rate_whose_schedule_has_ended():
+    model = ACER("MlpPolicy", "CartPole-v1", **SMALL).learn(20)  # its learning rate falls to 0
+    before = model.policy.parameters_to_vector()
+    with pytest.warns(UserWarning, match="learning rate of 0"):
+        model.train()
+    assert np.array_equal(before, model.policy.parameters_to_vector())
+    model.learning_rate = lambda _: 1e-3
+    model.train()
+    assert not np.array_equal(before, model.policy.parameters_to_vector())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "n_steps", "said"),
+    [
+        (PPO, 8, r"batch_size 12 is larger than a rollout, n_steps \* n_envs = 8 \* 1 = 8"),
+        (TRPO, 8, "the last minibatch of the value function has 8 rows"),
+        (TRPO, 13, "the last minibatch of the value function has 1 row$"),
+    ],
+)
+def test_sizes_of_rollout_and_minibatch_that_do_not_fit(algorithm, n_steps, said):
+    with pytest.warns(UserWarning, match=said):
+        algorithm("MlpPolicy", "CartPole-v1", n_steps=n_steps, batch_size=12, **SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        algorithm("MlpPolicy", "CartPole-v1", n_steps=24, batch_size=12, **SMALL)
+
+
+@pytest.mark.parametrize(("policy", "on_cpu_instead"), [("MlpPolicy", True), ("MultiInputPolicy", False)])
+def test_small_networks_on_a_gpu_are_mentioned(policy, on_cpu_instead):
+    env = "CartPole-v1" if policy == "MlpPolicy" else SimpleMultiObsEnv()
+    model = A2C(policy, env)
+    assert model._device_hint() is None
+    model.device = torch.device("cuda")
+    assert bool(model._device_hint()) == on_cpu_instead
+
+
+def test_wrong_arguments_of_a_rollout_buffer_are_found_at_once():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
+        A2C("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"wrong": 1})
+
+
+def test_loaded_replay_buffer_is_on_the_device_of_the_model(tmp_path):
+    model = DQN("MlpPolicy", "CartPole-v1", buffer_size=100, learning_starts=10, **SMALL).learn(20)
+    model.save_replay_buffer(tmp_path / "buffer")
+    model.device = torch.device("meta")
+    model.load_replay_buffer(tmp_path / "buffer")
+    assert model.replay_buffer.device == model.device
+
+
+@pytest.mark.parametrize("in_dict", [False, True])
+def test_batches_of_images_with_channels_last_are_recognised(in_dict):
+    policy = PPO("MlpPolicy", "CartPole-v1").policy
+    space = spaces.Box(0, 255, (3, 32, 32), np.uint8)
+    policy.observation_space = spaces.Dict(image=space) if in_dict else space
+    for shape, batch in {
+        (3, 32, 32): False,
+        (32, 32, 3): False,
+        (1, 3, 32, 32): True,
+        (1, 32, 32, 3): True,
+    }.items():
+        image = np.zeros(shape, np.uint8)
+        assert policy.is_vectorized_observation({"image": image} if in_dict else image) == batch
 
 
 def test_spaces_are_among_the_data_of_a_file(tmp_path):

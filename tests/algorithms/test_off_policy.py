@@ -130,7 +130,7 @@ def test_arguments_of_her_that_cannot_work_are_refused(arguments: dict[str, Any]
         _ = HER("MlpPolicy", "BitFlipping-v0", DQN, **SMALL, **arguments).replay_buffer
 
 
-def test_hindsight_takes_the_arguments_that_it_had_in_older_files() -> None:
+def test_her_accepts_arguments_of_older_files() -> None:
     kwargs = {"n_sampled_goal": 2, "online_sampling": True, "max_episode_length": 10}
     model = DQN(
         "MultiInputPolicy",
@@ -165,7 +165,7 @@ def test_a_replay_buffer_can_be_replaced_by_one_that_fits() -> None:
     assert model.replay_buffer is other
 
 
-def test_without_gsde_the_warm_up_is_random_whatever_use_sde_at_warmup_says(
+def test_warmup_is_random_without_gsde(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", **SMALL, use_sde_at_warmup=True)
@@ -196,7 +196,7 @@ class Shaped(Number):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
-def test_random_exploration_replaces_the_whole_action_of_an_environment(shape: tuple[int, ...]) -> None:
+def test_random_exploration_replaces_the_whole_action(shape: tuple[int, ...]) -> None:
     n_envs = 3
     env = make_vec_env(lambda: Shaped(shape), n_envs)
     model = SAC("MlpPolicy", env, random_exploration=0.5, **SMALL)

@@ -11,7 +11,7 @@ import pytest
 
 from rlzoo import A2C, DDPG, DQN, HER, PPO, PPO1, PPO2, SAC, BitFlippingEnv, UnknownArgument, UserError
 from rlzoo.envs.make_vec_env import make_vec_env
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 
 
 def notices(caught: list[warnings.WarningMessage]) -> list[str]:
@@ -117,9 +117,9 @@ def test_todays_names_give_no_notice() -> None:
 
 @pytest.mark.filterwarnings("ignore:ppo2 is now ppo")
 def test_entries_under_an_old_name_are_entries_of_ppo() -> None:
-    blueprint = check_hyperparams("ppo2", {"policy": "MlpPolicy", "n_envs": 4, "nminibatches": 2})
-    assert blueprint.algorithm is PPO and blueprint.algo == "ppo2"
-    assert blueprint.hyperparams["batch_size"] == 256 and blueprint.hyperparams["clip_range_vf"] == 0.2
-    assert "nminibatches" not in blueprint.values and blueprint.values["n_steps"] == 128
-    again = check_hyperparams("ppo2", blueprint.values)
-    assert again.hyperparams == blueprint.hyperparams
+    resolved = resolve_config("ppo2", {"policy": "MlpPolicy", "n_envs": 4, "nminibatches": 2})
+    assert resolved.algorithm is PPO and resolved.algo == "ppo2"
+    assert resolved.hyperparams["batch_size"] == 256 and resolved.hyperparams["clip_range_vf"] == 0.2
+    assert "nminibatches" not in resolved.values and resolved.values["n_steps"] == 128
+    again = resolve_config("ppo2", resolved.values)
+    assert again.hyperparams == resolved.hyperparams

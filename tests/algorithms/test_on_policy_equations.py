@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,8 @@ from rlzoo.algorithms.on_policy.ppo import ppo_loss
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
+from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 6, 3
 N = N_STEPS * N_ENVS
@@ -99,15 +99,11 @@ def test_a2c_objective_is_its_definition(normalize, entropy):
     assert float(loss) == pytest.approx(-(a * log_prob).mean() + 0.4 * value_loss - 0.7 * bonus)
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (4,), np.float32)
-
-    def __init__(self, action_space):
-        self.action_space = action_space
+OBSERVATIONS = spaces.Box(-1, 1, (4,), np.float32)
 
 
 def agent(cls, space="Discrete", **kwargs):
-    env = DummyVecEnv([lambda: Idle(SPACES[space]) for _ in range(N_ENVS)])
+    env = DummyVecEnv([lambda: IdleEnv(SPACES[space], OBSERVATIONS) for _ in range(N_ENVS)])
     kwargs["policy_kwargs"] = {"net_arch": [8], "ortho_init": False, **kwargs.get("policy_kwargs", {})}
     if cls is PPO:
         kwargs = {"batch_size": N, "n_epochs": 1, **kwargs}
@@ -117,7 +113,7 @@ def agent(cls, space="Discrete", **kwargs):
 def rollout_of(model):
     """Made-up experience: each step ends some episode, and the last one truncates and terminates some."""
     rng = np.random.default_rng(1)
-    rollout = RolloutBuffer(N_STEPS, Idle.observation_space, model.action_space, n_envs=N_ENVS)
+    rollout = RolloutBuffer(N_STEPS, OBSERVATIONS, model.action_space, n_envs=N_ENVS)
     rollout.start(rng.normal(size=(N_ENVS, 4)))
     for t in range(N_STEPS):
         terminated, truncated = np.zeros(N_ENVS, bool), np.zeros(N_ENVS, bool)
@@ -127,7 +123,7 @@ def rollout_of(model):
         final_obs = rng.normal(size=(len(ended), 4)).astype(np.float32)
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         obs = rng.normal(size=(N_ENVS, 4))
-        result = StepArrays(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
+        result = VecStep(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
         rollout.add_step(t, PolicyOutput(action, None), result, np.zeros(N_ENVS, bool))

@@ -144,7 +144,7 @@ class Forbidding(IdentityEnv):
         return np.full(3, self.current_step < 20)
 
 
-def test_a_mask_that_forbids_every_action_ends_the_training_in_one_line() -> None:
+def test_all_invalid_mask_ends_training_with_one_line() -> None:
     model = MaskablePPO("MlpPolicy", Forbidding(3), **SMALL)
     with pytest.raises(UserError, match="action mask of environment 0 forbids every choice") as error:
         model.learn(64)

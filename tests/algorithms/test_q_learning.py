@@ -254,7 +254,7 @@ def test_random_actions_ask_no_network(monkeypatch):
     assert len(explored(model, 5)) == 5
 
 
-def test_parameter_noise_acts_with_a_perturbed_network_per_episode():
+def test_dqn_parameter_noise_is_redrawn_per_episode():
     model = make(param_noise=True, seed=3)
     noise, plain = model.parameter_noise, model.policy.q_net
     first = tables(noise.exploring)
@@ -271,7 +271,7 @@ def test_parameter_noise_acts_with_a_perturbed_network_per_episode():
     assert np.mean(explored(model, 1000) == tables(noise.exploring)[0].argmax()) > 0.97
 
 
-def test_parameter_noise_is_sized_to_the_divergence_of_epsilon_greedy():
+def test_dqn_parameter_noise_matches_epsilon_greedy_kl():
     model = make(param_noise=True, exploration_initial_eps=0.5, exploration_final_eps=0.5)
     noise = model.parameter_noise
     wanted = -math.log(1 - 0.5 + 0.5 / N_ACTIONS)

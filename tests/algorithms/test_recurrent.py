@@ -318,7 +318,7 @@ def test_values_in_locals_are_those_of_the_memory():
     assert torch.equal(torch.stack(seen), model.rollout_buffer.extra["values"])
 
 
-def test_another_number_of_environments_begins_with_a_fresh_memory():
+def test_other_n_envs_resets_the_rnn_state():
     model = agent(RecurrentPPO).learn(N_STEPS * N_ENVS)
     model.replace_env(DummyVecEnv([lambda: RandomWalk(ACTIONS["Discrete"])] * 2))
     model.learn(2 * N_STEPS)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from torch import distributions as td
 from torch.nn import functional as F
 
@@ -14,33 +12,22 @@ from rlzoo import SAC, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.sac import sac_actor_loss, sac_critic_loss, sac_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.types import Counters
+from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
 BATCH, TAU, GAMMA, LR = 32, 0.1, 0.9, 0.05
 
 
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = spaces.Box(np.array([-1.0, 0.0]), np.array([3.0, 0.5]), dtype=np.float64)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        return (
-            self.observation_space.sample(),
-            float(action[0]),
-            False,
-            bool(self.np_random.random() < 0.1),
-            {},
-        )
-
-
 def agent(**kwargs):
     kwargs["policy_kwargs"] = {"net_arch": [16, 8], **SGD, **kwargs.get("policy_kwargs", {})}
     kwargs = {"learning_rate": LR, "tau": TAU, "gamma": GAMMA, "buffer_size": 100, **kwargs}
-    model = SAC("MlpPolicy", DummyVecEnv([Idle]), seed=0, device="cpu", **kwargs)
+    model = SAC(
+        "MlpPolicy",
+        DummyVecEnv([lambda: IdleEnv(ASYMMETRIC_ACTIONS, truncates=True)]),
+        seed=0,
+        device="cpu",
+        **kwargs,
+    )
     torch.manual_seed(1)
     with torch.no_grad():  # targets that differ from what they follow
         for parameter in model.policy.critic_target.parameters():
@@ -190,7 +177,7 @@ def test_forms_of_the_entropy_coefficient(ent_coef, initial, learned):
 
 
 @pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
-def test_the_coefficient_rises_while_the_entropy_is_below_its_target(target_entropy):
+def test_entropy_coefficient_rises_below_target_entropy(target_entropy):
     model = agent(ent_coef="auto_0.5", target_entropy=target_entropy)
     assert model.entropy.target_entropy == target_entropy
     model.update(batch_of(), model.clock)
@@ -259,7 +246,7 @@ def test_actor_and_coefficient_wait_for_the_policy_delay():
     assert seen == [False, False, True, False, False, True]
 
 
-def test_metrics_of_a_round_are_averaged_over_the_steps_that_have_them():
+def test_metrics_average_over_steps_that_have_them():
     model = agent(policy_delay=2, ent_coef=0.1)
     history = [model.update(batch_of(seed), model.clock) for seed in range(3)]
     means = model.summarise(history, model.clock)
@@ -270,7 +257,7 @@ def test_metrics_of_a_round_are_averaged_over_the_steps_that_have_them():
     assert means["learning_rate"] == pytest.approx(LR)
 
 
-def test_redq_takes_the_least_of_a_few_targets_drawn_anew_each_time():
+def test_redq_minimises_over_a_random_target_subset():
     model = agent(ent_coef=0.0, n_target_critics=2, policy_kwargs={"n_critics": 5})
     with torch.no_grad():  # none is the least everywhere
         for parameter in model.policy.critic_target.parameters():
@@ -319,7 +306,7 @@ def test_redq_and_droq_average_the_critics_in_the_actors_loss(options, averaged)
     assert loss == pytest.approx((0.1 * log_probs - judged).mean().item(), rel=1e-4, abs=1e-6)
 
 
-def test_gsde_passes_the_critics_gradient_to_the_deviation_of_the_noise():
+def test_gsde_std_gets_the_critic_gradient():
     model = agent(ent_coef=0.0, use_sde=True, policy_kwargs={"log_std_init": -1.0})
     batch, values = batch_of(), parameters(model)
     torch.manual_seed(5)

@@ -271,7 +271,7 @@ def test_paths_and_file_objects(tmp_path: Path) -> None:
         assert_same_parameters(model, PPO.load(file, device="cpu"))
 
 
-def test_statistics_travel_with_the_agent_and_leave_a_given_env_alone() -> None:
+def test_saved_statistics_do_not_change_a_given_env() -> None:
     env = VecNormalize(make_env())
     model = make(env=env).learn(64)
     other = VecNormalize(make_env())
@@ -639,7 +639,7 @@ WITH_STATE: list[tuple[type[Algorithm], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("algorithm", "kwargs"), WITH_STATE)
 @pytest.mark.parametrize("member", ["config.json", "state.json", "metadata.json"])
-def test_a_file_with_any_value_changed_is_a_user_error_or_an_agent(
+def test_corrupted_file_is_a_user_error_or_loads(
     algorithm: type[Algorithm], kwargs: dict[str, Any], member: str
 ) -> None:
     """Any value becomes one of another type, or goes: no other error escapes and nothing is executed."""

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from torch import distributions as td
 
 from rlzoo import TQC, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.tqc import tqc_actor_loss, tqc_critic_loss, tqc_target, truncated
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from tests.algorithms.idle_env import IdleEnv
 
 BATCH, TAU, GAMMA, LR, N_QUANTILES = 16, 0.1, 0.9, 0.05, 5
-
-
-class Idle(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,), np.float32)
-    action_space = spaces.Box(-1, 1, (2,), np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        ended = bool(self.np_random.random() < 0.1)
-        return self.observation_space.sample(), float(action[0]), ended, False, {}
 
 
 def agent(**kwargs):
     policy_kwargs = {"net_arch": [16, 8], "n_quantiles": N_QUANTILES, "optimizer_class": torch.optim.SGD}
     kwargs["policy_kwargs"] = {**policy_kwargs, **kwargs.get("policy_kwargs", {})}
     kwargs = {"learning_rate": LR, "tau": TAU, "gamma": GAMMA, "buffer_size": 100, **kwargs}
-    model = TQC("MlpPolicy", DummyVecEnv([Idle]), seed=0, device="cpu", **kwargs)
+    model = TQC("MlpPolicy", DummyVecEnv([IdleEnv]), seed=0, device="cpu", **kwargs)
     torch.manual_seed(1)
     with torch.no_grad():  # targets that differ from what they follow, and quantiles further apart
         for parameter in model.policy.critic_target.parameters():

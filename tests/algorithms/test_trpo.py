@@ -19,7 +19,8 @@ from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.types import Counters, PolicyOutput
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
+from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 16, 3
 ACTIONS: dict[str, spaces.Space[Any]] = {
@@ -32,15 +33,11 @@ ACTIONS: dict[str, spaces.Space[Any]] = {
 CASES = [*((name, {}) for name in ACTIONS), ("Box", {"use_sde": True})]
 
 
-class Idle(gym.Env[Any, Any]):
-    observation_space = spaces.Box(-1, 1, (4,), np.float32)
-
-    def __init__(self, action_space: spaces.Space[Any]) -> None:
-        self.action_space = action_space
+OBSERVATIONS = spaces.Box(-1, 1, (4,), np.float32)
 
 
 def agent(space: str = "Discrete", **kwargs: Any) -> TRPO:
-    env = DummyVecEnv([lambda: Idle(ACTIONS[space]) for _ in range(N_ENVS)])
+    env = DummyVecEnv([lambda: IdleEnv(ACTIONS[space], OBSERVATIONS) for _ in range(N_ENVS)])
     kwargs["policy_kwargs"] = {"net_arch": [8], "ortho_init": False, **kwargs.get("policy_kwargs", {})}
     return TRPO(
         "MlpPolicy",
@@ -54,7 +51,7 @@ def agent(space: str = "Discrete", **kwargs: Any) -> TRPO:
 def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
     """Made-up experience; every fourth step ends an episode, by termination or truncation."""
     rng = np.random.default_rng(1)
-    rollout = RolloutBuffer(N_STEPS, Idle.observation_space, model.action_space, n_envs=N_ENVS)
+    rollout = RolloutBuffer(N_STEPS, OBSERVATIONS, model.action_space, n_envs=N_ENVS)
     rollout.start(rng.normal(size=(N_ENVS, 4)))
     for t in range(N_STEPS):
         ends, never = np.full(N_ENVS, t % 4 == 3), np.zeros(N_ENVS, bool)
@@ -62,7 +59,7 @@ def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
         obs = rng.normal(size=(N_ENVS, 4))
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         how = (never, ends) if truncated else (ends, never)
-        result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
+        result = VecStep(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
         rollout.add_step(t, PolicyOutput(action, None), result, np.zeros(N_ENVS, bool))
@@ -118,7 +115,7 @@ def test_without_a_closed_form_the_entropy_is_estimated() -> None:
 
 
 @pytest.mark.parametrize("space", ["Discrete", "Box"])
-def test_the_step_is_the_natural_gradient_to_the_edge_of_the_trust_region(space: str) -> None:
+def test_trpo_step_reaches_the_trust_region_boundary(space: str) -> None:
     """Against the Fisher matrix found by differentiating the divergence twice, and a direct solver."""
     model = agent(
         space, cg_max_steps=200, cg_damping=1e-3, line_search_max_iter=1, normalize_advantage=False,
@@ -241,7 +238,7 @@ def test_the_critic_takes_its_steps_and_the_actor_none() -> None:
 
 
 @pytest.mark.parametrize("truncated", [False, True])
-def test_returns_are_discounted_rewards_and_the_value_of_what_follows(truncated: bool) -> None:
+def test_trpo_returns_bootstrap_from_the_next_value(truncated: bool) -> None:
     """With lambda 1: up to the end of the episode, and beyond it where it was truncated."""
     model = agent(gae_lambda=1.0, gamma=0.9)
     rollout = rollout_of(model, truncated)

@@ -189,7 +189,7 @@ def check_batch(record: Record, batch: Any, strategy: str) -> int:
 
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_rows_are_real_or_relabelled_while_the_ring_is_overwritten(strategy: str, n_envs: int) -> None:
+def test_her_samples_stay_valid_while_overwriting(strategy: str, n_envs: int) -> None:
     torch.manual_seed(0)
     record = Record(20 * n_envs, n_envs, goal_selection_strategy=strategy)
     for n_steps in (12, 5, 9, 17, 1, 1, 1, 1, 40):
@@ -266,7 +266,7 @@ def test_episodes_that_are_cut_off_count_as_finished() -> None:
     assert len(record.finished()) == 14
 
 
-def test_an_episode_longer_than_the_buffer_is_not_drawn_until_it_ends() -> None:
+def test_her_skips_unfinished_overlong_episode() -> None:
     record = Record(10, 1)
     record.advance(35, end=0.0)
     assert not record.buffer.can_sample()
@@ -370,7 +370,7 @@ def test_worker_processes_are_asked_for_rewards() -> None:
         venv.close()
 
 
-def test_what_a_loaded_file_must_make_again_follows_from_its_columns() -> None:
+def test_her_index_is_rebuilt_from_loaded_columns() -> None:
     record = Record(40, 2)
     record.advance(3, end=0.0)
     for n_steps in (4, 30, 25):

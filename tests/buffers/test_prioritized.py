@@ -60,7 +60,7 @@ def test_a_batch_is_spread_over_the_sum_of_priorities():
         assert sorted(replay.draw(32).indices) == list(range(32))  # equal priorities: one of each
 
 
-def test_new_transitions_have_the_largest_priority_and_dropped_ones_none():
+def test_new_transitions_get_max_priority():
     replay = make(buffer_size=10, alpha=1.0, eps=0.5)
     fill(replay, 4)
     assert replay.tree.total == 0  # written when it is needed
@@ -84,7 +84,7 @@ def test_new_transitions_have_the_largest_priority_and_dropped_ones_none():
     assert replay.tree.total == 0.0 and not replay.can_sample()
 
 
-def test_priorities_told_before_new_transitions_are_drawn_reach_those():
+def test_priorities_set_before_sampling_apply():
     replay = make(buffer_size=10, alpha=1.0, eps=1.0)
     fill(replay, 2)
     replay.update_priorities(np.array([0]), np.array([5.0]))  # slot 1 was added before this error was known

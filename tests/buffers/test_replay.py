@@ -18,7 +18,7 @@ from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.core.errors import UserError
 from rlzoo.envs.examples.toy import SimpleMultiObsEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 ACTIONS = spaces.Box(-1, 1, (2,))
@@ -56,7 +56,7 @@ def drive(envs, replay, naive, steps, restart=0.05, check=0.1):
 def step(obs, final=None, terminated=False, truncated=False, reward=0.0):
     ended = np.array([0]) if terminated or truncated else NO_END
     flags = np.array([terminated]), np.array([truncated])
-    return StepArrays(obs, np.array([reward], np.float32), *flags, ended, final, [{}])
+    return VecStep(obs, np.array([reward], np.float32), *flags, ended, final, [{}])
 
 
 # -- against the slow double ----------------------------------------------------------------------
@@ -182,16 +182,14 @@ def test_add_takes_a_trajectory_as_a_loop_does(space, n_stack, n_steps):
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("space", [VECTOR, DICT], ids=["vector", "dict"])
-def test_add_takes_transitions_that_have_nothing_to_do_with_each_other(space, n_steps):
+def test_add_accepts_unrelated_transitions(space, n_steps):
     envs = RandomEnvs(space, 2, 0)
     replay, naive = make(envs, 7, n_steps)
     for _ in range(30):
         obs, next_obs, actions = envs.draw(2), envs.draw(2), envs.actions()
         replay.add(obs, next_obs, actions, np.ones(2), np.zeros(2, bool), [{}, {}])
         naive.start(obs)
-        result = StepArrays(
-            next_obs, np.ones(2), np.zeros(2, bool), np.zeros(2, bool), NO_END, None, [{}, {}]
-        )
+        result = VecStep(next_obs, np.ones(2), np.zeros(2, bool), np.zeros(2, bool), NO_END, None, [{}, {}])
         naive.add(actions, result)
         assert_same(replay, naive)
 
@@ -325,17 +323,17 @@ class FakeVenv(DummyVecEnv):
 def test_vec_normalize_shows_what_it_was_given():
     envs = VecNormalize(DummyVecEnv([SimpleMultiObsEnv] * 2), norm_obs_keys=["vec"])
     envs.reset()
-    assert envs.old_final_obs is None
+    assert envs.raw_final_obs is None
     for _ in range(400):
         result = envs.step_arrays(np.array([envs.action_space.sample() for _ in range(2)]))
         if len(result.ended):
             break
-    raw = envs.old_final_obs["vec"]
+    raw = envs.raw_final_obs["vec"]
     assert raw.shape == (len(result.ended), *envs.observation_space["vec"].shape)
-    np.testing.assert_array_equal(envs.normalize_obs(envs.old_final_obs)["vec"], result.final_obs["vec"])
+    np.testing.assert_array_equal(envs.normalize_obs(envs.raw_final_obs)["vec"], result.final_obs["vec"])
     assert not np.array_equal(raw, result.final_obs["vec"])
     envs.reset()
-    assert envs.old_final_obs is None
+    assert envs.raw_final_obs is None
 
 
 # -- size, memory, mistakes -----------------------------------------------------------------------
@@ -394,7 +392,7 @@ def test_frames_from_before_a_start_do_not_pile_up():
     assert 0 < len(replay.obs.older) <= 60
 
 
-def test_the_buffer_can_grow_its_finals_while_acting_and_be_written_to_afterwards():
+def test_final_obs_store_grows_while_collecting():
     replay = ReplayBuffer(10, VECTOR, ACTIONS)
     final = np.zeros((1, 3))
     with torch.inference_mode():

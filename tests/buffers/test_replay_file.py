@@ -63,7 +63,7 @@ def small_chunks(monkeypatch):
 
 @pytest.mark.parametrize("steps", [0, 1, 10, 20, 21, 47])
 @pytest.mark.parametrize("space, n_stack", KINDS)
-def test_sampling_and_collecting_go_on_as_if_nothing_had_happened(space, n_stack, steps, path):
+def test_loaded_buffer_continues_like_the_original(space, n_stack, steps, path):
     ours = Buffers(space, n_stack, steps=steps)
     save_replay_buffer(path, ours.replay)
     loaded = ours.empty(20)

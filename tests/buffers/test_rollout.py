@@ -11,7 +11,7 @@ from rlzoo.buffers.rollout_batch import RolloutBatch, minibatches
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.types import PolicyOutput
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 
 BOX = spaces.Box(-1, 1, (2,), np.float64)
 
@@ -20,7 +20,7 @@ def result(obs, reward=0.0, terminated=(0, 0), truncated=(0, 0), final_obs=None)
     terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
     ended = np.flatnonzero(terminated | truncated)
     rewards = np.full(2, reward, np.float32)
-    return StepArrays(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
+    return VecStep(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
 
 
 def filled(n_steps=3, **last):
@@ -50,7 +50,7 @@ def test_acting_reads_the_row_that_was_written():
     assert buffer.obs_rows[2].data_ptr() == torch.from_numpy(buffer.obs_column[2]).data_ptr()
 
 
-def test_finals_are_kept_for_truncated_episodes_only_and_forgotten_with_the_rollout():
+def test_final_obs_kept_for_truncation_until_reset():
     final = np.array([[7.0, 7.0], [8.0, 8.0]])
     buffer = filled(terminated=(1, 0), truncated=(0, 1), final_obs=final)
     obs, (steps, envs) = buffer.finals()
@@ -75,7 +75,7 @@ def test_dict_observations():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_non_finite_observation_is_named_by_environment_and_step(bad):
+def test_non_finite_observation_names_env_and_step(bad):
     buffer = filled()
     buffer.check_finite(100)
     buffer.obs_column[2, 1, 0] = bad
@@ -153,7 +153,7 @@ def test_actions_come_to_the_host():
 def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
     rollout = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     rollout.start(np.zeros((2, 1), np.float32))
-    ended = StepArrays(
+    ended = VecStep(
         np.array([[0.1], [0.2]], np.float32), np.ones(2), np.array([True, False]), np.zeros(2, bool),
         np.array([0]), np.array([[0.9]], np.float32), [{}, {}],
     )  # fmt: skip

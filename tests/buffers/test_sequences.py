@@ -92,7 +92,7 @@ def test_a_rollout_that_no_episode_interrupts_is_not_padded():
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 7, 10, N - 1])
-def test_minibatches_cut_sequences_which_go_on_from_what_was_remembered(batch_size):
+def test_cut_sequences_start_from_stored_rnn_state(batch_size):
     torch.manual_seed(batch_size)
     rollout, memory = rollout_and_memory()
     seen, cuts = [], set()

@@ -88,7 +88,7 @@ def stacked(rng, episodes=(), n_stack=3):
     return new
 
 
-def test_stacked_frames_are_stored_once_and_read_back_as_they_were(tmp_path):
+def test_stacked_frames_are_stored_once_and_restored(tmp_path):
     rng = np.random.default_rng(0)
     whole, sparing = TrajectoryBuffer(3), TrajectoryBuffer(3, n_stack=3)
     for episodes in ((), [(1, 0)], [(1, 1), (2, 1), (4, 0)], [(2, 0), (4, 0), (3, 2)]):
@@ -159,7 +159,7 @@ def test_another_number_of_environments_replaces_everything():
     assert buffer.n_envs == 2 and len(buffer) == 2 * N_STEPS
 
 
-def test_rows_and_sequences_follow_time_and_end_with_final_observations():
+def test_trajectories_keep_order_and_final_observations():
     """An LSTM that adds up what it sees would have seen these numbers, in this order."""
     drawn = trajectories(0, finals=[(1, 0), (3, 2)], memory=True)
     rows = drawn.all_obs(CPU)[:, 0]

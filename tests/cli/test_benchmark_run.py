@@ -55,7 +55,7 @@ def test_what_becomes_of_each_job_is_said(done, capsys):
     assert "2 of 4 failed; the same command tries them again" in err
 
 
-def test_rows_and_seeds_are_chosen_and_the_next_command_can_be_copied(done, capsys):
+def test_rows_and_seeds_filter_and_next_command_prints(done, capsys):
     chosen = ["--rows", "a2c:CartPole-v1", "--seeds", "7", "--gym-packages", "json"]
     assert main(["benchmark", "run", "my list.yml", "-f", "my runs", "--n-jobs", "1", *chosen]) == 0
     assert done == ["a2c CartPole-v1 seed 7 x1"]
@@ -82,7 +82,7 @@ def test_what_is_done_has_to_be_what_the_list_says(done, tmp_path, capsys):
     assert not done
 
 
-def test_the_shipped_list_and_its_files_are_found_from_everywhere(tmp_path, monkeypatch, capsys):
+def test_shipped_list_is_found_from_any_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     row = ["--rows", "ppo:Catch-v0", "--seeds", "0"]
     assert main(["benchmark", "run", "benchmarks/learning.yml", *row, "--dry-run"]) == 0
@@ -121,7 +121,7 @@ def test_a_mistake_is_told_before_anything_is_trained(done, tmp_path, capsys, ro
     assert message in err and err.count("\n") == 1 and not done and not out
 
 
-def test_a_package_that_is_missing_keeps_nothing_else_from_being_trained(done, tmp_path, monkeypatch):
+def test_missing_package_skips_only_its_rows(done, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "panda_gym", None)
     text = "seeds: [0]\nrows: [{algo: tqc, env: PandaReach-v3}, {algo: ppo, env: CartPole-v1}]"
     (tmp_path / "l.yml").write_text(text)

@@ -117,7 +117,7 @@ def test_a_file_of_another_kind_is_not_written_over(tmp_path, monkeypatch, capsy
     assert "notes.md" in capsys.readouterr().err and Path("notes.md").read_text() == "mine"
 
 
-def test_two_agents_of_one_training_are_a_mistake_before_they_play(tmp_path, monkeypatch, capsys):
+def test_duplicate_agents_fail_before_scoring(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(scoring, "score_all", lambda *_: pytest.fail("they played"))
     agents(Path("logs"), 0, 1, 0)

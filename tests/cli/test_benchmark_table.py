@@ -91,7 +91,7 @@ def test_rows_are_chosen(here, capsys):
     assert keys(told.out) == ["a2c"] and told.err == ""
 
 
-def test_scores_that_the_list_does_not_name_are_left_out_and_said(here, capsys):
+def test_unlisted_scores_are_reported_and_omitted(here, capsys):
     Path("list.yml").write_text("rows: [{algo: ppo, env: CartPole-v1, n_timesteps: 1000}]")
     assert main(["benchmark", "table", "scores.json", "--list", "list.yml"]) == 0
     told = capsys.readouterr()

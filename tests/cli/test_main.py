@@ -131,7 +131,7 @@ def test_an_interrupt_ends_with_a_message(command, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_without_arguments_the_overview_is_shown_and_the_call_is_wrong(capsys):
+def test_no_arguments_print_overview_and_exit_2(capsys):
     assert main([]) == 2
     assert main(["--help"]) == 0
     out = capsys.readouterr().out

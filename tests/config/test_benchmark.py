@@ -160,7 +160,7 @@ def test_the_key_of_a_row_has_two_parts() -> None:
             parse_key(wrong)
 
 
-def test_the_list_that_comes_with_rlzoo_can_be_read_and_its_files_are_there() -> None:
+def test_shipped_benchmark_list_and_its_files_exist() -> None:
     rows = read_list(benchmark_file("benchmarks/learning.yml"))
     assert {row.algo for row in rows} >= {"ppo", "sac", "trpo"}
     for row in rows:

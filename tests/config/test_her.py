@@ -6,8 +6,10 @@ import warnings
 
 import pytest
 
-from rlzoo.config.her_entries import learner_entry
+from rlzoo.config.her_entries import expand_her
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import Name, interpret
+from rlzoo.config.raw import RawConfig
 from rlzoo.core.errors import UserError
 
 OLD = {
@@ -21,17 +23,14 @@ OLD = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _learners(monkeypatch):
-    from rlzoo.config import catalog
-
-    for name in ("sac", "tqc", "dqn"):
-        monkeypatch.setitem(catalog._TARGETS, name, f"rlzoo.algorithms.{name}:{name.upper()}")
+def expand(values):
+    expanded = expand_her(RawConfig("her", values))
+    return expanded.algo, expanded.values
 
 
 def test_an_older_entry():
     values = interpret(OLD)
-    assert learner_entry("her", values) == (
+    assert expand(values) == (
         "tqc",
         {
             "n_timesteps": 1e6,
@@ -47,7 +46,7 @@ def test_an_older_entry():
 
 @pytest.mark.parametrize("model_class", ["sac", "SAC", "stable_baselines3.SAC", Name("rlzoo.SAC")])
 def test_model_class(model_class):
-    assert learner_entry("her", {"model_class": model_class})[0] == "sac"
+    assert expand({"model_class": model_class})[0] == "sac"
 
 
 @pytest.mark.parametrize(
@@ -56,34 +55,33 @@ def test_model_class(model_class):
 )
 def test_wrong_model_class(model_class, message):
     with pytest.raises(UserError, match=message):
-        learner_entry("her", {"model_class": model_class})
+        expand({"model_class": model_class})
 
 
 def test_arguments_of_the_buffer_in_either_place():
     entry = {"model_class": "sac", "n_sampled_goal": 2, "replay_buffer_kwargs": "dict(copy_info_dict=True)"}
-    _, values = learner_entry("her", entry)
+    _, values = expand(entry)
     assert values["replay_buffer_kwargs"] == {"n_sampled_goal": 2, "copy_info_dict": True}
     with pytest.raises(UserError, match="replay_buffer_kwargs must be a mapping"):
-        learner_entry("her", {"model_class": "sac", "replay_buffer_kwargs": [1]})
+        expand({"model_class": "sac", "replay_buffer_kwargs": [1]})
 
 
 def test_a_policy_for_dicts_stays():
     for policy in ("MultiInputPolicy", "my_package.MyPolicy", Name("my_package.MyPolicy")):
-        assert learner_entry("her", {"model_class": "sac", "policy": policy})[1]["policy"] == policy
+        assert expand({"model_class": "sac", "policy": policy})[1]["policy"] == policy
 
 
 def test_old_keys_are_dropped_with_a_notice():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         entry = {"model_class": "sac", "online_sampling": False, "max_episode_length": 100}
-        _, values = learner_entry("her", entry)
+        values = expand_her(translate_sb2_entry(RawConfig("her", entry))).values
     assert not {"online_sampling", "max_episode_length"} & set(values)
-    assert [str(notice.message).split(" is")[0] for notice in caught] == [
-        "online_sampling",
-        "max_episode_length",
-    ]
+    assert len(caught) == 1
+    notices = str(caught[0].message).split("; ")
+    assert [notice.split(" is")[0] for notice in notices] == ["online_sampling", "max_episode_length"]
 
 
 def test_other_algorithms_are_themselves():
     values = {"policy": "MlpPolicy", "online_sampling": True}
-    assert learner_entry("ppo", values) == ("ppo", values)
+    assert expand_her(RawConfig("ppo", values)) == RawConfig("ppo", values)

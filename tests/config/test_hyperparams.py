@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files
+from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files, with_overrides
 from rlzoo.config.literals import Name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
@@ -116,9 +116,9 @@ def test_a_missing_file_is_named(name):
         load_file(name)
 
 
-def test_override_keeps_the_rest_of_a_dictionary_and_names_both_sources(file):
+def test_override_merges_dictionaries_and_names_sources(file):
     resolved = lookup("ppo", "HalfCheetah-v5")
-    changed = resolved.override({"n_envs": 2, "new": 1, "policy_kwargs": {"net_arch": [64]}})
+    changed = with_overrides(resolved, {"n_envs": 2, "new": 1, "policy_kwargs": {"net_arch": [64]}})
     assert changed.values["policy_kwargs"]["activation_fn"] == Name("torch.nn.ReLU")
     assert changed.values["policy_kwargs"]["net_arch"] == [64]
     assert changed.sources["policy_kwargs"] == "hyperparams/ppo.yml: HalfCheetah-v5; -params"

@@ -168,7 +168,7 @@ def test_merge_copies_and_replaces_wrappers_whole():
     assert repr(values) == before
 
 
-def test_interpret_reads_the_string_forms_of_old_files_and_leaves_the_entry_alone():
+def test_interpret_parses_old_strings_without_mutation():
     entry = {
         "policy": "MlpPolicy",
         "policy_kwargs": "dict(log_std_init=-2, activation_fn=nn.ReLU, net_arch=dict(pi=[256], vf=[256]))",
@@ -224,7 +224,7 @@ def test_plain_names_classes_and_functions():
 
 def test_the_table_of_names_is_right():
     torch = pytest.importorskip("torch")
-    from rlzoo.config.aliases import CLASSES
+    from rlzoo.config.class_names import CLASSES
 
     for path in set(CLASSES.values()):
         owner, _, name = path.rpartition(".")

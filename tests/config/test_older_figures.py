@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import Name
-from rlzoo.config.old_names import todays_entry
+from rlzoo.config.raw import RawConfig
 from rlzoo.config.shipped import shipped_folder
 
 SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
@@ -91,7 +92,7 @@ def todays_value(value: Any) -> Any:
 def quietly(algo: str, values: dict[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return todays_entry(algo, values).values
+        return translate_sb2_entry(RawConfig(algo, values)).values
 
 
 def expected(algo: str, env_id: str) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def expected(algo: str, env_id: str) -> dict[str, Any]:
     if algo == "her":
         values["policy"] = "MultiInputPolicy"  # goal environments are no longer flattened to vectors
     if "env_wrapper" in values:
-        values["env_wrapper"] = alias(values["env_wrapper"])
+        values["env_wrapper"] = class_path(values["env_wrapper"])
     return values
 
 
@@ -181,7 +182,7 @@ def test_what_only_the_older_file_has_is_listed() -> None:
     ]
 
 
-def test_an_old_file_for_atari_games_is_played_as_the_older_zoo_did(tmp_path: Path) -> None:
+def test_old_atari_file_uses_rl_baselines_zoo_settings(tmp_path: Path) -> None:
     path = tmp_path / "ppo2.yml"
     path.write_text("atari: {policy: CnnPolicy, nminibatches: 4}\n")
     resolved = lookup("ppo2", "PongNoFrameskip-v4", path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.config.hyperparams import load_file
 from rlzoo.config.literals import Name
 from rlzoo.config.shipped import shipped_folder
@@ -59,7 +59,7 @@ def as_shipped(key: str, value: Any) -> Any:
     if key == "env_wrapper":
         wrappers = [value] if isinstance(value, str) else value
         return [
-            {alias(path): kwargs for path, kwargs in (w if isinstance(w, dict) else {w: {}}).items()}
+            {class_path(path): kwargs for path, kwargs in (w if isinstance(w, dict) else {w: {}}).items()}
             for w in wrappers
         ]
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from rlzoo.config.aliases import alias
+from rlzoo.config.class_names import class_path
 from rlzoo.core.moved_modules import _MOVED, current_name
 from rlzoo.io.encoding import decode_value
 from rlzoo.policies.policy_registry import class_named
@@ -32,7 +32,7 @@ def test_former_buffer_name_decodes() -> None:
 
 
 def test_former_wrapper_name_in_yaml_resolves() -> None:
-    assert alias("rlzoo.envs.wrappers.HistoryWrapper") == "rlzoo.envs.single_env.wrappers.HistoryWrapper"
+    assert class_path("rlzoo.envs.wrappers.HistoryWrapper") == "rlzoo.envs.single_env.wrappers.HistoryWrapper"
 
 
 @pytest.mark.parametrize("name", ["torch.nn.ReLU", "rlzoo.PPO", "rlzoo", "mine.envs.wrappers.W"])

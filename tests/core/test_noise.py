@@ -35,7 +35,7 @@ def test_normal_noise_has_its_mean_and_deviation():
     assert abs(np.corrcoef(samples.T)[0, 1]) < 0.03
 
 
-def test_one_number_stands_for_every_dimension_and_the_dtype_is_kept():
+def test_scalar_noise_broadcasts_and_keeps_dtype():
     noise = NormalActionNoise(np.zeros(3), 0.1, dtype=np.float64)()
     assert noise.shape == (3,) and noise.dtype == np.float64 and len(set(noise)) == 3
 
@@ -53,7 +53,7 @@ def test_ornstein_uhlenbeck_noise_drifts_around_its_mean():
         assert (centred[lag:] * centred[:-lag]).mean() / centred.var() == pytest.approx(decay**lag, abs=0.03)
 
 
-def test_ornstein_uhlenbeck_noise_without_chance_decays_to_its_mean():
+def test_ornstein_uhlenbeck_without_noise_decays_to_mean():
     noise = OrnsteinUhlenbeckActionNoise([3.0], [0.0], theta=0.5, dt=0.1, initial_noise=[1.0])
     expected = [3 - 2 * 0.95**n for n in (1, 2, 3)]
     assert draws(noise, 3)[:, 0] == pytest.approx(expected)
@@ -72,7 +72,7 @@ def test_the_deviation_of_linear_noise_falls_and_then_stays():
     assert silent()[0] == 0.5, "without a final sigma the noise ends"
 
 
-def test_vectorised_noise_is_independent_and_only_ended_episodes_begin_again():
+def test_vectorized_noise_resets_only_ended_episodes():
     noise = VectorizedActionNoise(OrnsteinUhlenbeckActionNoise([0.0, 0.0], [0.0, 0.0], 1.0, 0.5, [1, 2]), 3)
     assert noise().tolist() == [[0.5, 1.0]] * 3
     noise.reset(np.array([1]))
@@ -115,7 +115,7 @@ def test_the_state_of_another_noise_is_refused():
         NormalActionNoise([0.0], [0.3]).load_state_dict({"step": 1})
 
 
-def test_parameter_noise_grows_while_actions_are_close_and_shrinks_when_they_are_far():
+def test_parameter_noise_spec_adapts_to_distance():
     spec = AdaptiveParamNoiseSpec(initial_stddev=0.2, desired_action_stddev=0.1, adoption_coefficient=1.5)
     spec.adapt(0.05)
     assert spec.get_stats() == {"param_noise_stddev": pytest.approx(0.3)}

@@ -44,7 +44,7 @@ def test_gae_is_the_sum_of_its_definition(lam):
     assert advantages.dtype == returns.dtype == np.float32
 
 
-def test_termination_is_worth_nothing_and_truncation_the_value_of_what_followed():
+def test_gae_bootstraps_truncation_not_termination():
     rewards, values = np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)
     next_values = np.full((1, 2), 10, np.float32)
     terminated, truncated = np.array([[True, False]]), np.array([[False, True]])

@@ -23,7 +23,7 @@ class Silent(Open):
     pass
 
 
-def test_parameters_are_found_through_keywords_that_are_passed_on() -> None:
+def test_signature_follows_forwarded_keywords() -> None:
     assert list(constructor_parameters(Closed)) == ["own"]
     for cls in (Open, Silent):
         assert set(constructor_parameters(cls)) == {"own", "first", "second"}

@@ -144,7 +144,7 @@ def test_categorical_gradients_have_their_closed_form():
     assert torch.allclose(logits.grad, expected)
 
 
-def test_reading_a_categorical_without_gradients_leaves_the_loss_its_own():
+def test_categorical_reads_under_no_grad_keep_gradients():
     logits = torch.randn(BATCH, 4, requires_grad=True)
     mine = Categorical(4).proba_distribution(logits)
     with torch.no_grad():

@@ -46,7 +46,7 @@ def test_it_is_the_categorical_of_what_is_allowed() -> None:
     assert torch.allclose(kl_divergence(mine, masked(other)), expected, atol=1e-5)
 
 
-def test_gradients_are_those_of_what_is_allowed_and_zero_elsewhere() -> None:
+def test_masked_gradients_are_zero_for_invalid_actions() -> None:
     torch.manual_seed(0)
     params = logits()
     alone = params.detach()[:, LEFT].requires_grad_()

@@ -117,7 +117,7 @@ def test_a_vector_may_answer_for_all_at_once() -> None:
         VecMonitor(GymVectorEnv(gym.vector.SyncVectorEnv([lambda: IdentityEnv(3)]))),
     ],
 )
-def test_an_environment_without_masks_is_answered_with_the_way_out(env: Any) -> None:
+def test_env_without_masks_error_names_the_fix(env: Any) -> None:
     assert not is_masking_supported(env)
     with pytest.raises(UserError, match=r"no action_masks\(\) method.*ActionMasker"):
         get_action_masks(env)

@@ -95,7 +95,7 @@ def test_equals_the_python_wrappers(
     native.close()
 
 
-def test_same_seed_same_games_and_noops_differ_between_environments() -> None:
+def test_native_atari_seeds_fix_games_and_vary_noops() -> None:
     def play(seed: int) -> tuple[np.ndarray, float]:
         venv = make_native_atari("BreakoutNoFrameskip-v4", 2, seed)
         assert venv is not None

@@ -79,7 +79,7 @@ def test_the_tuple_face_tells_how_an_episode_ended() -> None:
     np.testing.assert_array_equal(obs, [[0, 0], [0, 0], [1, 1]])
 
 
-def test_an_episode_that_terminates_at_its_limit_is_not_truncated_for_users() -> None:
+def test_termination_at_time_limit_is_not_truncation() -> None:
     venv = DummyVecEnv([lambda: gym.wrappers.TimeLimit(Counter(2), 2)])
     venv.reset()
     venv.step(actions(0))
@@ -127,8 +127,15 @@ def test_steps_out_of_order_are_errors() -> None:
     venv.reset()
     with pytest.raises(UserError, match="step_async"):
         venv.step_wait()
-    with pytest.raises(UserError, match="2 actions for 1"):
-        venv.step(actions(0, 0))
+    with pytest.raises(UserError, match="1 actions for 2"):
+        DummyVecEnv([Counter, Counter]).step(actions(0))
+
+
+def test_actions_left_over_are_ignored_with_a_warning() -> None:
+    venv = DummyVecEnv([Counter])
+    venv.reset()
+    with pytest.warns(UserWarning, match="2 actions for 1 environments: those left over are ignored"):
+        assert len(venv.step(actions(0, 0))[1]) == 1
 
 
 def test_an_environment_that_raises_is_named() -> None:

@@ -88,7 +88,7 @@ def test_action_noise_is_seeded_per_environment() -> None:
     np.testing.assert_array_equal(first, noise(1))  # whatever others draw
 
 
-def test_action_noise_leaves_the_environments_random_numbers_alone() -> None:
+def test_action_noise_keeps_the_env_random_stream() -> None:
     draws = []
     for env in (Echo(), ActionNoiseWrapper(Echo())):
         env.reset(seed=3)

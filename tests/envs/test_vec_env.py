@@ -13,9 +13,9 @@ from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.native import NativeCartPole
 from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env.vec_env import (
-    StepArrays,
     VecEnv,
     VecEnvWrapper,
+    VecStep,
     env_state,
     is_vecenv_wrapped,
     load_env_state,
@@ -50,7 +50,7 @@ class TupleFace(VecEnv):
         return obs, np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), infos
 
 
-def test_arrays_are_derived_from_a_class_that_writes_only_step_wait() -> None:
+def test_array_api_derives_from_step_wait() -> None:
     step = TupleFace().step_arrays(np.zeros(3))
     assert step.terminated.tolist() == [False, True, False]
     assert step.truncated.tolist() == [True, False, False]
@@ -60,7 +60,7 @@ def test_arrays_are_derived_from_a_class_that_writes_only_step_wait() -> None:
     assert step.infos[2] == {"x": 1}
 
 
-def test_a_truncated_episode_without_its_last_observation_is_an_error() -> None:
+def test_truncation_without_final_observation_raises() -> None:
     class Forgetful(TupleFace):
         def step_wait(self) -> Any:
             obs, rewards, dones, _ = super().step_wait()
@@ -135,9 +135,9 @@ def test_a_mixin_that_is_no_vec_env_counts_too() -> None:
     assert venv.step_arrays(np.zeros(1, dtype=int)).rewards.tolist() == [0.0]
 
 
-def test_a_subclass_may_override_wait_arrays_of_a_class_that_wrote_step_wait() -> None:
+def test_subclass_may_override_either_step_api() -> None:
     class Arrays(TupleFace):
-        def wait_arrays(self) -> StepArrays:
+        def wait_arrays(self) -> VecStep:
             step = super().wait_arrays()
             step.rewards = step.rewards * 10
             return step
@@ -192,7 +192,7 @@ def test_attributes_are_found_through_wrappers() -> None:
         _ = venv.nowhere
 
 
-def test_an_attribute_that_two_inner_environments_have_is_ambiguous() -> None:
+def test_attribute_of_two_wrapped_envs_is_ambiguous() -> None:
     inner = VecNormalize(VecNormalize(NativeCartPole("CartPole-v1", 1), gamma=0.5), gamma=0.9)
     venv = VecFrameStack(inner, 2)
     assert inner.gamma == 0.9

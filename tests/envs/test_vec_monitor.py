@@ -24,7 +24,7 @@ def play(venv: VecEnv, n_steps: int) -> list[tuple[int, dict[str, float]]]:
     return episodes
 
 
-def test_statistics_equal_those_of_a_monitor_around_each_environment() -> None:
+def test_vec_monitor_equals_one_monitor_per_env() -> None:
     vector = VecMonitor(NativeCartPole("CartPole-v1", 3))
     each = DummyVecEnv([lambda: Monitor(gym.make("CartPole-v1"))] * 3)
     played = []

@@ -62,7 +62,7 @@ def test_a_gif_repeats_its_frames_at_their_speed(tmp_path):
 
 
 def test_what_is_no_frame_of_the_video_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"an \.mp4 or a \.gif file, not 'video\.avi'"):
+    with pytest.raises(UserError, match=r"an \.mp4 or \.gif file, not 'video\.avi'"):
         VideoWriter(tmp_path / "video.avi", 30)
     for frame in (np.zeros((8, 8, 3)), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 4), np.uint8)):
         with pytest.raises(UserError, match="a frame is uint8"), VideoWriter(tmp_path / "a.mp4", 30) as video:
@@ -122,7 +122,7 @@ def test_small_frames_are_enlarged_and_large_ones_stay():
     assert enlarged(large) is large
 
 
-def test_a_label_is_in_the_lower_left_corner_and_within_the_frame():
+def test_label_is_lower_left_and_inside_the_frame():
     frame = np.full((320, 320, 3), 200, np.uint8)
     lines = ["recurrent ppo LunarLanderContinuous-v3 with a long name", "return 123.4"]
     labelled = draw_label(frame, lines)

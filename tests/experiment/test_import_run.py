@@ -183,9 +183,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     assert not (tmp_path / "logs").exists()
 
 
-def test_environment_that_is_not_here_keeps_the_spaces_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_env_keeps_spaces_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = zoo_run(tmp_path / "theirs", env="Gone-v3")
     assert rlzoo("import", run, "-o", tmp_path / "logs") == 0
     assert "the spaces are those of the file, since" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_steps_are_counted_without_n_episodes(run, look):
         ("MiniGrid-DoorKey-5x5-v0", {"deterministic": True}, True),
     ],
 )
-def test_how_an_agent_acts_depends_on_its_environment_unless_it_is_said(env_id, asked, deterministic):
+def test_deterministic_default_depends_on_env(env_id, asked, deterministic):
     assert PlayConfig(algo="ppo", env_id=env_id, **asked).is_deterministic is deterministic
 
 
@@ -100,7 +100,7 @@ def test_statistics_come_from_the_file_that_is_played(run, look, monkeypatch):
     assert counts[2] >= counts[1]
 
 
-def test_returns_are_those_of_the_game_unless_normalised_ones_are_asked_for(run, look):
+def test_returns_are_raw_unless_norm_reward(run, look):
     train(run(env_id="Pendulum-v1"))
     (raw,) = play(look(env_id="Pendulum-v1", n_episodes=1)).returns
     (normalised,) = play(look(env_id="Pendulum-v1", n_episodes=1, norm_reward=True)).returns
@@ -113,9 +113,9 @@ def test_env_kwargs_of_the_run_hold_unless_others_are_given(run, look, monkeypat
     seen = []
     original = rlzoo.playback.play.load_model
 
-    def load_model(blueprint, path, venv, *rest):
+    def load_model(resolved, path, venv, *rest):
         seen.append(venv.get_attr("g")[0])
-        return original(blueprint, path, venv, *rest)
+        return original(resolved, path, venv, *rest)
 
     monkeypatch.setattr("rlzoo.playback.play.load_model", load_model)
     play(look(env_id="Pendulum-v1", n_timesteps=5))
@@ -160,6 +160,16 @@ def test_rewards_are_not_logged_into_a_file(run, look, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="--reward-log wants a folder"):
         play(look(n_episodes=1, reward_log=str(tmp_path / "file")))
+
+
+def test_play_that_cannot_begin_leaves_no_reward_log(run, look, tmp_path):
+    train(run(n_timesteps=40))
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "there", tmp_path / "new" / "rewards"):
+        with pytest.raises(UserError, match="unknown device"):
+            play(look(n_episodes=1, reward_log=str(folder), device="nosuch"))
+    assert (tmp_path / "there").is_dir()
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_agent_that_is_not_there_is_said_so(look, tmp_path):

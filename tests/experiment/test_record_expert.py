@@ -47,7 +47,7 @@ def imitate(expert: Path, logs: Path, tmp_path: Path) -> Any:
     return make
 
 
-def test_a_place_that_cannot_be_written_is_found_out_before_an_episode_is_played(
+def test_unwritable_output_fails_before_playing(
     expert: Path, logs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=str(logs), n_episodes=3, device="cpu")
@@ -97,7 +97,7 @@ def test_imitation_is_trained_played_and_resumed(imitate: Any, logs: Path, algo:
         assert "train/loss" in next(csv.reader(file))
 
 
-def test_a_run_can_start_from_an_agent_and_goes_on_with_a_moved_file(imitate: Any, expert: Path) -> None:
+def test_run_from_trained_agent_survives_moved_file(imitate: Any, expert: Path) -> None:
     result = train(imitate())
     from_it = train(imitate(trained_agent=str(result.model_path)))
     assert from_it.num_timesteps == 512

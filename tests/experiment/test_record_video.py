@@ -175,7 +175,7 @@ class Frames:
         self.frames.append(frame)
 
 
-def test_labels_show_the_return_of_each_game_before_wrappers_change_it(monkeypatch):
+def test_video_labels_show_raw_returns(monkeypatch):
     drawn: list[list[str]] = []
     monkeypatch.setattr(module, "draw_label", lambda frame, lines: drawn.append(lines) or frame)
     venv = rlzoo.make_vec_env(

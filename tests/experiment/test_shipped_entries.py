@@ -16,7 +16,7 @@ from rlzoo.config.hyperparams import load_file
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.experiment.factories import build_model
-from rlzoo.experiment.resolved_config import check_hyperparams
+from rlzoo.experiment.resolve import resolve_config
 from rlzoo.training.off_policy_loop import off_policy
 
 # Environment -> length of the observation and number of actions, and with goals the length of a goal.
@@ -107,13 +107,13 @@ def test_entry_makes_an_agent(file: str, entry: str) -> None:
     values = dict(load_file(FOLDER / f"{file}.yml").entries[entry])
     values.pop("env_wrapper", None)  # `rlzoo validate` checks these, and the spaces are those behind them
     observation_space, action_space = spaces_of(algo, entry, values)
-    replays = check_hyperparams(algo, values).algorithm.loop is off_policy
-    blueprint = check_hyperparams(algo, {**values, **(SMALL if replays else {})})
-    venv = DummyVecEnv([lambda: Episodes(observation_space, action_space)] * blueprint.n_envs)
-    model = build_model(blueprint, venv, seed=0, device="cpu", verbose=0)
+    replays = resolve_config(algo, values).algorithm.loop is off_policy
+    resolved = resolve_config(algo, {**values, **(SMALL if replays else {})})
+    venv = DummyVecEnv([lambda: Episodes(observation_space, action_space)] * resolved.n_envs)
+    model = build_model(resolved, venv, seed=0, device="cpu", verbose=0)
     actions, _ = model.predict(venv.reset())
     assert all(action_space.contains(action) for action in actions)
     if replays:
-        model.learn(8 * blueprint.n_envs)
+        model.learn(8 * resolved.n_envs)
         assert model.n_updates > 0
         assert all(vector.isfinite().all() for vector in model.parameter_vectors())

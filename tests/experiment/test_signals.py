@@ -84,7 +84,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_second_signal_ends_the_process_and_its_workers_at_once():
+def test_second_signal_ends_process_and_workers():
     process = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True, timeout=30)
     assert process.returncode == 130
     assert "once more ends at once" in process.stderr

@@ -148,7 +148,7 @@ def test_a_run_goes_on_without_it_and_says_so(kept, spoil, capsys, fault):
     result = resume(kept, n_timesteps=600)
     error = capsys.readouterr().err
     assert FAULTS[fault] in error
-    assert "goes on with an empty" in error
+    assert "continues with an empty" in error
     assert error.count("\n") == 1
     assert DQN.load(result.model_path, device="cpu").num_timesteps == 600
 
@@ -160,7 +160,7 @@ def test_infos_that_cannot_be_written_are_refused_at_once(replay_conf, logs, cap
     assert "copy_info_dict" in refused(arguments, logs, capsys)
 
 
-def test_a_buffer_larger_than_memory_is_announced_before_it_is_made(replay_conf, logs, capsys, monkeypatch):
+def test_oversized_buffer_warns_before_allocation(replay_conf, logs, capsys, monkeypatch):
     monkeypatch.setattr(off_policy, "available_memory", lambda: 10_000)
     arguments = ["train", "--algo", "dqn", *CARTPOLE, "-conf", str(replay_conf), "-n", "100"]
     arguments += ["-f", str(logs), "--device", "cpu", "--verbose", "0", "--eval-freq", "-1"]

@@ -17,7 +17,7 @@ FAULTS = ["raise", "exit", "base", "nan", "inf", "nan_reward", "inf_reward", "sh
 
 @pytest.mark.parametrize("vec_env", ["dummy", "subproc"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_environment_and_its_step_are_named_and_the_agent_is_saved(run, logs, fault, vec_env):
+def test_env_failure_names_step_and_saves_the_agent(run, logs, fault, vec_env):
     if fault == "die" and vec_env == "dummy":
         pytest.skip("it would take this process with it")
     with pytest.raises(RunFailed) as caught:

@@ -12,6 +12,7 @@ import pytest
 from rlzoo import PPO, EvalCallback
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.on_policy import ppo
+from rlzoo.cli.main import main
 from rlzoo.experiment.training_run import resume, train
 
 
@@ -75,6 +76,35 @@ def test_before_the_first_step_nothing_is_left(run, logs, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train(run(eval_freq=100))
     assert not logs.exists()
+
+
+def test_in_the_first_step_nothing_is_left(run, logs, faulty_envs, monkeypatch):
+    stop_once(monkeypatch, faulty_envs.FaultyEnv, "step")
+    with pytest.raises(KeyboardInterrupt, match="before the first step; no agent is kept"):
+        train(run(save_freq=1))
+    assert not logs.exists()
+
+
+def test_in_the_first_step_the_command_says_so_in_one_line(conf, logs, faulty_envs, monkeypatch, capfd):
+    stop_once(monkeypatch, faulty_envs.FaultyEnv, "step")
+    arguments = ["train", "--algo", "ppo", "--env", "Faulty-v0", "--gym-packages", "faulty_envs"]
+    assert main([*arguments, "-conf", str(conf), "-f", str(logs), "--verbose", "0"]) == 130
+    said = capfd.readouterr().err.strip().splitlines()
+    assert said[-1] == "rlzoo: interrupted before the first step; no agent is kept"
+    assert not logs.exists()
+
+
+def test_interrupt_in_first_rollout_says_agent_has_no_update(run, faulty_envs, monkeypatch, capfd):
+    stop_once(monkeypatch, faulty_envs.FaultyEnv, "step", call=10)
+    result = train(run(verbose=1))
+    check_stopped(result, before=20)
+    assert "; the agent has had no update yet; the agent is saved in" in capfd.readouterr().out
+
+
+def test_in_the_first_step_a_resumed_run_keeps_its_agent(run, faulty_envs, monkeypatch):
+    folder = train(run()).folder
+    stop_once(monkeypatch, faulty_envs.FaultyEnv, "step")
+    check_stopped(resume(folder, n_timesteps=600), before=401 + 40)
 
 
 def test_a_stopped_run_goes_on_to_its_end(run, faulty_envs, monkeypatch):

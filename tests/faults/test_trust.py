@@ -18,7 +18,7 @@ import yaml
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
 from rlzoo.envs.single_env.registration import Family, ensure_registered
-from rlzoo.experiment.resolved_config import import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.training_run import train
 from rlzoo.io.trust import is_trusted
 from rlzoo.runs import run_folder
@@ -106,7 +106,7 @@ def test_scoring_and_shipping_a_run_folder_run_nothing(folder, canary):
     [{"gym_packages": ["foreign_module"]}, {"env_id": "foreign_module:CartPole-v1"}],
     ids=["gym_packages", "env_id"],
 )
-def test_packages_that_a_run_folder_names_are_imported_only_when_trusted(changes, folder, canary, capsys):
+def test_run_folder_packages_need_trust(changes, folder, canary, capsys):
     change(folder, "args.yml", **changes)
     error = refused(capsys, canary, "train", "--resume", str(folder), "-n", "64")
     assert error.endswith("whose code runs only if you trust it: add --trust foreign_module")

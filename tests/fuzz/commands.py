@@ -26,10 +26,11 @@ from rlzoo.algorithms.base import Algorithm
 from rlzoo.cli.flags.parser import actions_of, values_of
 from rlzoo.cli.main import COMMANDS, build, load_command, main
 from rlzoo.core.errors import UserError
+from rlzoo.plots import results as plots
 from tests.fuzz.agents import Stop, example, save_expert
 from tests.fuzz.configurations import ENTRIES
 from tests.fuzz.loader import Loader, ctrl_c_after
-from tests.fuzz.runs import RUN, VALUES, make_run, make_study
+from tests.fuzz.runs import RUN, VALUES, make_run, make_study, write_evaluations_of
 from tests.fuzz.sandbox import place
 
 CODES = (0, 1, 2, 130)
@@ -48,7 +49,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "benchmark score": ("logs -n 1", "logs -n 1 -o scores.json"),
     "benchmark table": ("logs", "logs --format csv", "scores.json --list list.yml"),
     "benchmark page": ("logs -o site -n 4", "scores.json --list list.yml -o site --no-videos"),
-    "benchmark ship": ("logs -o shipped", "-o shipped"),
+    "benchmark ship": ("-o logs", "logs -o shipped"),
     "plot train": ("-f logs", "-a ppo -e CartPole -f logs -x time -y success -w 2 -o train.svg"),
     "plot compare": ("-f logs -o results.json", "-a ppo -f logs --iqm -k successes --min-timesteps 8"),
     "plot report": ("results.json", "results.json --versus --boxplot --latex --normalize range -o out"),
@@ -104,7 +105,7 @@ class Wrong(Exception):
 
 
 def write_surroundings(folder: Path) -> None:
-    """What command lines name: a run, a study, an agent, demonstrations, lists."""
+    """What command lines name: a run, a study, an agent, demonstrations, lists, evaluations."""
     make_run(folder)
     (folder / "ppo").rename(folder / "logs_ppo")
     (folder / "logs").mkdir()
@@ -128,6 +129,8 @@ def write_surroundings(folder: Path) -> None:
     (folder / "x.py").write_text("hyperparams = {}\n")
     scores = [json.loads((folder / "logs" / RUN / "score.json").read_text())]
     (folder / "scores.json").write_text(json.dumps(scores))
+    write_evaluations_of(folder / "logs" / RUN, seed=0)
+    (folder / "results.json").write_text(plots.results_text(plots.gather(folder / "logs")))
 
 
 def command_line(rng: Random, name: str) -> list[str]:

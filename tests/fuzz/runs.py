@@ -21,7 +21,7 @@ from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
-from rlzoo.experiment.training_run import check, reopen, train
+from rlzoo.experiment.training_run import check, reopen_run, train
 from rlzoo.metrics.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
 from rlzoo.playback.play import play
 from rlzoo.plots import results as plots
@@ -62,7 +62,7 @@ def use_run(folder: Path, rng: Random) -> None:
     with ctrl_c_after(5):
         match rng.randrange(5):
             case 0 | 1:
-                session = reopen(folder / RUN, {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"})
+                session = reopen_run(folder / RUN, {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"})
                 few_steps(session)
             case 2:
                 config = PlayConfig(
@@ -138,10 +138,14 @@ def write_evaluations(folder: Path) -> None:
         (run / "CartPole-v1").mkdir(parents=True)
         (run / "CartPole-v1" / "args.yml").write_text(f"algo: ppo\nenv_id: CartPole-v1\nseed: {seed}\n")
         (run / "row.json").write_text(json.dumps({"name": f"variant {seed % 2}"}))
-        returns = np.arange(8.0).reshape(4, 2) + seed
-        arrays = {"timesteps": np.arange(1, 5) * 10, "results": returns, "ep_lengths": returns}
-        np.savez(run / "evaluations.npz", **arrays)
+        write_evaluations_of(run, seed)
     (folder / "results.json").write_text(plots.results_text(plots.gather(folder)))
+
+
+def write_evaluations_of(run: Path, seed: int) -> None:
+    returns = np.arange(8.0).reshape(4, 2) + seed
+    arrays = {"timesteps": np.arange(1, 5) * 10, "results": returns, "ep_lengths": returns}
+    np.savez(run / "evaluations.npz", **arrays)
 
 
 def draw_evaluations(folder: Path, rng: Random) -> None:
@@ -227,6 +231,8 @@ def mutate_journal(rng: Random, name: str, data: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2))):
         at = rng.randrange(len(lines))
         record = json.loads(lines[at])
+        if not isinstance(record, dict):  # by the mutation before
+            continue
         texts = [key for key, value in record.items() if isinstance(value, str) and value[:1] in ("{", "[")]
         if texts and rng.random() < 0.5:
             key = rng.choice(texts)

@@ -162,7 +162,7 @@ def test_architectures_of_actor_and_critics():
 
 
 @pytest.mark.parametrize("layer_norm", [True, False, "critic"])
-def test_layer_normalisation_in_all_networks_or_the_critics_alone(layer_norm):
+def test_layer_norm_in_all_networks_or_only_the_critics(layer_norm):
     policy = make(layer_norm=layer_norm)
     in_actor = any(isinstance(module, nn.LayerNorm) for module in policy.actor.latent_pi)
     assert in_actor == (layer_norm is True)
@@ -189,7 +189,7 @@ def test_standard_deviations_are_bounded():
             assert torch.equal(policy.actor.distribution(obs).log_std, torch.full((4, 1), log_std))
 
 
-def test_gsde_noise_is_drawn_anew_on_request_and_its_deviation_learns_from_actions():
+def test_gsde_noise_resamples_and_its_std_gets_gradients():
     policy, obs = make(use_sde=True, log_std_init=-1.0), torch.randn(4, 3)
     first = policy._predict(obs)
     assert torch.equal(first, policy._predict(obs))

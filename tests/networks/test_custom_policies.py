@@ -70,7 +70,7 @@ def test_methods_that_are_never_called_are_refused(name):
         own("MlpPolicy", "CartPole-v1")
 
 
-def test_algorithm_from_the_base_class_is_told_what_replaces_train():
+def test_overridden_train_error_names_its_replacement():
     from rlzoo import OffPolicyAlgorithm
 
     class Mine(OffPolicyAlgorithm):

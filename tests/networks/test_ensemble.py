@@ -141,7 +141,7 @@ def test_initial_values_are_those_of_linear_layers():
             assert not torch.equal(tensor[0], tensor[1])
 
 
-def test_dropout_draws_units_for_each_network_and_spares_evaluation():
+def test_dropout_differs_per_network_and_is_off_in_evaluation():
     together = ensemble("dropout", dropout=0.5, layer_norm=False)
     x = torch.randn(200, IN)
     assert torch.equal(together.eval()(x), together(x))

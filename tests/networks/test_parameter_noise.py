@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import CheckpointError
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance, greedy_distance
-from rlzoo.optim.flat import FlatParameters
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def network():
     return net.eval()
 
 
-def test_all_parameters_but_those_of_layer_normalisation_get_noise_of_the_given_size():
+def test_parameter_noise_spares_layer_normalisation():
     net = network()
     noise = ParameterNoise(net, AdaptiveParamNoiseSpec(initial_stddev=0.3))
     for index in (0, 4):
@@ -37,7 +37,7 @@ def test_all_parameters_but_those_of_layer_normalisation_get_noise_of_the_given_
         assert torch.equal(plain, noisy)
 
 
-def test_new_noise_is_around_the_present_parameters_and_leaves_them_alone():
+def test_parameter_noise_is_centred_on_current_parameters():
     net = network()
     flat = FlatParameters(net.parameters())
     noise = ParameterNoise(net, AdaptiveParamNoiseSpec(initial_stddev=1e-3))
@@ -56,7 +56,7 @@ def test_new_noise_is_around_the_present_parameters_and_leaves_them_alone():
     assert not any(parameter.requires_grad for parameter in noise.exploring.parameters())
 
 
-def test_the_size_is_adapted_until_actions_are_as_far_apart_as_wanted():
+def test_parameter_noise_scale_reaches_the_target_distance():
     net, obs = network(), torch.randn(64, 4)
     spec = AdaptiveParamNoiseSpec(initial_stddev=5.0, desired_action_stddev=0.2)
     noise = ParameterNoise(net, spec)

@@ -240,7 +240,7 @@ class TestKeywords:
         assert make().optimizer.param_groups[0]["lr"] == 1e-3
         assert make().optimizer.param_groups[0]["eps"] == 1e-5
 
-    def test_every_keyword_is_known_and_a_wrong_one_names_the_nearest(self):
+    def test_unknown_policy_keyword_names_the_nearest(self):
         known = set(
             policy_keywords(ActorCriticCnnPolicy, {"log_std_init": 0.0, "net_arch": [8], "use_expln": True})
         )
@@ -417,6 +417,11 @@ class TestExtractors:
         assert features.tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
         shifted = make(observations=spaces.Discrete(3, start=5))
         assert shifted.extract_features(torch.tensor([6])).tolist() == [[0, 1, 0]]
+
+
+def test_net_arch_as_a_list_of_one_dictionary_warns() -> None:
+    with pytest.warns(UserWarning, match=r"pass the dictionary itself: net_arch=dict"):
+        assert NetArch.parse([{"pi": [8], "vf": [4]}]) == NetArch((), (8,), (4,))
 
 
 class TestNetArch:

@@ -94,7 +94,7 @@ def test_state_dicts_have_the_names_that_files_of_others_use():
     assert cnn[0] == "q_net.features_extractor.cnn.0.weight" and "q_net.q_net.0.weight" in cnn
 
 
-def test_layer_normalisation_is_before_activations_and_on_learned_features():
+def test_layer_norm_precedes_activations_and_norms_features():
     kinds = [type(layer).__name__ for layer in make("LnMlpPolicy", net_arch=[8, 8]).q_net.q_net]
     assert kinds == ["Linear", "LayerNorm", "ReLU", "Linear", "LayerNorm", "ReLU", "Linear"]
     assert [type(layer) for layer in make("LnCnnPolicy").q_net.q_net] == [nn.LayerNorm, nn.Linear]

@@ -374,7 +374,7 @@ def test_policies_are_found_by_name_and_class(family, name):
 
 
 @pytest.mark.parametrize("policy", ["MlpPolicy", get_policy_class("actor_critic", "CnnPolicy")])
-def test_a_policy_without_memory_is_refused_where_memory_is_the_point(policy):
+def test_feedforward_policy_is_refused_by_recurrent_ppo(policy):
     with pytest.raises(UserError, match=r"has no memory.*such as MlpLstmPolicy") as error:
         get_policy_class("recurrent", policy)
     assert "\n" not in str(error.value)
@@ -382,7 +382,7 @@ def test_a_policy_without_memory_is_refused_where_memory_is_the_point(policy):
 
 @pytest.mark.parametrize("family", ["feed_forward", "q_network", "squashed"])
 @pytest.mark.parametrize("policy", ["MlpLstmPolicy", RecurrentActorCriticPolicy])
-def test_a_policy_with_memory_is_refused_where_nothing_learns_from_it(family, policy):
+def test_recurrent_policy_is_refused_by_other_algorithms(family, policy):
     with pytest.raises(UserError, match=r"remembers.*ppo, a2c") as error:
         get_policy_class(family, policy)
     assert "\n" not in str(error.value)

@@ -34,7 +34,7 @@ def test_before_anything_is_shown_numbers_are_clipped_alone():
     assert normalizer.restore(x).tolist() == pytest.approx([-2, 0.1, 3])
 
 
-def test_restoring_inverts_scaling_and_a_constant_is_no_division_by_zero():
+def test_normalizer_inverts_and_handles_zero_variance():
     normalizer = RunningNormalizer()
     normalizer.update(torch.tensor([3.0, 5.0, 10.0]))
     x = torch.tensor([-1.0, 4.0])

@@ -60,7 +60,7 @@ def test_it_stops_at_the_tolerance() -> None:
     assert torch.equal(conjugate_gradient_solver(double, b, residual_tol=100), torch.zeros(2))
 
 
-def test_a_flat_gradient_is_the_gradient_in_the_order_of_the_parameters() -> None:
+def test_flat_gradient_follows_parameter_order() -> None:
     first, second, unused = torch.tensor([[1.0, 2.0]]), torch.tensor(3.0), torch.zeros(2)
     parameters = [nn.Parameter(value) for value in (first, second, unused)]
     output = (parameters[0] ** 2).sum() * parameters[1]

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
-from rlzoo.optim.eager import eager
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
 
@@ -136,7 +136,7 @@ def test_a_convolution_over_the_whole_image_is_a_linear_layer():
     torch.testing.assert_close(*natural)
 
 
-def test_a_layer_called_twice_has_the_fisher_matrix_of_both_calls():
+def test_layer_called_twice_sums_the_fisher_of_both_calls():
     """Exact where both calls have the same input, and scores are +1 and -1 in all combinations."""
     layer, x = nn.Linear(2, 1), torch.randn(2).expand(4, 2)
     factors = KroneckerFactors(layer)
@@ -160,7 +160,7 @@ class Gaussian(nn.Module):
         return self.net(x)
 
 
-def test_what_has_no_factors_gets_the_diagonal_of_the_fisher_matrix():
+def test_unfactored_parameters_get_the_fisher_diagonal():
     network, x = Gaussian(), torch.randn(200, 3)
     factors = KroneckerFactors(network)
     for _ in range(400):
@@ -255,7 +255,7 @@ def test_a_state_taken_up_goes_on_to_the_bit(aside):
 
 def optimizer_of(network, **options):
     flat, factors = FlatParameters(network.parameters()), KroneckerFactors(network)
-    return flat, factors, eager(KFAC)(flat, factors, **options)
+    return flat, factors, without_dynamo(KFAC)(flat, factors, **options)
 
 
 @pytest.mark.parametrize(("lr", "kfac_clip"), [(0.5, 1e9), (1e9, 0.001)])
@@ -319,7 +319,7 @@ def test_nothing_moves_without_a_gradient():
         (nn.Conv1d(3, 4, 2), "use Linear, Conv2d.*A2C"),
     ],
 )
-def test_layers_that_cannot_be_factored_are_named_with_what_to_use(layer, text):
+def test_unfactorable_layer_error_names_the_alternative(layer, text):
     with pytest.raises(UserError, match=text) as error:
         KroneckerFactors(nn.Sequential(nn.Linear(3, 3), layer))
     assert "\n" not in str(error.value)

@@ -51,7 +51,7 @@ def test_first_step_is_smaller_than_torchs():
     assert first_step(RMSpropTFLike) < 0.02 * first_step(torch.optim.RMSprop)
 
 
-def test_state_survives_a_state_dict_and_missing_gradients_are_skipped():
+def test_rmsprop_state_dict_round_trips_without_some_gradients():
     x, idle = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = RMSpropTFLike([x, idle], lr=LR, momentum=0.5)
     x.grad = torch.ones(2)

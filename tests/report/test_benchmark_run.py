@@ -113,7 +113,7 @@ def test_experts_come_first_and_each_only_once() -> None:
     assert trainings == [("ppo", 100), ("ppo", 0), ("bc", 0), ("gail", 0), ("ppo", 1), ("gail", 1)]
 
 
-def test_an_expert_that_is_also_a_row_is_trained_once_and_as_the_row_says() -> None:
+def test_expert_that_is_a_row_is_trained_once() -> None:
     row = Row(algo="ppo", env="CartPole-v1", seeds=(100,), n_timesteps=50, required=400)
     jobs = jobs_of([CLONE, row])
     assert [str(job) for job in jobs] == [
@@ -124,7 +124,7 @@ def test_an_expert_that_is_also_a_row_is_trained_once_and_as_the_row_says() -> N
     assert jobs[0].row == row
 
 
-def test_an_expert_is_trained_as_its_row_says_when_that_row_was_not_asked_for() -> None:
+def test_expert_uses_its_rows_settings_when_unselected() -> None:
     row = Row(algo="ppo", env="CartPole-v1", seeds=(100,), n_timesteps=50)
     (expert, *_), (asked, *_) = jobs_of([CLONE], [row, CLONE]), jobs_of([CLONE])
     assert expert.row == row and asked.row.n_timesteps is None
@@ -175,7 +175,7 @@ def test_two_go_on_at_a_time_and_no_more(stand_in: Path, monkeypatch: pytest.Mon
     assert len(going_on) == 10 and max(going_on) == 2 and going_on[-1] == 0
 
 
-def test_demonstrations_are_recorded_before_they_are_learned_from(stand_in: Path) -> None:
+def test_demonstrations_are_recorded_before_imitation(stand_in: Path) -> None:
     ended = done(stand_in, CLONE)
     assert [str(end.job) for end in ended] == [
         "ppo CartPole-v1 seed 100",

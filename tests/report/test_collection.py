@@ -153,7 +153,7 @@ def test_paths_below_the_working_directory_become_relative(logs, tmp_path):
         "",
     ],
 )
-def test_other_paths_and_other_commands_are_refused_before_anything_is_written(logs, tmp_path, command):
+def test_foreign_paths_and_commands_fail_before_writing(logs, tmp_path, command):
     (logs / "seed0" / SAC / "command.txt").write_text(command)
     with pytest.raises(UserError, match=r"not below the working directory|begins with `rlzoo train`"):
         shipped(logs, tmp_path / "collection")
@@ -177,7 +177,7 @@ def test_a_large_agent_goes_without_what_only_training_needs(logs, tmp_path):
         shipped(logs, tmp_path / "other", max_bytes=5000)
 
 
-def test_what_is_there_stays_and_another_training_replaces_it_whole(logs, tmp_path):
+def test_shipped_agent_is_kept_or_replaced_whole(logs, tmp_path):
     root = tmp_path / "collection"
     limit = (logs / "seed0" / SAC / "Pendulum-v1.zip").stat().st_size - 1
     shipped(logs, root, max_bytes=limit)
@@ -284,7 +284,7 @@ def test_a_collection_without_agents_has_no_registry(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_training_that_was_stopped_and_a_file_that_cannot_be_read_are_not_shipped(logs, tmp_path):
+def test_stopped_or_unreadable_runs_are_not_shipped(logs, tmp_path):
     whole, stopped = logs / "seed0" / SAC, logs / "seed0" / PPO
     model = rlzoo.PPO.load(stopped / "CartPole-v1.zip")
     model.clock.total_timesteps = 50
@@ -354,7 +354,7 @@ def test_only_seeds_of_the_list_are_chosen_among(logs, tmp_path, in_process):
     assert not (logs / "seed0" / PPO / "selection.json").exists()
 
 
-def test_a_row_that_no_seed_learns_is_not_shipped_and_its_agent_goes(logs, tmp_path, in_process):
+def test_row_without_learning_seed_drops_its_agent(logs, tmp_path, in_process):
     root = tmp_path / "collection"
     list(ship([logs], 0, root, rows=[row_of()]))
     result = chosen(logs, root, row_of(required=501))
@@ -370,7 +370,7 @@ def test_an_agent_of_other_runs_stays_when_none_has_learned(logs, tmp_path, in_p
     assert result.removed is None and (root / PPO).is_dir()
 
 
-def test_without_a_list_the_best_of_all_seeds_has_to_beat_random_actions(logs, tmp_path, in_process):
+def test_without_a_list_best_seed_must_beat_random(logs, tmp_path, in_process):
     shutil.rmtree(logs / "seed0" / "ppo")
     shutil.rmtree(logs / "seed1")
     (result,) = ship([logs], None, tmp_path / "collection", 4)

@@ -26,7 +26,7 @@ def test_scores_are_grouped_and_sorted(score):
     assert rows[2].reached is None and rows[2].n_missing == 0
 
 
-def test_a_list_has_its_own_order_and_leaves_out_what_it_does_not_name(score):
+def test_list_sets_row_order_and_filters_scores(score):
     wanted = [Row(algo="ppo", env="B-v0"), Row(algo="ppo", env="Unscored-v0"), Row(algo="ppo", env="A-v0")]
     rows = table([score(env_id="A-v0"), score(env_id="B-v0"), score(env_id="C-v0")], wanted)
     assert [row.row for row in rows] == [wanted[0], wanted[2]]
@@ -78,7 +78,7 @@ def test_what_differs_between_seeds(score):
     assert table(scores[:1])[0].training_seconds is None
 
 
-def test_seeds_that_were_added_do_not_reach_what_those_of_the_list_miss(score):
+def test_added_seeds_do_not_rescue_a_missed_requirement(score):
     scores = [score(seed=seed, mean=mean) for seed, mean in enumerate([1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0])]
     (row,) = table(scores, [Row(algo="ppo", env="CartPole-v1", required=5)])
     assert row.aggregate.median == 9.0 and row.reached is False
@@ -108,7 +108,7 @@ def test_the_agents_that_others_learn_from_are_no_seeds_of_a_row(score):
         ({"conf_file": "gone.yml"}, True),  # nobody knows what it said
     ],
 )
-def test_scores_of_other_trainings_than_the_row_says_reach_nothing(score, row, expected):
+def test_scores_of_other_settings_do_not_count(score, row, expected):
     rows = [Row(**{"algo": "ppo", "env": "CartPole-v1", **row}, seeds=(0,), required=-1e9)]
     (found,) = table([score(env_id=rows[0].env, n_timesteps=100_000, episodes=100)], rows)
     assert found.reached is expected and found.is_as_listed is (expected is True)

@@ -79,9 +79,9 @@ def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, st
     seeds, ways = [], []
     build = scoring.build_evaluation_env
 
-    def remember(blueprint, env_id, n_envs, seed, *others):
+    def remember(resolved, env_id, n_envs, seed, *others):
         seeds.append(seed)
-        return build(blueprint, env_id, n_envs, seed, *others)
+        return build(resolved, env_id, n_envs, seed, *others)
 
     def lopsided(model, env, episodes, deterministic):
         ways.append(deterministic)
@@ -96,7 +96,7 @@ def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, st
     assert score.std == pytest.approx((38 / 3) ** 0.5)
 
 
-def test_agents_are_found_at_any_depth_and_unfinished_runs_are_not(agent: Path, tmp_path: Path) -> None:
+def test_scoring_finds_finished_agents_at_any_depth(agent: Path, tmp_path: Path) -> None:
     unfinished = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
     assert find_agents(tmp_path) == [agent, unfinished]
     (unfinished / "CartPole-v1.zip").unlink()
@@ -140,10 +140,10 @@ def test_agents_play_in_as_many_processes_as_are_asked_for(
     assert asked == [2] and all(result.score is not None for result in results)
 
 
-def test_a_process_that_plays_uses_one_thread_and_warns_in_one_line(monkeypatch, capsys) -> None:
+def test_scoring_process_uses_one_thread_and_short_warnings(monkeypatch, capsys) -> None:
     threads: list[int] = []
     monkeypatch.setattr(scoring.torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(scoring, "_end_with_parent", lambda: None)
+    monkeypatch.setattr(scoring, "end_with_parent", lambda: None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         scoring._begin()
@@ -221,7 +221,7 @@ def test_fewer_episodes_do_not_replace_a_score(agent: Path) -> None:
     assert result.cached and read_score_file(agent / SCORE)[0].episodes == 4
 
 
-def test_a_model_file_that_cannot_be_read_is_no_end_of_the_others(agent: Path, tmp_path: Path) -> None:
+def test_unreadable_model_does_not_stop_scoring(agent: Path, tmp_path: Path) -> None:
     other = shutil.copytree(agent, tmp_path / "seed1" / "ppo" / "CartPole-v1_1")
     (other / "CartPole-v1.zip").unlink()
     (other / "CartPole-v1.zip").mkdir()
@@ -261,7 +261,7 @@ def test_a_process_that_dies_loses_one_agent(agent: Path, tmp_path: Path, monkey
     assert results[agent].score is not None and not results[agent].problem
 
 
-def test_no_kind_of_failure_and_no_closed_folder_is_the_end_of_the_others(agent: Path, monkeypatch) -> None:
+def test_no_failure_stops_scoring_of_other_agents(agent: Path, monkeypatch) -> None:
     failed: Future[Score] = Future()
     failed.set_exception(ZeroDivisionError("in an environment"))
     assert scoring._outcome(agent, failed).problem == "ZeroDivisionError: in an environment"
@@ -284,7 +284,7 @@ def test_returns_that_are_no_numbers_are_no_score(agent: Path, monkeypatch) -> N
 
 
 @pytest.mark.slow
-def test_processes_end_when_the_one_that_waits_for_them_is_killed(tmp_path: Path) -> None:
+def test_scoring_processes_end_with_their_parent(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)

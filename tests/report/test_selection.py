@@ -88,7 +88,7 @@ def test_success_is_compared_with_that_of_random_actions(best_of) -> None:
     assert "has a success rate of 60%, which is no better than random actions (0.25 ± 0.43)" in shortfall
 
 
-def test_a_row_of_which_one_cannot_be_played_is_no_end_of_the_others(score, monkeypatch) -> None:
+def test_unplayable_candidate_does_not_stop_selection(score, monkeypatch) -> None:
     played = [Scored(Path("a"), None, problem="no"), Scored(Path("b"), score()), Scored(Path("c"), score())]
     monkeypatch.setattr(selection, "score_all", lambda *_, **__: played)
     rows = [Row(algo=algo, env="CartPole-v1", required=0) for algo in ("ppo", "a2c")]

@@ -180,7 +180,7 @@ def test_pages_fit_a_phone(site, page, path):
     assert max(page.evaluate(heights)) < 40  # one line, also of the cells that are scrolled to
 
 
-def test_row_without_runs_shows_scores_and_todays_hyperparameters(runs, tmp_path, capsys):
+def test_row_without_runs_shows_current_hyperparameters(runs, tmp_path, capsys):
     scores = tmp_path / "scores.json"
     (place,) = (runs / "seed0" / "ppo").glob("CartPole-v1_1")
     shutil.copyfile(place / SCORE, scores)
@@ -260,7 +260,7 @@ def test_damaged_run_is_one_line_and_leaves_no_site(file, content, message, copi
     assert not (copied.parent / "site").exists()
 
 
-def test_origin_of_another_kind_is_not_recorded_and_text_is_no_html(copied):
+def test_site_escapes_text_and_skips_foreign_origins(copied):
     for seed, origin in (
         (0, {"versions": ["a"], "git_commit": 7, "date": 5, "processor": {"a": 1}}),
         (1, {"versions": {"rlzoo": "</td><script>"}, "git_commit": "<img>", "processor": "<b>"}),

@@ -191,7 +191,7 @@ def test_a_page_says_where_actions_are_drawn(score):
     assert "    rlzoo benchmark score logs --list l.yml\n" in page(rows, [], "l.yml", ["logs"])
 
 
-def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first(score):
+def test_short_table_sorts_best_first_per_environment(score):
     scores = [score("a2c", seed=seed, mean=mean) for seed, mean in enumerate([1.0, 300.0, 400.0])]
     scores += [score("ppo", mean=450.0), score("dqn", "A-v0", mean=-1.0, n_timesteps=1_500_000)]
     rows = [
@@ -207,7 +207,7 @@ def test_the_short_form_has_a_line_for_each_environment_and_the_best_comes_first
     ]
 
 
-def test_the_short_form_says_where_fewer_seeds_than_usual_stand_behind_a_median(score):
+def test_short_table_marks_medians_of_few_seeds(score):
     scores = [score(algo, seed=seed) for algo in ("a2c", "dqn") for seed in (0, 1, 2)] + [score("ppo")]
     head, _, line = short(table(scores)).splitlines()
     assert "median of 3 seeds unless said" in head

@@ -594,7 +594,7 @@ def test_a_module_takes_its_tensors() -> None:
         ({"policy/bias": None}, r"parameter policy/bias is not in the model file"),
     ],
 )  # fmt: skip
-def test_a_parameter_that_does_not_fit_is_named_and_nothing_is_changed(change: Any, message: str) -> None:
+def test_mismatched_parameter_is_named_and_nothing_loaded(change: Any, message: str) -> None:
     net = nn.Linear(3, 2)
     before = {name: value.clone() for name, value in net.state_dict().items()}
     tensors = {f"policy/{name}": value + 1 for name, value in before.items()}

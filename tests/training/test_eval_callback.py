@@ -95,7 +95,7 @@ def test_it_can_be_switched_off(model: Any, make_env: Any, eval_freq: int) -> No
     assert model.recorder.dumps == []
 
 
-def test_the_statistics_of_the_training_are_used_and_never_changed(make_model: Any, make_env: Any) -> None:
+def test_evaluation_uses_and_keeps_training_statistics(make_model: Any, make_env: Any) -> None:
     train, play = VecNormalize(make_env(3)), VecNormalize(make_env(5))
     means = []
 

@@ -68,7 +68,7 @@ def test_a_function_is_recorded_as_documented(tmp_path: Path) -> None:
             np.testing.assert_array_equal(file[key], data[key])
 
 
-def test_several_environments_play_their_share_and_episodes_stay_whole() -> None:
+def test_expert_episodes_stay_whole_over_several_environments() -> None:
     data = generate_expert_traj(last_digit, None, counting(2, 4), n_episodes=5)
     episodes = np.split(data["obs"][:, 0], np.flatnonzero(data["episode_starts"])[1:])
     found = sorted(episode.tolist() for episode in episodes)
@@ -77,7 +77,7 @@ def test_several_environments_play_their_share_and_episodes_stay_whole() -> None
     assert data["episode_returns"].sum() == data["rewards"].sum()
 
 
-def test_an_agent_plays_in_its_own_environment_and_goes_on_training() -> None:
+def test_recording_an_agent_keeps_its_training_intact() -> None:
     model = PPO("MlpPolicy", counting(3, 3), n_steps=8, batch_size=16, n_epochs=1, seed=0, device="cpu")
     model.learn(16)
     data = generate_expert_traj(model, n_episodes=3)

@@ -174,7 +174,7 @@ def test_priorities_and_their_weights_follow_the_training() -> None:
     assert replay.tree.leaves[50] == 0
 
 
-def test_noise_is_added_to_actions_of_any_origin_and_stays_in_bounds() -> None:
+def test_action_noise_is_added_and_clipped_to_bounds() -> None:
     model = make(TD3, env=CountingBox, action_noise=NormalActionNoise(np.full(1, 5.0), np.zeros(1)))
     model.learn(20)  # random actions, then those of the actor
     assert (model.replay_buffer.action_column.rows[:20] == 1).all()
@@ -241,7 +241,7 @@ def look_at_steps(seen: list[Any]) -> Any:
     return lambda locals_, _: seen.append((locals_["new_obs"][:, 0], locals_["rewards"]))
 
 
-def test_what_a_wrapper_around_vec_normalize_does_is_learned_from() -> None:
+def test_replay_stores_what_wrappers_above_vec_normalize_do() -> None:
     env, seen = Shaping(VecNormalize(DummyVecEnv([Counting]))), []
     model = DQN("MlpPolicy", env, **SMALL)
     with pytest.warns(UserWarning, match="Shaping around VecNormalize may change"):
@@ -309,7 +309,7 @@ def test_rewards_of_images_are_scaled_by_present_statistics(stacked: bool) -> No
     assert replay.frame_stack == (2 if stacked else 1)
 
 
-def test_stacks_of_normalised_frames_are_scaled_by_present_statistics() -> None:
+def test_stacked_frames_use_current_statistics() -> None:
     normalize = VecNormalize(DummyVecEnv([Counting] * 2))
     model = DQN("MlpPolicy", VecFrameStack(normalize, 3), **SMALL).learn(60)
     batch = model.replay_buffer._assemble(np.arange(60))

@@ -113,7 +113,7 @@ def test_the_loss_of_choices_is_their_negative_log_likelihood() -> None:
 
 
 @pytest.mark.parametrize(("algo", "scale"), [("ppo", 1.0), ("sac", np.array([1.5, 2.0]))])
-def test_the_loss_of_a_box_is_the_squared_distance_in_the_units_of_the_policy(algo: str, scale: Any) -> None:
+def test_box_bc_loss_is_squared_error_in_policy_units(algo: str, scale: Any) -> None:
     model = make(algo, "Box")
     data = dataset(model.action_space)
     obs, actions = data.read(np.arange(len(data)))

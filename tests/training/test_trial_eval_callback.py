@@ -47,7 +47,7 @@ def test_a_trial_that_is_pruned_ends_the_training(model: Any, make_env: Callable
     assert len(trial.reported) == 2
 
 
-def test_a_number_of_evaluations_is_spread_and_ends_with_the_training(
+def test_evaluations_are_spread_up_to_the_last_step(
     model: Any, make_env: Callable[..., Any], tmp_path: Path
 ) -> None:
     trial = Reports()

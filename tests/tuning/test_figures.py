@@ -46,7 +46,7 @@ def test_slices_leave_out_trials_without_the_parameter() -> None:
     assert axes["noise_type"].names == ("normal", "ornstein-uhlenbeck", "none")
 
 
-def test_parallel_coordinates_pass_below_an_axis_that_a_trial_lacks() -> None:
+def test_parallel_coordinates_handle_missing_parameters() -> None:
     parallel = figures_of(20)["parallel_coordinates"].parallel
     assert parallel is not None
     assert parallel.values == sorted(parallel.values)  # the best is drawn last

@@ -20,10 +20,10 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.experiment import environments
+from rlzoo.experiment import environments, session
 from rlzoo.experiment.environments import evaluation_seed
-from rlzoo.experiment.factories import make_blueprint
-from rlzoo.tuning.space.search_parameters import Float, Int
+from rlzoo.experiment.resolve import resolve_run
+from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import objective
 from rlzoo.tuning.study.objective import run_trial, training_seed, worth
@@ -172,13 +172,13 @@ def test_candidates_are_played_in_processes_where_cores_allow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[int] = []
-    start = objective.start_workers
+    start = session.start_candidate_workers
 
-    def counted(blueprint: Any, run: Any, folder: Any, n_workers: int, policy: Any) -> Any:
+    def counted(resolved: Any, run: Any, folder: Any, n_workers: int, policy: Any) -> Any:
         started.append(n_workers)
-        return start(blueprint, run, folder, n_workers, policy)
+        return start(resolved, run, folder, n_workers, policy)
 
-    monkeypatch.setattr(objective, "start_workers", counted)
+    monkeypatch.setattr(session, "start_candidate_workers", counted)
     settings = settings_for("ars")
     alone = new_trial(settings)
     run_trial(alone, settings, tmp_path, threads=1)
@@ -203,7 +203,7 @@ def test_what_is_drawn_lies_on_top_of_the_configuration(tmp_path: Path) -> None:
     }
 
 
-def test_evaluation_has_the_arguments_and_the_statistics_of_training(
+def test_trial_evaluation_shares_env_kwargs_and_statistics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[float, bool]] = []
@@ -235,7 +235,7 @@ def test_what_a_trial_trained_with_can_be_read_again(
     written = attrs_of(trial)["hyperparams"]
     (tmp_path / "trial.yml").write_text(written)
     run = RunConfig(algo=algo, env_id=settings.env_id, conf_file=str(tmp_path / "trial.yml"))
-    assert dump_yaml(plain(make_blueprint(run).values)) == written
+    assert dump_yaml(plain(resolve_run(run).values)) == written
 
 
 def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_trial_can_carry_its_whole_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stochastic", [True, False])
-def test_evaluation_is_deterministic_except_where_agents_draw_their_actions(
+def test_trial_evaluation_is_deterministic_except_atari(
     stochastic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
@@ -286,9 +286,7 @@ def test_a_trial_that_is_taken_again_does_the_same(tmp_path: Path) -> None:
     assert len(reports_of(trial)) == 8
 
 
-def test_every_training_has_a_seed_of_its_own_and_evaluation_has_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_and_evaluation_seeds_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: dict[str, list[int]] = {"training": [], "evaluation": []}
     make = environments.make_vec_env
 
@@ -346,7 +344,7 @@ def test_a_trial_is_the_mean_of_its_trainings(kind: str, tmp_path: Path) -> None
     )
 
 
-def test_two_objectives_are_return_and_seconds_and_nothing_is_reported(tmp_path: Path) -> None:
+def test_two_objectives_return_mean_and_seconds(tmp_path: Path) -> None:
     settings = settings_for(sampler="nsga2")
     trial = new_trial(settings)
     value, seconds = run_trial(trial, settings, tmp_path)

@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.search_parameters import (
+from rlzoo.params.search_parameters import (
     Choice,
     Float,
     If,

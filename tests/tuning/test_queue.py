@@ -23,7 +23,7 @@ from optuna.trial import TrialState
 
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study.samplers import make_sampler
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage
 from rlzoo.tuning.study.trial_queue import (
     Counts,
     Heartbeat,
@@ -35,6 +35,7 @@ from rlzoo.tuning.study.trial_queue import (
     take,
     this_worker,
 )
+from rlzoo.tuning.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
 
@@ -108,7 +109,7 @@ def test_what_is_given_back_is_taken_again_with_its_parameters(study: optuna.Stu
     assert state(study, 0) == TrialState.COMPLETE
 
 
-def test_points_become_the_parameters_of_the_trials_of_these_numbers(study: optuna.Study) -> None:
+def test_enqueued_points_become_trial_parameters(study: optuna.Study) -> None:
     points = [{"x": number / 10} for number in range(6)]
     others = threading.Thread(target=fill, args=(study, 4, points))  # another process that does the same
     others.start()
@@ -133,7 +134,7 @@ def test_points_find_their_numbers_whatever_others_have_added(study: optuna.Stud
     assert [trial.system_attrs["fixed_params"] for trial in study.trials] == points
 
 
-def test_the_sampler_is_made_for_the_trial_and_sees_what_others_have_found(tmp_path: Path) -> None:
+def test_sampler_sees_results_of_other_workers(tmp_path: Path) -> None:
     url = f"{tmp_path}/x.log"
     ours = new_study(open_storage(url, Path()))
     theirs = open_study(open_storage(url, Path()), "a")
@@ -332,7 +333,7 @@ def look(watch: Watch, study: optuna.Study, clock: Clock, seconds: int) -> list[
     return released
 
 
-def test_a_worker_elsewhere_is_missed_when_its_heart_stands_still(clock: Clock) -> None:
+def test_remote_worker_without_heartbeat_is_released(clock: Clock) -> None:
     study = new_study()
     fill(study, 1)
     trial = take(study, 1, "elsewhere:1:1.0")
@@ -377,7 +378,8 @@ import sys, time
 from pathlib import Path
 import optuna
 from rlzoo.tuning import queue
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study_integrity import open_study
+from rlzoo.tuning.study.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = queue.this_worker()

@@ -253,7 +253,19 @@ def test_top_table(study: optuna.Study) -> None:
     assert [line.split()[0] for line in lines[:3]] == [str(trial.number) for trial in best]
     column = header.split().index("n_steps")
     assert re.split("  +", lines[0].strip())[column] == str(2 ** best[0].params["log2(n_steps)"])
-    assert len(header) == len(rule) <= 100
+    assert len(header) == len(rule) <= 80
+
+
+def test_top_table_begins_with_the_step_size() -> None:
+    study = make_study()
+    names = ["zeta", "n_steps", "a_rather_long_name_which_takes_the_room", "batch_size", "learning_rate"]
+    params, distributions = dict.fromkeys(names, 0.5), dict.fromkeys(names, FloatDistribution(0, 1))
+    for _ in range(5):
+        study.add_trial(create_trial(value=1.0, params=params, distributions=distributions))
+    header, *_, left_out = report.top_table(study).splitlines()
+    assert header.split() == ["trial", "return", "learning_rate", "batch_size", "n_steps", "zeta"]
+    assert left_out == "not shown: a_rather_long_name_which_takes_the_room"
+    assert "which_takes_the_room" in report.top_table(study, width=120).splitlines()[0]
 
 
 def test_top_table_names_what_does_not_fit() -> None:
@@ -262,7 +274,7 @@ def test_top_table_names_what_does_not_fit() -> None:
     params, distributions = dict.fromkeys(names, 0.5), dict.fromkeys(names, FloatDistribution(0, 1))
     study.add_trial(create_trial(value=1.0, params=params, distributions=distributions))
     lines = report.top_table(study).splitlines()
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
     assert lines[-1].startswith("not shown: a_rather_long_name_")
     assert report.top_table(make_study(n_waiting=2)) == "no trial is complete yet"
 

@@ -53,9 +53,7 @@ def run(study: optuna.Study, sampler: str, until: int, n_startup_trials: int = 4
 
 
 @pytest.mark.parametrize("sampler", MADE)
-def test_a_study_that_was_interrupted_draws_what_it_would_have_drawn(
-    sampler: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_interrupted_study_samples_the_same_values(sampler: str, caplog: pytest.LogCaptureFixture) -> None:
     optuna.logging.enable_propagation()
     try:
         with warnings.catch_warnings(), caplog.at_level(logging.WARNING):

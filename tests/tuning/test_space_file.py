@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.search_parameters import Choice, Float, Int
+from rlzoo.params.search_parameters import Choice, Float, Int
 from rlzoo.tuning.space.space_file import space_from_file
 
 FILE = """\

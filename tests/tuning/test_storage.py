@@ -24,7 +24,8 @@ from optuna.trial import TrialState
 from rlzoo.core.errors import UserError
 from rlzoo.tuning.study import storage
 from rlzoo.tuning.study import trial_queue as queue
-from rlzoo.tuning.study.storage import hide_password, open_storage, open_study, serve
+from rlzoo.tuning.study.storage import hide_password, open_storage, serve
+from rlzoo.tuning.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
 
@@ -308,7 +309,8 @@ import sys, time
 from pathlib import Path
 import optuna
 from rlzoo.tuning import queue
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study_integrity import open_study
+from rlzoo.tuning.study.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = queue.this_worker()

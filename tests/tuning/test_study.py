@@ -52,19 +52,19 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class Called:
         returncode = 0
 
-        def __init__(self, command: list[str], env: dict[str, str], **_: Any) -> None:
-            worker.main([*command[3:], "--storage", env["RLZOO_STORAGE"]])
+        def __init__(self, command: list[str], log: Any, n_threads: int, environment: dict[str, str]) -> None:
+            worker.main([*command[3:], "--storage", environment["RLZOO_STORAGE"]])
 
         def poll(self) -> int:
             return 0
 
-    monkeypatch.setattr(supervisor, "Popen", Called)
+    monkeypatch.setattr(supervisor, "start_command", Called)
     monkeypatch.setattr(supervisor, "POLL", 0.01)
     monkeypatch.setattr(worker.Stop, "listen", lambda self: None)
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_search_leaves_a_best_configuration_that_trains_and_no_numbered_run(config: TuneConfig) -> None:
+def test_search_writes_a_trainable_best_config_and_no_run(config: TuneConfig) -> None:
     opened = studies.optimize(config)
     assert [trial.state for trial in opened.study.trials] == [TrialState.COMPLETE] * 3
     assert all_runs(config.run.log_folder, "ppo") == [] == all_runs(config.run.log_folder, "optimize")
@@ -82,7 +82,7 @@ def test_a_search_leaves_a_best_configuration_that_trains_and_no_numbered_run(co
 
 
 @pytest.mark.usefixtures("in_process")
-def test_the_same_command_goes_on_and_a_larger_number_of_trials_adds_some(config: TuneConfig) -> None:
+def test_repeated_command_resumes_and_adds_trials(config: TuneConfig) -> None:
     first = studies.optimize(replace(config, n_trials=2))
     values = [trial.values for trial in first.study.trials]
     more = studies.optimize(replace(config, n_trials=4))
@@ -170,7 +170,7 @@ def test_a_study_is_not_gone_on_with_under_other_conditions(
         ({"run": RunConfig(algo="ppo", env_id="CartPole-v1", device="gpu")}, "gpu"),
     ],
 )
-def test_what_cannot_be_searched_is_said_before_anything_is_written(
+def test_impossible_search_fails_before_writing(
     config: TuneConfig, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
@@ -178,13 +178,13 @@ def test_what_cannot_be_searched_is_said_before_anything_is_written(
     assert not Path(config.run.log_folder).exists()
 
 
-def test_a_study_killed_before_its_settings_were_written_is_begun_again(config: TuneConfig) -> None:
+def test_study_killed_before_settings_restarts(config: TuneConfig) -> None:
     storage = studies.open_storage(None, config.folder)
     optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
     assert studies.begin(config).settings.algo == "ppo"
 
 
-def test_commands_without_a_seed_that_begin_a_study_at_once_share_its_seed(
+def test_concurrent_commands_share_the_study_seed(
     config: TuneConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(config, run=replace(config.run, seed=-1))
@@ -223,7 +223,7 @@ def fake_worker(code: str) -> Callable[[supervisor.Supervisor], None]:
     return replace_command
 
 
-def test_workers_that_cannot_start_end_the_search_with_what_they_say(config: TuneConfig) -> None:
+def test_worker_start_failure_ends_the_search_with_its_error(config: TuneConfig) -> None:
     opened = studies.begin(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     fake_worker("raise SystemExit('no such library')")(made)
@@ -247,9 +247,9 @@ def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig)
     opened = studies.begin(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     for _ in range(2 * supervisor.FRUITLESS):
-        trial = studies.queue.take(opened.study, 3, "")
+        trial = studies.trial_queue.take(opened.study, 3, "")
         assert trial is not None
-        studies.queue.give_back(opened.study, trial)
+        studies.trial_queue.give_back(opened.study, trial)
         made._stop_on_fruitless([1], opened.study.trials)
 
 
@@ -312,7 +312,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_a_mistake_in_the_last_environment_is_found_before_the_first_search(searches: list[str]) -> None:
+def test_all_environments_are_checked_before_searching(searches: list[str]) -> None:
     assert main(["optimize", "--algo", "a2c", "--env", "CartPole-v1", "CartPol-v1", "-n", "100"]) == 2
     assert searches == []
 

@@ -19,12 +19,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.io.trust import trust
-from rlzoo.tuning.space.search_parameters import Float
+from rlzoo.params.search_parameters import Float
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study import trial_worker as worker
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.study_integrity import open_study
 from rlzoo.tuning.study_settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +121,7 @@ def test_waiting_trials_are_worked_off_and_surplus_ones_are_not(
     assert states(study) == "CCC"
 
 
-def test_a_study_that_is_gone_on_with_draws_what_it_would_have_drawn(
+def test_resumed_study_samples_the_same_values(
     tmp_path: Path, new_study: Callable[..., optuna.Study]
 ) -> None:
     settings = settings_for()

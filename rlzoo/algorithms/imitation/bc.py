@@ -29,22 +29,36 @@ from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.core.types import Counters
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, Examples, demonstrations_of, imitation_loss, supervised
 
 
 @dataclass(frozen=True, kw_only=True)
 class BCConfig:
-    expert_dataset: Any = None  # an ExpertDataset, the path of its file, or a mapping of its arguments
-    learning_rate: ScheduleLike = 1e-3
-    batch_size: int = 64  # steps of the expert in a minibatch
-    ent_coef: float = 0.0  # bonus for the entropy of the policy
-    max_grad_norm: float | None = None  # None: gradients are not clipped
+    expert_dataset: Any = param(None, doc=shared.EXPERT_DATASET)
+    learning_rate: ScheduleLike = param(1e-3, doc=shared.LEARNING_RATE)
+    batch_size: int = param(64, doc="expert transitions per minibatch", section="optimisation")
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    max_grad_norm: float | None = param(None, doc=shared.MAX_GRAD_NORM.plus("None: no clipping"))
 
     def __post_init__(self) -> None:
         check_source(self.expert_dataset)
         check_range(self, ("batch_size",), low=1)
         check_range(self, ("learning_rate", "ent_coef"), low=0)
         check_range(self, ("max_grad_norm",), low=0, above=True)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    "ent_coef": ranges.ENT_COEF,
+    "max_grad_norm": Or(None, Float(0.1, 10.0, log=True)),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+    "policy_kwargs.ortho_init": Choice(True, False),
+}
 
 
 def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Tensor, Metrics]:
@@ -67,9 +81,15 @@ def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Ten
 
 
 class BC(Algorithm):
-    """Behaviour cloning for Box and Discrete actions."""
+    """Behaviour cloning for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import BC
+        >>> model = BC("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+    """
 
     Config = BCConfig
+    search_space = SEARCH_SPACE
     config: BCConfig
     loop = supervised
     action_spaces = (spaces.Box, spaces.Discrete)

@@ -28,10 +28,13 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
+from rlzoo.algorithms.on_policy.trpo import SEARCH_SPACE as TRPO_SEARCH_SPACE
 from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
@@ -39,7 +42,9 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, If, Int, Power, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, demonstrations_of
 
 LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}
@@ -52,41 +57,106 @@ OF_ADVERSARY = (
 
 @dataclass(frozen=True, kw_only=True)
 class GAILConfig:
-    expert_dataset: Any = None  # an ExpertDataset, the path of its file, or a mapping of its arguments
-    hidden_size_adversary: int = 100  # width of the discriminator's two hidden layers
-    adversary_entcoeff: float = 1e-3  # bonus for the entropy of the discriminator
-    g_step: int = 3  # rollouts, and updates of the policy, for each round of the discriminator
-    d_step: int = 1  # gradient steps of a round
-    d_stepsize: float = 3e-4  # learning rate of the discriminator
-    learner: str = "trpo"  # or "ppo": what follows is for it, and None is its own default
-    learning_rate: ScheduleLike | None = None  # TRPO: of the value function
-    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
-    batch_size: int | None = None  # minibatch size; TRPO: of the value function
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 0.95  # bias against variance of the advantages
-    normalize_advantage: bool = True
-    ent_coef: float = 0.0
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    target_kl: float | None = None  # TRPO: radius of the trust region; PPO: where an update stops
-    cg_max_steps: int | None = None  # TRPO: steps of the conjugate gradient method
-    cg_damping: float | None = None  # TRPO: added to the diagonal of the Fisher matrix
-    line_search_shrinking_factor: float | None = None  # TRPO: by which a step that goes too far is shortened
-    line_search_max_iter: int | None = None  # TRPO: lengths that are tried before the policy stays as it is
-    n_critic_updates: int | None = None  # TRPO: passes of the value function over each rollout
-    sub_sampling_factor: int | None = None  # TRPO: the policy learns from one row in so many
-    sum_kl: bool | None = None  # TRPO: the KL divergence is summed over action dimensions; None: it is
-    n_epochs: int | None = None  # PPO: passes over each rollout
-    clip_range: ScheduleLike | None = None  # PPO
-    clip_range_vf: ScheduleLike | None = None  # PPO
-    vf_coef: float | None = None  # PPO
-    max_grad_norm: float | None = None  # PPO
+    expert_dataset: Any = param(None, doc=shared.EXPERT_DATASET)
+    hidden_size_adversary: int = param(
+        100, doc="units in each of the two hidden layers of the discriminator", section="discriminator"
+    )
+    adversary_entcoeff: float = param(
+        1e-3,
+        doc="weight of the discriminator's entropy bonus; raise it if the discriminator becomes too certain",
+        section="discriminator",
+    )
+    g_step: int = param(3, doc="policy updates (rollouts) per discriminator update", section="discriminator")
+    d_step: int = param(1, doc="gradient steps per discriminator update", section="discriminator")
+    d_stepsize: float = param(3e-4, doc="learning rate of the discriminator", section="discriminator")
+    learner: str = param(
+        "trpo",
+        doc="algorithm that trains the policy: 'trpo' or 'ppo'; for its hyperparameters None means"
+        " its default",
+        section="optimisation",
+    )
+    learning_rate: ScheduleLike | None = param(
+        None,
+        doc=shared.LEARNING_RATE.plus("with 'trpo' of the value function only; None: the learner's default"),
+    )
+    n_steps: int = param(2048, doc=shared.N_STEPS)
+    batch_size: int | None = param(
+        None,
+        doc=shared.BATCH_SIZE.plus("with 'trpo' of the value function only; None: the learner's default"),
+    )
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
+    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    target_kl: float | None = param(
+        None,
+        doc="TRPO: radius of the trust region, a KL divergence; PPO: an update stops when the KL"
+        " divergence exceeds 1.5 times this; None: the learner's default",
+        section="trust region",
+    )
+    cg_max_steps: int | None = param(
+        None, doc=shared.CG_MAX_STEPS.plus("only with learner='trpo'; None: its default")
+    )
+    cg_damping: float | None = param(
+        None, doc=shared.CG_DAMPING.plus("only with learner='trpo'; None: its default")
+    )
+    line_search_shrinking_factor: float | None = param(
+        None, doc=shared.LINE_SEARCH_SHRINKING_FACTOR.plus("only with learner='trpo'; None: its default")
+    )
+    line_search_max_iter: int | None = param(
+        None, doc=shared.LINE_SEARCH_MAX_ITER.plus("only with learner='trpo'; None: its default")
+    )
+    n_critic_updates: int | None = param(
+        None, doc=shared.N_CRITIC_UPDATES.plus("only with learner='trpo'; None: its default")
+    )
+    sub_sampling_factor: int | None = param(
+        None, doc=shared.SUB_SAMPLING_FACTOR.plus("only with learner='trpo'; None: its default")
+    )
+    sum_kl: bool | None = param(None, doc=shared.SUM_KL.plus("only with learner='trpo'; None: True"))
+    n_epochs: int | None = param(None, doc=shared.N_EPOCHS.plus("only with learner='ppo'; None: its default"))
+    clip_range: ScheduleLike | None = param(
+        None, doc=shared.CLIP_RANGE.plus("only with learner='ppo'; None: its default")
+    )
+    clip_range_vf: ScheduleLike | None = param(
+        None, doc=shared.CLIP_RANGE_VF.plus("only with learner='ppo'; None: its default")
+    )
+    vf_coef: float | None = param(None, doc=shared.VF_COEF.plus("only with learner='ppo'; None: its default"))
+    max_grad_norm: float | None = param(
+        None, doc=shared.MAX_GRAD_NORM.plus("only with learner='ppo'; None: its default")
+    )
 
     def __post_init__(self) -> None:
         check_source(self.expert_dataset)
         check_range(self, ("hidden_size_adversary", "g_step", "d_step"), low=1)
         check_range(self, ("adversary_entcoeff", "d_stepsize"), low=0)
         learner_config(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "n_steps": Power(64, 4096),
+    "batch_size": Power(32, 1024),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "ent_coef": ranges.ENT_COEF,
+    "g_step": Int(1, 5),
+    "d_step": Int(1, 5),
+    "d_stepsize": Float(1e-5, 1e-2, log=True),
+    "hidden_size_adversary": Int(16, 512, log=True),
+    "adversary_entcoeff": Float(1e-5, 1e-1, log=True),
+    **{
+        key: If("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
+        for key in ("target_kl", "cg_damping", "n_critic_updates")
+    },
+    **{
+        key: If("learner", ("ppo",), PPO_SEARCH_SPACE[key])
+        for key in ("n_epochs", "clip_range", "vf_coef", "max_grad_norm")
+    },
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def learner_config(config: GAILConfig) -> Any:
@@ -129,9 +199,15 @@ def discriminator_loss(
 
 
 class GAIL(OnPolicyAlgorithm):
-    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's."""
+    """GAIL for Box and Discrete actions: a learner (TRPO or PPO) whose reward is a discriminator's.
+
+    Example:
+        >>> from rlzoo import GAIL
+        >>> model = GAIL("MlpPolicy", "CartPole-v1", expert_dataset="expert.npz").learn(100_000)
+    """
 
     Config = GAILConfig
+    search_space = SEARCH_SPACE
     config: GAILConfig
     default_log_interval = 1
     action_spaces = (spaces.Box, spaces.Discrete)

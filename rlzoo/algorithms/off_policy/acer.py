@@ -39,10 +39,13 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Near1, SearchSpace
 from rlzoo.policies.q_valued import with_q_values
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
@@ -50,22 +53,52 @@ SMALLEST_PROBABILITY = 1e-6  # of what is divided by
 
 @dataclass(frozen=True, kw_only=True)
 class ACERConfig:
-    learning_rate: ScheduleLike = 7e-4
-    n_steps: int = 20  # steps per environment and rollout; the length of trajectories
-    gamma: float = 0.99  # discount
-    q_coef: float = 0.5  # weight of the loss of Q
-    ent_coef: float = 0.01
-    max_grad_norm: float = 10.0
-    lr_schedule: str = "linear"  # of a learning_rate that is a number: constant, linear, middle_drop, ...
-    rprop_alpha: float = 0.99  # decay of the running squares of RMSprop
-    rprop_epsilon: float = 1e-5  # epsilon of RMSprop
-    buffer_size: int = 5000  # steps of each environment that are remembered
-    replay_ratio: float = 4.0  # updates from memory per rollout: the mean of a Poisson distribution
-    replay_start: int = 1000  # steps of each environment in memory before it is replayed
-    correction_term: float = 10.0  # c: where importance weights are truncated
-    trust_region: bool = True  # limit the change of the policy against its average
-    alpha: float = 0.99  # decay of the average policy's parameters, per update
-    delta: float = 1.0  # how far the linearised KL divergence from the average policy may grow
+    learning_rate: ScheduleLike = param(7e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(20, doc=shared.N_STEPS.plus("also the length of replayed trajectories"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    q_coef: float = param(0.5, doc="weight of the Q-value loss", section="losses")
+    ent_coef: float = param(0.01, doc=shared.ENT_COEF)
+    max_grad_norm: float = param(10.0, doc=shared.MAX_GRAD_NORM)
+    lr_schedule: str = param("linear", doc=shared.LR_SCHEDULE)
+    rprop_alpha: float = param(
+        0.99,
+        doc="decay of the running average of squared gradients (RMSprop), in [0, 1]",
+        section="optimisation",
+    )
+    rprop_epsilon: float = param(1e-5, doc=shared.RMS_PROP_EPS)
+    buffer_size: int = param(
+        5000,
+        doc="replay buffer capacity, in steps per environment; lower it if memory is short",
+        section="replay buffer",
+    )
+    replay_ratio: float = param(
+        4.0,
+        doc="mean number of updates from the replay buffer per rollout (Poisson distributed); more"
+        " are more sample-efficient and cost more time",
+        section="replay buffer",
+    )
+    replay_start: int = param(
+        1000, doc="steps per environment in the replay buffer before it is sampled", section="replay buffer"
+    )
+    correction_term: float = param(
+        10.0,
+        doc="truncation c of the importance weights (eq. 7); lower: less variance, more bias",
+        section="losses",
+    )
+    trust_region: bool = param(
+        True, doc="bound the policy update by the average policy (section 3.3)", section="trust region"
+    )
+    alpha: float = param(
+        0.99,
+        doc="decay of the average policy's parameters per update, in [0, 1]; higher: a slower average policy",
+        section="trust region",
+    )
+    delta: float = param(
+        1.0,
+        doc="upper bound on the linearised KL divergence from the average policy; lower it for"
+        " smaller policy updates",
+        section="trust region",
+    )
 
     def __post_init__(self) -> None:
         check_range(self, ("n_steps",), low=1)
@@ -80,6 +113,25 @@ class ACERConfig:
                 f"replay_start ({self.replay_start}) steps are never in memory: buffer_size "
                 f"({self.buffer_size}) holds {held} trajectories of {self.n_steps}"
             )
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Float(1e-5, 1e-2, log=True),
+    "lr_schedule": Choice("constant", "linear"),
+    "n_steps": Int(4, 128, log=True),
+    "gamma": ranges.GAMMA,
+    "q_coef": Float(0.1, 1.0),
+    "ent_coef": ranges.ENT_COEF,
+    "max_grad_norm": Float(0.3, 20.0, log=True),
+    "replay_ratio": Float(0.0, 8.0),
+    "replay_start": Int(100, 5_000, log=True),
+    "buffer_size": Int(1_000, 50_000, log=True),
+    "correction_term": Float(1.0, 20.0, log=True),
+    "alpha": Near1(1e-3, 0.1),
+    "delta": Float(0.1, 10.0, log=True),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+}
 
 
 def policy_gradient(
@@ -109,9 +161,15 @@ def trust_region(g: Tensor, probs: Tensor, average_probs: Tensor, delta: float) 
 
 
 class ACER(OnPolicyAlgorithm):
-    """ACER for Discrete actions."""
+    """ACER for Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACER
+        >>> model = ACER("MlpPolicy", "CartPole-v1").learn(100_000)
+    """
 
     Config = ACERConfig
+    search_space = SEARCH_SPACE
     config: ACERConfig
     action_spaces = (spaces.Discrete,)
     default_log_interval = 100
@@ -169,7 +227,7 @@ class ACER(OnPolicyAlgorithm):
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
                     drawn = replay.sample()
                     if rollout.raw is not None:
-                        drawn = drawn.scaled(rollout.raw.rescaling)
+                        drawn = drawn.scaled(rollout.raw.normalizer)
                     history.append(self._learn(drawn, clock))
         explained = history[0].pop("explained_variance")
         metrics = self.summarise(history, clock)
@@ -286,7 +344,7 @@ class ACER(OnPolicyAlgorithm):
         conversion = Conversion(
             stored_experience(self.env),
             scaled_as_seen(self.env),  # what earlier versions stored
-            Rescaling.of(self.env),
+            ExperienceNormalizer.of(self.env),
             {} if self.env is None else stored_dtypes(self.env),
         )
         trajectory_file.load_trajectories(path, self.replay_buffer, self._identity(), conversion)

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.types import Counters
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.polyak import Target
 
 

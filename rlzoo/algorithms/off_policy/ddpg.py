@@ -28,12 +28,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.networks.ensemble import EnsembleLinear
@@ -43,39 +45,85 @@ from rlzoo.networks.running_normalizer import (
     ObservationNormalizer,
     RunningNormalizer,
 )
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
 from rlzoo.policies.policy_kwargs import accepted_keywords
 
 
 @dataclass(frozen=True, kw_only=True)
 class DDPGConfig:
-    learning_rate: ScheduleLike = 1e-3  # of actor and critic
-    buffer_size: int = 1_000_000  # transitions that are remembered
-    learning_starts: int = 100  # steps of random actions before learning begins
-    batch_size: int = 256
-    tau: float = 0.005  # how fast the target networks follow
-    gamma: float = 0.99  # discount
-    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
-    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
-    action_noise: Any = None  # added to the actions that are executed
-    replay_buffer_class: Any = None
-    replay_buffer_kwargs: Any = None
-    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
-    n_steps: int = 1  # steps of the returns in the target
-    actor_lr: ScheduleLike | None = None  # None: learning_rate
-    critic_lr: ScheduleLike | None = None  # None: learning_rate
-    normalize_observations: bool = False  # networks see observations scaled by running statistics
-    observation_range: tuple[float, float] = (-5.0, 5.0)  # what scaled observations are clipped to
-    normalize_returns: bool = False  # the critic learns returns scaled by running statistics
-    return_range: tuple[float, float] = (-math.inf, math.inf)  # what the critic's outputs are clipped to
-    enable_popart: bool = False  # keep values as they are when these statistics change
-    critic_l2_reg: float = 0.0  # of the critic's hidden weights: half their squared norm times this
-    clip_norm: float | None = None  # largest norm of the actor's, and of the critic's, gradient
-    reward_scale: float = 1.0  # rewards are multiplied by it
-    param_noise: Any = None  # AdaptiveParamNoiseSpec: explore by noise on the actor's parameters
-    param_noise_adaption_interval: int = 50  # gradient steps between two adaptions of its size
-    random_exploration: float = 0.0  # probability of a uniformly random action
-    buffer_device: str = "cpu"  # where experience is stored
+    learning_rate: ScheduleLike = param(
+        1e-3, doc=shared.LEARNING_RATE.plus("for actor and critic, unless actor_lr or critic_lr is given")
+    )
+    buffer_size: int = param(1_000_000, doc=shared.BUFFER_SIZE)
+    learning_starts: int = param(100, doc=shared.LEARNING_STARTS)
+    batch_size: int = param(256, doc=shared.REPLAY_BATCH_SIZE)
+    tau: float = param(0.005, doc=shared.TAU)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
+    gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
+    n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
+    actor_lr: ScheduleLike | None = param(
+        None,
+        doc="learning rate of the actor, a number or a schedule; None: learning_rate",
+        section="optimisation",
+    )
+    critic_lr: ScheduleLike | None = param(
+        None,
+        doc="learning rate of the critic, a number or a schedule; None: learning_rate",
+        section="optimisation",
+    )
+    normalize_observations: bool = param(
+        False, doc="normalise the networks' observations with running statistics", section="normalisation"
+    )
+    observation_range: tuple[float, float] = param(
+        (-5.0, 5.0), doc="(low, high): normalised observations are clipped to it", section="normalisation"
+    )
+    normalize_returns: bool = param(
+        False, doc="normalise the critic's returns with running statistics", section="normalisation"
+    )
+    return_range: tuple[float, float] = param(
+        (-math.inf, math.inf),
+        doc="(low, high): the critic's outputs are clipped to it",
+        section="normalisation",
+    )
+    enable_popart: bool = param(
+        False,
+        doc="adapt the critic's last layer when the statistics of the returns change, so that its"
+        " values do not (Pop-Art, van Hasselt et al. 2016, https://arxiv.org/abs/1602.07714)",
+        section="normalisation",
+    )
+    critic_l2_reg: float = param(
+        0.0,
+        doc="weight of the L2 penalty on the critic's hidden weights (half their squared norm)",
+        section="optimisation",
+    )
+    clip_norm: float | None = param(
+        None,
+        doc="upper bound on the L2 norm of the actor's and of the critic's gradient; None: no clipping",
+        section="optimisation",
+    )
+    reward_scale: float = param(
+        1.0,
+        doc="factor on the rewards; choose it so that returns are neither tiny nor huge",
+        section="normalisation",
+    )
+    param_noise: AdaptiveParamNoiseSpec | None = param(
+        None,
+        doc="AdaptiveParamNoiseSpec: explore with noise on the actor's parameters (Plappert et al."
+        " 2018, https://arxiv.org/abs/1706.01905); None: none",
+        section="exploration",
+    )
+    param_noise_adaption_interval: int = param(
+        50, doc="gradient steps between two adaptions of the parameter noise", section="exploration"
+    )
+    random_exploration: float = param(0.0, doc=shared.RANDOM_EXPLORATION)
+    buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
 
     def __post_init__(self) -> None:
         check_off_policy(self)
@@ -95,6 +143,21 @@ class DDPGConfig:
             raise UserError("enable_popart needs normalize_returns=True, whose statistics it follows")
         if not (self.param_noise is None or isinstance(self.param_noise, AdaptiveParamNoiseSpec)):
             raise UserError(f"param_noise must be an AdaptiveParamNoiseSpec, not {self.param_noise!r}")
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "actor_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "critic_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    **ranges.REPLAY,
+    "tau": Float(5e-4, 0.1, log=True),
+    **ranges.UPDATES,
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=Or(-1, Int(1, 1024, log=True))),
+    **ranges.ACTION_NOISE,
+    "noise_type": Choice("none", "normal", "ornstein-uhlenbeck", "adaptive-param"),
+    **ranges.OFF_POLICY_NETWORKS,
+}
 
 
 def ddpg_target(
@@ -146,9 +209,16 @@ def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[
 
 
 class DDPG(ActorCriticAlgorithm):
-    """DDPG for Box actions."""
+    """DDPG for Box actions.
+
+    Example:
+        >>> from rlzoo import DDPG, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = DDPG("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+    """
 
     Config = DDPGConfig
+    search_space = SEARCH_SPACE
     config: DDPGConfig
     policy_family = "deterministic"
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")

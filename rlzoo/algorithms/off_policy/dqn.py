@@ -40,6 +40,9 @@ from rlzoo.core.schedules import LinearSchedule
 from rlzoo.core.types import Counters
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import Target
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, If, Int, Or, Ratio, Scheduled, SearchSpace
 
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
@@ -52,31 +55,54 @@ PRIORITIES = tuple(f"prioritized_replay_{name}" for name in ("alpha", "beta0", "
 
 @dataclass(frozen=True, kw_only=True)
 class DQNConfig:
-    learning_rate: ScheduleLike = 1e-4
-    buffer_size: int = 1_000_000  # transitions that are remembered
-    learning_starts: int = 100  # steps of random actions before learning begins
-    batch_size: int = 32
-    tau: float = 1.0  # how far the target network goes towards the network at an update; 1 copies it
-    gamma: float = 0.99  # discount
-    train_freq: TrainFreq = 4  # steps between two rounds of updates, or (n, "episode")
-    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
-    replay_buffer_class: Any = None
-    replay_buffer_kwargs: Any = None
-    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
-    n_steps: int = 1  # steps of the returns in the target
-    target_update_interval: int = 10_000  # environment steps between two updates of the target network
-    exploration_fraction: float = 0.1  # of the training, in which the share of random actions goes down
-    exploration_initial_eps: float = 1.0  # share of random actions at first
-    exploration_final_eps: float = 0.05  # and in the end
-    max_grad_norm: float | None = 10  # None: gradients are not clipped
-    double_q: bool = False  # the network chooses the next action, its copy judges it
-    prioritized_replay: bool = False  # draw transitions in proportion to |TD error|^alpha
-    prioritized_replay_alpha: float = 0.6
-    prioritized_replay_beta0: float = 0.4  # exponent of the importance weights at first; it grows to 1
-    prioritized_replay_beta_iters: int | None = None  # environment steps until then; None: the whole training
-    prioritized_replay_eps: float = 1e-6  # added to |TD error|
-    param_noise: bool = False  # explore by noise on the parameters; best with layer-normalised policies
-    buffer_device: str = "cpu"  # where experience is stored
+    learning_rate: ScheduleLike = param(1e-4, doc=shared.LEARNING_RATE)
+    buffer_size: int = param(1_000_000, doc=shared.BUFFER_SIZE)
+    learning_starts: int = param(100, doc=shared.LEARNING_STARTS)
+    batch_size: int = param(32, doc=shared.REPLAY_BATCH_SIZE)
+    tau: float = param(1.0, doc=shared.TAU.plus("1 copies the network"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    train_freq: TrainFreq = param(4, doc=shared.TRAIN_FREQ)
+    gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
+    n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
+    target_update_interval: int = param(10_000, doc=shared.TARGET_UPDATE_STEPS)
+    exploration_fraction: float = param(0.1, doc=shared.EXPLORATION_FRACTION)
+    exploration_initial_eps: float = param(1.0, doc=shared.EXPLORATION_INITIAL_EPS)
+    exploration_final_eps: float = param(0.05, doc=shared.EXPLORATION_FINAL_EPS)
+    max_grad_norm: float | None = param(10, doc=shared.MAX_GRAD_NORM.plus("None: no clipping"))
+    double_q: bool = param(
+        False,
+        doc="double Q-learning (van Hasselt et al. 2016, https://arxiv.org/abs/1509.06461): the"
+        " online network selects the next action, the target network evaluates it; against"
+        " overestimated values",
+        section="target networks",
+    )
+    prioritized_replay: bool = param(False, doc=shared.PRIORITIZED_REPLAY)
+    prioritized_replay_alpha: float = param(
+        0.6, doc="exponent of the priorities, in [0, 1]; 0 samples uniformly", section="replay buffer"
+    )
+    prioritized_replay_beta0: float = param(
+        0.4,
+        doc="initial exponent of the importance weights, in [0, 1]; it is annealed to 1",
+        section="replay buffer",
+    )
+    prioritized_replay_beta_iters: int | None = param(
+        None,
+        doc="environment steps over which that exponent is annealed; None: the whole training",
+        section="replay buffer",
+    )
+    prioritized_replay_eps: float = param(
+        1e-6, doc="added to |TD error|, so that every transition can be sampled", section="replay buffer"
+    )
+    param_noise: bool = param(
+        False,
+        doc="explore with noise on the parameters (Plappert et al. 2018,"
+        " https://arxiv.org/abs/1706.01905); best with layer normalisation (LnMlpPolicy)",
+        section="exploration",
+    )
+    buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
 
     def __post_init__(self) -> None:
         check_off_policy(self)
@@ -89,6 +115,28 @@ class DQNConfig:
         other = self.replay_buffer_class
         if self.prioritized_replay and other and not issubclass(other, PrioritizedReplayBuffer):
             raise UserError(f"prioritized_replay=True does not go together with {other.__name__}")
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 256, log=True),
+    **ranges.REPLAY,
+    "train_freq": Int(1, 512, log=True),
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0),
+    "n_steps": Int(1, 5),
+    "target_update_interval": Int(1, 20_000, log=True),
+    "exploration_fraction": Float(2e-3, 0.5, log=True),
+    "exploration_final_eps": Float(5e-3, 0.3, log=True),
+    "max_grad_norm": Or(None, Float(0.5, 20.0, log=True)),
+    "double_q": Choice(False, True),
+    "prioritized_replay": Choice(False, True),
+    "prioritized_replay_alpha": If("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "prioritized_replay_beta0": If("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+    "policy_kwargs.dueling": Choice(False, True),
+    "policy_kwargs.layer_norm": Choice(False, True),
+}
 
 
 def check_q_learning(config: Any) -> None:
@@ -129,9 +177,15 @@ def dqn_losses(q: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tens
 
 
 class DQN(OffPolicyAlgorithm):
-    """DQN for Discrete actions."""
+    """DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import DQN
+        >>> model = DQN("MlpPolicy", "CartPole-v1", learning_starts=1000).learn(50_000)
+    """
 
     Config: ClassVar[type] = DQNConfig
+    search_space = SEARCH_SPACE
     config: Any
     policy_family = "q_network"
     action_spaces = (spaces.Discrete,)

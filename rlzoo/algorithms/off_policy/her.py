@@ -12,11 +12,11 @@ from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.foreign import algorithm_of
-from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.buffers.replay.her_replay_buffer import GoalSelectionStrategy, HerReplayBuffer
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER as NAME
-from rlzoo.config.her_entries import drop_old_keys, goal_policy, learner_name
+from rlzoo.config.her_entries import goal_policy, learner_name, require_replay
+from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.envs.single_env.goal_env import HERGoalEnvWrapper
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
@@ -58,11 +58,11 @@ class HER:
                 "HER is a replay buffer, not an algorithm of its own: use"
                 " SAC('MultiInputPolicy', env, replay_buffer_class=HerReplayBuffer), or HER(policy, env, SAC)"
             )
-        drop_old_keys({"online_sampling": online_sampling, "max_episode_length": max_episode_length})
+        drop_her_keys({"online_sampling": online_sampling, "max_episode_length": max_episode_length})
         learner: Any = (
             catalog.load(learner_name(model_class)) if isinstance(model_class, str) else model_class
         )
-        check_learner(learner)
+        _check_learner(learner)
         buffer_class = kwargs.setdefault("replay_buffer_class", HerReplayBuffer)
         if not isinstance(buffer_class, type) or not issubclass(buffer_class, HerReplayBuffer):
             raise UserError("the replay_buffer_class of HER must be derived from HerReplayBuffer")
@@ -98,14 +98,11 @@ class HER:
         raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
 
 
-def check_learner(learner: Any) -> None:
-    """:raises UserError: the class is not that of an algorithm with a replay buffer"""
+def _check_learner(learner: Any) -> None:
+    """Raise UserError if a class is not that of an algorithm with a replay buffer."""
     if not isinstance(learner, type) or not issubclass(learner, Algorithm):
         raise UserError(f"model_class must be an algorithm such as SAC, not {learner!r}")
-    if "replay_buffer_class" not in field_names(learner.Config):
-        raise UserError(
-            f"HER needs an algorithm that replays experience, such as SAC, not {learner.__name__}"
-        )
+    require_replay(learner)
 
 
 def _with_goals(env: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
@@ -25,15 +26,14 @@ from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
 from rlzoo.buffers.stored import Stored
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.config.her_entries import drop_old_keys
+from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (
@@ -95,7 +95,7 @@ def check_buffer_arguments(
     :raises UserError: an argument that the algorithm itself gives, or of another type
     """
     if issubclass(buffer_class, HerReplayBuffer):
-        drop_old_keys(kwargs)
+        drop_her_keys(kwargs)
     parameters = constructor_parameters(buffer_class)
     for name, value in kwargs.items():
         if name == "gamma" and issubclass(buffer_class, NStepReplayBuffer):
@@ -382,7 +382,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _connect_statistics(self, replay: ReplayBuffer) -> None:
         """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
-        replay.normalizer, was = Rescaling.of(self.env), replay.stored
+        replay.normalizer, was = ExperienceNormalizer.of(self.env), replay.stored
         of_goals = isinstance(replay, HerReplayBuffer)
         replay.stored = stored_experience(self.env, warn=not of_goals)
         if of_goals and replay.stored != Stored():
@@ -459,6 +459,7 @@ class OffPolicyAlgorithm(Algorithm):
 
         self._replay_deleted = False
         replay = self.replay_buffer
+        replay.device = self.device  # a script may have assigned it since
         if truncate_last_traj and isinstance(replay, HerReplayBuffer):
             replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
             replay.truncate_last_trajectory()  # says so

@@ -19,35 +19,46 @@ from torch import Tensor
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
+from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
 from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy
 from rlzoo.algorithms.off_policy.quantile_regression import losses_and_slopes, midpoints
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class QRDQNConfig:
-    learning_rate: ScheduleLike = 5e-5
-    buffer_size: int = 1_000_000  # transitions that are remembered
-    learning_starts: int = 100  # steps of random actions before learning begins
-    batch_size: int = 32
-    tau: float = 1.0  # how far the target network goes towards the network at an update; 1 copies it
-    gamma: float = 0.99  # discount
-    train_freq: TrainFreq = 4  # steps between two rounds of updates, or (n, "episode")
-    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
-    replay_buffer_class: Any = None
-    replay_buffer_kwargs: Any = None
-    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
-    n_steps: int = 1  # steps of the returns in the target
-    target_update_interval: int = 10_000  # environment steps between two updates of the target network
-    exploration_fraction: float = 0.005  # of the training, in which the share of random actions goes down
-    exploration_initial_eps: float = 1.0  # share of random actions at first
-    exploration_final_eps: float = 0.01  # and in the end
-    max_grad_norm: float | None = None  # None: gradients are not clipped
-    buffer_device: str = "cpu"  # where experience is stored
+    learning_rate: ScheduleLike = param(5e-5, doc=shared.LEARNING_RATE)
+    buffer_size: int = param(1_000_000, doc=shared.BUFFER_SIZE)
+    learning_starts: int = param(100, doc=shared.LEARNING_STARTS)
+    batch_size: int = param(32, doc=shared.REPLAY_BATCH_SIZE)
+    tau: float = param(1.0, doc=shared.TAU.plus("1 copies the network"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    train_freq: TrainFreq = param(4, doc=shared.TRAIN_FREQ)
+    gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
+    n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
+    target_update_interval: int = param(10_000, doc=shared.TARGET_UPDATE_STEPS)
+    exploration_fraction: float = param(0.005, doc=shared.EXPLORATION_FRACTION)
+    exploration_initial_eps: float = param(1.0, doc=shared.EXPLORATION_INITIAL_EPS)
+    exploration_final_eps: float = param(0.01, doc=shared.EXPLORATION_FINAL_EPS)
+    max_grad_norm: float | None = param(None, doc=shared.MAX_GRAD_NORM.plus("None: no clipping"))
+    buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
 
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_q_learning(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(DQN_SEARCH_SPACE, *ranges.PRIORITIES, "prioritized_replay", "double_q"),
+    "policy_kwargs.n_quantiles": Int(5, 250, log=True),
+}
 
 
 def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
@@ -80,9 +91,15 @@ def index_of(actions: Tensor, quantiles: Tensor) -> Tensor:
 
 
 class QRDQN(DQN):
-    """QR-DQN for Discrete actions."""
+    """QR-DQN for Discrete actions.
+
+    Example:
+        >>> from rlzoo import QRDQN
+        >>> model = QRDQN("MlpPolicy", "CartPole-v1", policy_kwargs=dict(n_quantiles=25)).learn(50_000)
+    """
 
     Config = QRDQNConfig
+    search_space = SEARCH_SPACE
     config: QRDQNConfig
     policy_family = "quantile"
 

@@ -28,34 +28,65 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class TD3Config:
-    learning_rate: ScheduleLike = 1e-3  # of actor and critics
-    buffer_size: int = 1_000_000  # transitions that are remembered
-    learning_starts: int = 100  # steps of random actions before learning begins
-    batch_size: int = 256
-    tau: float = 0.005  # how fast the target networks follow
-    gamma: float = 0.99  # discount
-    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
-    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
-    action_noise: Any = None  # added to the actions that are executed
-    replay_buffer_class: Any = None
-    replay_buffer_kwargs: Any = None
-    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
-    n_steps: int = 1  # steps of the returns in the target
-    policy_delay: int = 2  # gradient steps of the critics for each of the actor and the targets
-    target_policy_noise: float = 0.2  # sigma, standard deviation of the noise on the target's action
-    target_noise_clip: float = 0.5  # c, the largest magnitude of that noise
-    random_exploration: float = 0.0  # probability of a uniformly random action
-    buffer_device: str = "cpu"  # where experience is stored
+    learning_rate: ScheduleLike = param(1e-3, doc=shared.LEARNING_RATE.plus("the same for actor and critics"))
+    buffer_size: int = param(1_000_000, doc=shared.BUFFER_SIZE)
+    learning_starts: int = param(100, doc=shared.LEARNING_STARTS)
+    batch_size: int = param(256, doc=shared.REPLAY_BATCH_SIZE)
+    tau: float = param(0.005, doc=shared.TAU)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
+    gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
+    n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
+    policy_delay: int = param(
+        2,
+        doc="critic updates per update of actor and target networks; a larger delay trains the actor"
+        " on more accurate critics",
+        section="optimisation",
+    )
+    target_policy_noise: float = param(
+        0.2,
+        doc="sigma, standard deviation of the noise on target actions in [-1, 1]; higher smooths the"
+        " Q-function more",
+        section="target networks",
+    )
+    target_noise_clip: float = param(
+        0.5, doc="c, upper bound on the magnitude of the noise on target actions", section="target networks"
+    )
+    random_exploration: float = param(0.0, doc=shared.RANDOM_EXPLORATION)
+    buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
 
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_range(self, ("policy_delay",), low=1)
         check_range(self, ("target_policy_noise", "target_noise_clip"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    **ranges.REPLAY,
+    "tau": Float(5e-4, 0.1, log=True),
+    **ranges.UPDATES,
+    "policy_delay": Int(1, 4),
+    "target_policy_noise": Float(0.0, 0.5),
+    "target_noise_clip": Float(0.1, 1.0),
+    **ranges.ACTION_NOISE,
+    **ranges.OFF_POLICY_NETWORKS,
+}
 
 
 def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
@@ -93,9 +124,16 @@ def td3_actor_loss(policy: Any, observations: Any) -> torch.Tensor:
 
 
 class TD3(ActorCriticAlgorithm):
-    """TD3 for Box actions."""
+    """TD3 for Box actions.
+
+    Example:
+        >>> from rlzoo import TD3, NormalActionNoise
+        >>> noise = NormalActionNoise([0.0], [0.1])
+        >>> model = TD3("MlpPolicy", "Pendulum-v1", action_noise=noise).learn(10_000)
+    """
 
     Config = TD3Config
+    search_space = SEARCH_SPACE
     config: TD3Config
     policy_family = "deterministic"
 

@@ -27,41 +27,60 @@ from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
+from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters
+from rlzoo.params import shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class TQCConfig:
-    learning_rate: ScheduleLike = 3e-4  # of actor, critics and entropy coefficient
-    buffer_size: int = 1_000_000  # transitions that are remembered
-    learning_starts: int = 100  # steps of random actions before learning begins
-    batch_size: int = 256
-    tau: float = 0.005  # how fast the target critics follow
-    gamma: float = 0.99  # discount
-    train_freq: TrainFreq = 1  # steps between two rounds of updates, or (n, "episode")
-    gradient_steps: int = 1  # gradient steps in a round; -1: as many as steps were taken
-    action_noise: Any = None  # added to the actions that are executed
-    replay_buffer_class: Any = None
-    replay_buffer_kwargs: Any = None
-    optimize_memory_usage: bool = False  # accepted: no observation is ever stored twice
-    n_steps: int = 1  # steps of the returns in the target
-    ent_coef: float | str = "auto"  # alpha; "auto" learns it, "auto_0.1" from 0.1 on
-    target_update_interval: int = 1  # gradient steps between two target updates
-    target_entropy: float | str = "auto"  # "auto": minus the number of action dimensions
-    top_quantiles_to_drop_per_net: int = 2  # d, the pooled quantiles left out for each critic
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per round of updates
-    use_sde_at_warmup: bool = False  # explore with gSDE before learning_starts, too
-    random_exploration: float = 0.0  # probability of a uniformly random action
-    buffer_device: str = "cpu"  # where experience is stored
+    learning_rate: ScheduleLike = param(
+        3e-4, doc=shared.LEARNING_RATE.plus("the same for actor, critics and entropy coefficient")
+    )
+    buffer_size: int = param(1_000_000, doc=shared.BUFFER_SIZE)
+    learning_starts: int = param(100, doc=shared.LEARNING_STARTS)
+    batch_size: int = param(256, doc=shared.REPLAY_BATCH_SIZE)
+    tau: float = param(0.005, doc=shared.TAU)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    train_freq: TrainFreq = param(1, doc=shared.TRAIN_FREQ)
+    gradient_steps: int = param(1, doc=shared.GRADIENT_STEPS)
+    action_noise: ActionNoise | None = param(None, doc=shared.ACTION_NOISE)
+    replay_buffer_class: type[ReplayBuffer] | None = param(None, doc=shared.REPLAY_BUFFER_CLASS)
+    replay_buffer_kwargs: dict[str, object] | None = param(None, doc=shared.REPLAY_BUFFER_KWARGS)
+    optimize_memory_usage: bool = param(False, doc=shared.OPTIMIZE_MEMORY_USAGE)
+    n_steps: int = param(1, doc=shared.N_STEP_RETURNS)
+    ent_coef: float | str = param("auto", doc=shared.TEMPERATURE)
+    target_update_interval: int = param(1, doc=shared.TARGET_UPDATE_INTERVAL)
+    target_entropy: float | str = param("auto", doc=shared.TARGET_ENTROPY)
+    top_quantiles_to_drop_per_net: int = param(
+        2,
+        doc="d, the number of largest quantiles dropped per critic; raise it if values are overestimated",
+        section="critics",
+    )
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    use_sde_at_warmup: bool = param(False, doc=shared.USE_SDE_AT_WARMUP)
+    random_exploration: float = param(0.0, doc=shared.RANDOM_EXPLORATION)
+    buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
 
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_entropy(self)
         check_range(self, ("target_update_interval",), low=1)
         check_range(self, ("top_quantiles_to_drop_per_net",), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **SAC_SEARCH_SPACE,
+    "top_quantiles_to_drop_per_net": Int(0, 8),
+    "policy_kwargs.n_critics": Int(1, 5),
+}
 
 
 def truncated(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
@@ -107,9 +126,15 @@ def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: t
 
 
 class TQC(ActorCriticAlgorithm):
-    """TQC for Box actions."""
+    """TQC for Box actions.
+
+    Example:
+        >>> from rlzoo import TQC
+        >>> model = TQC("MlpPolicy", "Pendulum-v1", top_quantiles_to_drop_per_net=2).learn(10_000)
+    """
 
     Config = TQCConfig
+    search_space = SEARCH_SPACE
     config: TQCConfig
     policy_family = "tqc"
 

@@ -24,28 +24,51 @@ from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class A2CConfig:
-    learning_rate: ScheduleLike = 7e-4
-    n_steps: int = 5  # steps per environment and rollout; each rollout is one gradient step
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 1.0  # 1: n-step returns, the paper's choice
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    rms_prop_eps: float = 1e-5  # epsilon of RMSprop
-    use_rms_prop: bool = True  # else the policy's optimiser, Adam unless policy_kwargs say otherwise
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    normalize_advantage: bool = False
+    learning_rate: ScheduleLike = param(7e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(5, doc=shared.N_STEPS.plus("each rollout is one gradient step"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(1.0, doc=shared.GAE_LAMBDA)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.5, doc=shared.VF_COEF)
+    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
+    rms_prop_eps: float = param(1e-5, doc=shared.RMS_PROP_EPS)
+    use_rms_prop: bool = param(
+        True,
+        doc="optimise with RMSprop, as the paper does; False: the policy's optimiser (Adam unless"
+        " policy_kwargs name another)",
+        section="optimisation",
+    )
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    normalize_advantage: bool = param(False, doc=shared.NORMALIZE_ADVANTAGE)
 
     def __post_init__(self) -> None:
         check_range(self, ("n_steps",), low=1)
         check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
         check_range(self, ("max_grad_norm", "rms_prop_eps"), low=0, above=True)
         check_range(self, ("learning_rate", "vf_coef"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "n_steps": Int(2, 256, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "normalize_advantage": Choice(False, True),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    "use_rms_prop": Choice(True, False),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def a2c_loss(
@@ -78,9 +101,15 @@ def a2c_loss(
 
 
 class A2C(OnPolicyAlgorithm):
-    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """A2C for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import A2C, make_vec_env
+        >>> model = A2C("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+    """
 
     Config = A2CConfig
+    search_space = SEARCH_SPACE
     config: A2CConfig
     reads_old_values = False
     default_log_interval = 100

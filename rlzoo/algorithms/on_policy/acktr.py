@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -34,29 +36,68 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
-from rlzoo.optim.eager import eager
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class ACKTRConfig:
-    learning_rate: ScheduleLike = 0.25  # the longest step, in natural gradients
-    n_steps: int = 20  # steps per environment and rollout; each rollout is one step
-    gamma: float = 0.99  # discount
-    gae_lambda: float | None = None  # bias against variance of the advantages; None: n-step returns, as 1
-    ent_coef: float = 0.01
-    vf_coef: float = 0.25
-    vf_fisher_coef: float = 1.0  # weight of the values in the log-likelihood of the Fisher matrix
-    max_grad_norm: float = 0.5  # of a step: of the natural gradient times its length
-    kfac_clip: float = 0.001  # the KL divergence that a step may make
-    lr_schedule: str = "linear"  # of a learning_rate that is a number: constant, linear, middle_drop, ...
-    kfac_update: int = 1  # updates between two eigendecompositions
-    async_eigen_decomp: bool = False  # decompose while the next rollout is collected, and use it a step later
-    momentum: float = 0.9  # weight of earlier steps
-    damping: float = 0.01  # added to the eigenvalues of the Fisher matrix
-    stats_decay: float = 0.99  # of the averages of its factors
+    learning_rate: ScheduleLike = param(
+        0.25,
+        doc="upper bound on the length of a natural gradient step, a number or a schedule; kfac_clip"
+        " shortens it further",
+        section="optimisation",
+    )
+    n_steps: int = param(20, doc=shared.N_STEPS.plus("each rollout is one natural gradient step"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float | None = param(None, doc=shared.GAE_LAMBDA.plus("None: n-step returns"))
+    ent_coef: float = param(0.01, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.25, doc=shared.VF_COEF)
+    vf_fisher_coef: float = param(
+        1.0,
+        doc="weight of the value function in the Fisher matrix; raise it for smaller steps of the"
+        " value function",
+        section="trust region",
+    )
+    max_grad_norm: float = param(
+        0.5,
+        doc="upper bound on the L2 norm of a step (natural gradient times its length)",
+        section="optimisation",
+    )
+    kfac_clip: float = param(
+        0.001,
+        doc="upper bound on the KL divergence of a step (section 3.3); lower it for smaller policy updates",
+        section="trust region",
+    )
+    lr_schedule: str = param("linear", doc=shared.LR_SCHEDULE)
+    kfac_update: int = param(
+        1,
+        doc="updates between two eigendecompositions of the Fisher factors; more are faster and less"
+        " accurate",
+        section="trust region",
+    )
+    async_eigen_decomp: bool = param(
+        False,
+        doc="decompose the Fisher factors while the next rollout is collected, and use the result"
+        " one update later",
+        section="trust region",
+    )
+    momentum: float = param(
+        0.9, doc="weight of previous steps in the current one, in [0, 1)", section="optimisation"
+    )
+    damping: float = param(
+        0.01,
+        doc="added to the eigenvalues of the Fisher matrix; raise it if training is unstable",
+        section="trust region",
+    )
+    stats_decay: float = param(
+        0.99,
+        doc="decay per update of the running averages of the Fisher factors, in [0, 1)",
+        section="trust region",
+    )
 
     def __post_init__(self) -> None:
         check_range(self, ("n_steps", "kfac_update"), low=1)
@@ -67,6 +108,21 @@ class ACKTRConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and below 1, not {getattr(self, name)!r}")
         lr_schedule(self.lr_schedule, 1.0)  # that there is one of this name
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Float(1e-3, 1.0, log=True),
+    "lr_schedule": Choice("constant", "linear"),
+    "n_steps": Int(4, 2048, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": Or(None, ranges.GAE_LAMBDA),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 10.0, log=True),
+    "kfac_clip": Float(1e-4, 1e-2, log=True),
+    "damping": Float(1e-3, 1e-1, log=True),
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def acktr_loss(
@@ -111,9 +167,15 @@ def sampled_log_likelihood(
 
 
 class ACKTR(OnPolicyAlgorithm):
-    """ACKTR for Box and Discrete actions."""
+    """ACKTR for Box and Discrete actions.
+
+    Example:
+        >>> from rlzoo import ACKTR, make_vec_env
+        >>> model = ACKTR("MlpPolicy", make_vec_env("CartPole-v1", 8)).learn(100_000)
+    """
 
     Config = ACKTRConfig
+    search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)
     reads_old_values = False
@@ -131,7 +193,7 @@ class ACKTR(OnPolicyAlgorithm):
         config = self.config
         self.flat = FlatParameters(self.policy.parameters())
         self.factors = KroneckerFactors(self.policy, config.async_eigen_decomp, diagonal=(LayerNormLSTMCell,))
-        self.policy.optimizer = eager(KFAC)(
+        self.policy.optimizer = without_dynamo(KFAC)(
             self.flat,
             self.factors,
             lr=self.schedules["learning_rate"](1.0),

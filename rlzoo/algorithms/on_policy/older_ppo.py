@@ -1,7 +1,7 @@
-"""The classes of Stable Baselines for PPO, as makers of a `PPO` with the options and defaults that they had.
+"""PPO1 and PPO2 of Stable Baselines: they return a `PPO` with the options and defaults of these classes.
 
-Departures: what a minibatch is normalised by, where PPO1 normalised a whole rollout; a clipped value function
-loses the larger of two errors in PPO2, and the clipped one here.
+Departures: advantages are normalised per minibatch, where PPO1 normalised the whole rollout; PPO2 takes the
+larger of the clipped and the unclipped value loss, PPO the clipped one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Any
 
 from rlzoo.algorithms.hyperparameters import bind_arguments
 from rlzoo.algorithms.on_policy.ppo import PPO
-from rlzoo.config.old_names import OLD_CLASSES, old_class_arguments
+from rlzoo.config.legacy.sb2_options import SB2_CLASSES
+from rlzoo.config.legacy.sb2_translation import translate_sb2_class_kwargs
 
-BESIDE = (
+SB2_COMMON_KWARGS = (
     "verbose",
     "tensorboard_log",
     "_init_setup_model",
@@ -21,16 +22,17 @@ BESIDE = (
     "seed",
     "n_cpu_tf_sess",
 )
-"""What both classes took after their hyperparameters."""
+"""Arguments of both classes after their hyperparameters."""
 
 
-class OlderPPO:
-    """Makes a PPO from arguments in the order, under the names and with the defaults of an older class."""
+class SB2PPO:
+    """Base class: arguments in the order, under the names and with the defaults of Stable Baselines."""
 
     def __new__(cls, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> Any:
-        names = [*OLD_CLASSES[cls.__name__].defaults, *BESIDE]
+        names = [*SB2_CLASSES[cls.__name__].defaults, *SB2_COMMON_KWARGS]
         arguments = bind_arguments(cls.__name__, names, args, kwargs)
-        return PPO(policy, env, **old_class_arguments(cls.__name__, arguments, getattr(env, "num_envs", 1)))
+        n_envs = getattr(env, "num_envs", 1)
+        return PPO(policy, env, **translate_sb2_class_kwargs(cls.__name__, arguments, n_envs))
 
     @classmethod
     def load(cls, path: Any, env: Any = None, **kwargs: Any) -> PPO:
@@ -38,7 +40,7 @@ class OlderPPO:
         return PPO.load(path, env=env, **kwargs)
 
 
-class PPO1(OlderPPO):
+class PPO1(SB2PPO):
     """Makes a PPO from the arguments of Stable Baselines' PPO1.
 
     Its `schedule` scales the learning rate and the clipping range; gradients are not clipped. Environments
@@ -46,7 +48,7 @@ class PPO1(OlderPPO):
     """
 
 
-class PPO2(OlderPPO):
+class PPO2(SB2PPO):
     """Makes a PPO from the arguments of Stable Baselines' PPO2.
 
     `nminibatches` minibatches make up a rollout; `cliprange_vf=None` clips the value function as `cliprange`

@@ -8,6 +8,7 @@ that rows belong to (`sequences`), a masked one the choices that were allowed (`
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -22,8 +23,9 @@ from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
 from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import following_values, gae
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
@@ -54,10 +56,33 @@ class OnPolicyAlgorithm(Algorithm):
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
         refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
+        taken = constructor_parameters(buffer_class)
+        for name in self.rollout_buffer_kwargs:
+            if name not in taken:
+                text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"
+                raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
 
     def _setup_model(self) -> None:
         super()._setup_model()
         self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
+        for hint in (self.setup_hint(self.config, self.n_envs), self._device_hint()):
+            if hint:
+                warnings.warn(hint, stacklevel=4)
+
+    @classmethod
+    def setup_hint(cls, config: Any, n_envs: int) -> str | None:
+        """A sentence when hyperparameters fit the number of environments, but hardly as meant, else None."""
+        return None
+
+    def _device_hint(self) -> str | None:
+        """A sentence when small networks are on a GPU, else None."""
+        if self.device.type == "cpu" or self.policy_class.__name__ != "ActorCriticPolicy":
+            return None
+        name = type(self).__name__
+        return (
+            f"{name} is on the GPU ({self.device}) with a policy for vectors: it is mostly faster on the CPU"
+            ', device="cpu"'
+        )
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout of the environments.
@@ -120,7 +145,8 @@ class OnPolicyAlgorithm(Algorithm):
     def train(self) -> None:
         """Learn once more from the last rollout, as if the present policy had collected it.
 
-        Metrics are recorded, but not dumped.
+        Metrics are recorded, but not dumped. Schedules stand where `learn` left them: one that ends with 0,
+        as the learning rate of ACER and ACKTR by default, is 0 after `learn`; a warning says so.
 
         :raises UserError: there is no rollout yet, or it is not full
         """
@@ -128,7 +154,14 @@ class OnPolicyAlgorithm(Algorithm):
         rollout = self.rollout_buffer
         if rollout is None or rollout.filled or not self.clock.num_timesteps:
             raise UserError("there is no full rollout to learn from: learn() collects one")
-        record_metrics(self, self.update(rollout, self.clock))
+        metrics = self.update(rollout, self.clock)
+        record_metrics(self, metrics)
+        if metrics.get("learning_rate") == 0:
+            warnings.warn(
+                "train() has learned with a learning rate of 0, where its schedule ends: assign a function,"
+                " such as model.learning_rate = lambda _: 1e-4",
+                stacklevel=2,
+            )
 
     # ------------------------------------------------------------------ reading a rollout
 

@@ -28,30 +28,48 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Or, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig:
-    learning_rate: ScheduleLike = 3e-4
-    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
-    batch_size: int = 64  # minibatch size
-    n_epochs: int = 10  # passes over each rollout
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 0.95  # bias against variance of the advantages (eq. 11)
-    clip_range: ScheduleLike = 0.2  # eps of eq. 7
-    clip_range_vf: ScheduleLike | None = (
-        None  # the same for the value function, in units of the return; None is off
-    )
-    normalize_advantage: bool = True
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+    learning_rate: ScheduleLike = param(3e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(2048, doc=shared.N_STEPS)
+    batch_size: int = param(64, doc=shared.BATCH_SIZE)
+    n_epochs: int = param(10, doc=shared.N_EPOCHS)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
+    clip_range: ScheduleLike = param(0.2, doc=shared.CLIP_RANGE)
+    clip_range_vf: ScheduleLike | None = param(None, doc=shared.CLIP_RANGE_VF)
+    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.5, doc=shared.VF_COEF)
+    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    target_kl: float | None = param(None, doc=shared.TARGET_KL_STOP)
 
     def __post_init__(self) -> None:
         check_ppo(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(5e-6, 1e-2, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(8, 1024),
+    "n_epochs": Int(1, 20, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "clip_range": Scheduled(Float(0.05, 0.5)),
+    "clip_range_vf": Or(None, Scheduled(Float(0.05, 1.0, log=True))),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def check_ppo(config: Any) -> None:
@@ -108,9 +126,15 @@ def ppo_loss(
 
 
 class PPO(OnPolicyAlgorithm):
-    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """PPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import PPO, make_vec_env
+        >>> model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8), n_steps=256).learn(100_000)
+    """
 
     Config: ClassVar[type] = PPOConfig
+    search_space = SEARCH_SPACE
     config: Any  # a variant has a Config of its own
     default_log_interval = 1
 
@@ -128,6 +152,16 @@ class PPO(OnPolicyAlgorithm):
         return (
             f"batch_size {batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} = "
             f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
+        )
+
+    @classmethod
+    def setup_hint(cls, config: Any, n_envs: int) -> str | None:
+        rows = config.n_steps * n_envs
+        if rows >= config.batch_size:
+            return None  # `setup_problem` looks at these
+        return (
+            f"batch_size {config.batch_size} is larger than a rollout, n_steps * n_envs = {config.n_steps} * "
+            f"{n_envs} = {rows}, so each minibatch is the whole rollout"
         )
 
     def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:

@@ -16,38 +16,53 @@ from dataclasses import dataclass
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
+from rlzoo.params import shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Power, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentPPOConfig:
-    learning_rate: ScheduleLike = 3e-4
-    n_steps: int = 128  # steps per environment and rollout; a rollout holds n_steps * n_envs
-    batch_size: int = 128  # minibatch size
-    n_epochs: int = 10  # passes over each rollout
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 0.95  # bias against variance of the advantages (eq. 11)
-    clip_range: ScheduleLike = 0.2  # eps of eq. 7
-    clip_range_vf: ScheduleLike | None = (
-        None  # the same for the value function, in units of the return; None is off
-    )
-    normalize_advantage: bool = True
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+    learning_rate: ScheduleLike = param(3e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(128, doc=shared.N_STEPS)
+    batch_size: int = param(128, doc=shared.BATCH_SIZE)
+    n_epochs: int = param(10, doc=shared.N_EPOCHS)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
+    clip_range: ScheduleLike = param(0.2, doc=shared.CLIP_RANGE)
+    clip_range_vf: ScheduleLike | None = param(None, doc=shared.CLIP_RANGE_VF)
+    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.5, doc=shared.VF_COEF)
+    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    target_kl: float | None = param(None, doc=shared.TARGET_KL_STOP)
 
     def __post_init__(self) -> None:
         check_ppo(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **PPO_SEARCH_SPACE,
+    "policy_kwargs.net_arch": Choice([], [16], [64], [64, 64], [256], [256, 256]),
+    "policy_kwargs.lstm_hidden_size": Power(16, 512),
+    "policy_kwargs.enable_critic_lstm": Choice(True, False),
+}
 
 
 class RecurrentPPO(PPO):
     """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions.
 
     Sizes of the LSTMs are keywords of the policy: `policy_kwargs=dict(lstm_hidden_size=64)`.
+
+    Example:
+        >>> from rlzoo import RecurrentPPO
+        >>> model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1").learn(100_000)
     """
 
     Config = RecurrentPPOConfig
+    search_space = SEARCH_SPACE
     config: RecurrentPPOConfig
     policy_family = "recurrent"

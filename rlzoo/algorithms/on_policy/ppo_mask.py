@@ -22,31 +22,41 @@ from gymnasium import spaces
 from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.core.errors import UserError
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, Near1, SearchSpace
 
 Self = TypeVar("Self", bound="MaskablePPO")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskablePPOConfig:
-    learning_rate: ScheduleLike = 3e-4
-    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
-    batch_size: int = 64  # minibatch size
-    n_epochs: int = 10  # passes over each rollout
-    gamma: float = 0.99  # discount
-    gae_lambda: float = 0.95  # bias against variance of the advantages
-    clip_range: ScheduleLike = 0.2
-    clip_range_vf: ScheduleLike | None = (
-        None  # the same for the value function, in units of the return; None is off
-    )
-    normalize_advantage: bool = True
-    ent_coef: float = 0.0
-    vf_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    target_kl: float | None = None  # an update stops when the KL divergence exceeds 1.5 times this
+    learning_rate: ScheduleLike = param(3e-4, doc=shared.LEARNING_RATE)
+    n_steps: int = param(2048, doc=shared.N_STEPS)
+    batch_size: int = param(64, doc=shared.BATCH_SIZE)
+    n_epochs: int = param(10, doc=shared.N_EPOCHS)
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
+    clip_range: ScheduleLike = param(0.2, doc=shared.CLIP_RANGE)
+    clip_range_vf: ScheduleLike | None = param(None, doc=shared.CLIP_RANGE_VF)
+    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    vf_coef: float = param(0.5, doc=shared.VF_COEF)
+    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
+    target_kl: float | None = param(None, doc=shared.TARGET_KL_STOP)
 
     def __post_init__(self) -> None:
         check_ppo(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(PPO_SEARCH_SPACE, *ranges.STATE_DEPENDENT_NOISE),
+    "n_steps": Int(16, 4096, log=True),
+    "batch_size": Int(8, 1024, log=True),
+    "gamma": Near1(5e-5, 1.0),
+}
 
 
 class MaskablePPO(PPO):
@@ -54,9 +64,15 @@ class MaskablePPO(PPO):
 
     The environment says which are valid: by a method `action_masks() -> bool [n_choices]`, which an
     `ActionMasker` gives it where it lacks one.
+
+    Example:
+        >>> from rlzoo import InvalidActionEnvDiscrete, MaskablePPO
+        >>> env = InvalidActionEnvDiscrete(dim=80, n_invalid_actions=60)
+        >>> model = MaskablePPO("MlpPolicy", env).learn(10_000)
     """
 
     Config = MaskablePPOConfig
+    search_space = SEARCH_SPACE
     config: MaskablePPOConfig
     policy_family = "maskable"
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)

@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -37,28 +38,35 @@ from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.params import ranges, shared
+from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class TRPOConfig:
-    learning_rate: ScheduleLike = 1e-3  # of the value function; the policy's step follows from target_kl
-    n_steps: int = 2048  # steps per environment and rollout; a rollout holds n_steps * n_envs
-    batch_size: int = 128  # minibatch size of the value function
-    gamma: float = 0.99  # discount
-    cg_max_steps: int = 15  # steps of the conjugate gradient method
-    cg_damping: float = 0.1  # added to the diagonal of the Fisher matrix
-    line_search_shrinking_factor: float = 0.8  # by which a step that goes too far is shortened
-    line_search_max_iter: int = 10  # lengths that are tried before the policy stays as it is
-    n_critic_updates: int = 10  # passes of the value function over each rollout
-    gae_lambda: float = 0.95  # bias against variance of the advantages
-    use_sde: bool = False  # generalised state-dependent exploration (Raffin et al. 2021)
-    sde_sample_freq: int = -1  # steps between new noise matrices; -1: once per rollout
-    normalize_advantage: bool = True
-    target_kl: float = 0.01  # radius of the trust region
-    sub_sampling_factor: int = 1  # the policy learns from one row in so many of the rollout
-    ent_coef: float = 0.0
-    sum_kl: bool = False  # sum the KL divergence over action dimensions (the paper); False: average it
+    learning_rate: ScheduleLike = param(
+        1e-3,
+        doc=shared.LEARNING_RATE.plus(
+            "used for the value function only: the policy step follows from target_kl"
+        ),
+    )
+    n_steps: int = param(2048, doc=shared.N_STEPS)
+    batch_size: int = param(128, doc=shared.BATCH_SIZE.plus("used for the value function only"))
+    gamma: float = param(0.99, doc=shared.GAMMA)
+    cg_max_steps: int = param(15, doc=shared.CG_MAX_STEPS)
+    cg_damping: float = param(0.1, doc=shared.CG_DAMPING)
+    line_search_shrinking_factor: float = param(0.8, doc=shared.LINE_SEARCH_SHRINKING_FACTOR)
+    line_search_max_iter: int = param(10, doc=shared.LINE_SEARCH_MAX_ITER)
+    n_critic_updates: int = param(10, doc=shared.N_CRITIC_UPDATES)
+    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
+    use_sde: bool = param(False, doc=shared.USE_SDE)
+    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
+    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
+    target_kl: float = param(0.01, doc=shared.TARGET_KL)
+    sub_sampling_factor: int = param(1, doc=shared.SUB_SAMPLING_FACTOR)
+    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
+    sum_kl: bool = param(False, doc=shared.SUM_KL)
 
     def __post_init__(self) -> None:
         check_range(
@@ -70,6 +78,23 @@ class TRPOConfig:
         check_range(self, ("line_search_shrinking_factor",), low=0, high=1, above=True)
         check_range(self, ("target_kl",), low=0, above=True)
         check_range(self, ("learning_rate", "cg_damping", "n_critic_updates"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-1, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(32, 1024),
+    "n_critic_updates": Int(1, 40, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "target_kl": Float(1e-6, 1e-1, log=True),
+    "cg_max_steps": Int(5, 30),
+    "cg_damping": Float(1e-5, 0.5, log=True),
+    "line_search_shrinking_factor": Float(0.5, 0.9),
+    "ent_coef": ranges.ENT_COEF,
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def log_prob_of(distribution: Distribution, batch: RolloutBatch) -> torch.Tensor:
@@ -95,13 +120,30 @@ def trpo_objective(distribution: Distribution, batch: RolloutBatch, config: TRPO
 
 
 class TRPO(OnPolicyAlgorithm):
-    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions."""
+    """TRPO for Box, Discrete, MultiDiscrete and MultiBinary actions.
+
+    Example:
+        >>> from rlzoo import TRPO
+        >>> model = TRPO("MlpPolicy", "CartPole-v1", target_kl=0.02).learn(100_000)
+    """
 
     Config = TRPOConfig
+    search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"
     default_log_interval = 1
     divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
+
+    @classmethod
+    def setup_hint(cls, config: TRPOConfig, n_envs: int) -> str | None:
+        rows = config.n_steps * n_envs
+        last = rows % config.batch_size
+        if last == 0:
+            return None
+        return (
+            f"batch_size {config.batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} "
+            f"= {rows}: the last minibatch of the value function has {last} {'row' if last == 1 else 'rows'}"
+        )
 
     def setup_optimizers(self) -> None:
         """The actor's parameters are all that the distribution depends on; the optimiser is the critic's."""

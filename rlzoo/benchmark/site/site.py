@@ -123,7 +123,7 @@ def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[
 
 def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[str], None]) -> str:
     """Record the best agent of a row; returns the file's name, "" where that is not possible."""
-    from rlzoo.experiment.resolved_config import import_packages_of
+    from rlzoo.experiment.named_classes import import_packages_of
     from rlzoo.playback.video_recording import record
     from rlzoo.runs.run_folder import read_run
 

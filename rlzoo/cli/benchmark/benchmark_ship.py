@@ -85,10 +85,9 @@ def run(args: argparse.Namespace) -> int:
                 n_changes += isinstance(result, Shipped) or result.removed is not None
                 n_failed += isinstance(result, NotShipped) and result.failed
                 say(result)
-            if not n_changes and n_failed:
-                raise RunFailed("nothing is shipped: agents could not be played")
-            if not n_changes:
-                raise UserError("nothing is shipped: no agent has learned")
+            if not n_changes:  # no mistake of the call: the agents have been played, and the scores are kept
+                reason = "agents could not be played" if n_failed else "no agent has learned"
+                raise RunFailed(f"nothing is shipped: {reason}")
     elif not args.output.is_dir():
         raise UserError(f"there is no collection {args.output}")
     entries = index(args.output)

@@ -71,10 +71,10 @@ class StoreDict(argparse.Action):
     """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        from rlzoo.experiment.named_classes import resolve
+        from rlzoo.experiment.named_classes import resolve_names
 
         try:
-            parsed = resolve(parse_overrides([values] if isinstance(values, str) else values), own=True)
+            parsed = resolve_names(parse_overrides([values] if isinstance(values, str) else values), own=True)
         except UserError as error:
             raise argparse.ArgumentError(self, str(error)) from None
         setattr(namespace, self.dest, parsed)

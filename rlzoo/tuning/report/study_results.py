@@ -16,7 +16,9 @@ from rlzoo.config.yaml_text import load_yaml
 from rlzoo.core.errors import UserError
 
 NOTHING = "-"
-WIDTH = 100  # characters of the console's table
+WIDTH = 80  # characters of the console's table
+LEADING = ("learning_rate", "batch_size", "n_steps", "train_freq", "gamma")
+"""Hyperparameters that tables show first: the rest follows alphabetically, in every run of a search alike."""
 FEWEST_FOR_IMPORTANCES = 4
 
 
@@ -136,7 +138,7 @@ def range_text(distribution: BaseDistribution) -> str:
 
 
 def hyperparameters(trials: Sequence[FrozenTrial]) -> tuple[list[str], dict[int, dict[str, Any]]]:
-    """What the trials were trained with, where that was sampled or differs; the most important keys first.
+    """Return the hyperparameters of trials that were sampled or differ, in a fixed order.
 
     A sampler draws `log2(n_steps)` or `1 - gamma`; people read `n_steps` and `gamma`.
 
@@ -149,14 +151,13 @@ def hyperparameters(trials: Sequence[FrozenTrial]) -> tuple[list[str], dict[int,
     }
     if not found:
         found = {trial.number: dict(trial.params) for trial in trials}
-    sampled, shares = parameters(trials), importances(trials)
-    of_key: dict[str, float] = {}
-    for key in dict.fromkeys(key for values in found.values() for key in values):
+    sampled = parameters(trials)
+    shown = []
+    for key in sorted({key for values in found.values() for key in values}):
         differs = len({repr(values.get(key)) for values in found.values()}) > 1
-        mentioned = [name for name in sampled if _mentions(name, key)]
-        if differs or mentioned:
-            of_key[key] = sum(shares.get(name, 0.0) for name in mentioned)
-    return sorted(of_key, key=lambda key: -of_key[key]), found
+        if differs or any(_mentions(name, key) for name in sampled):
+            shown.append(key)
+    return sorted(shown, key=lambda key: LEADING.index(key) if key in LEADING else len(LEADING)), found
 
 
 def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -178,10 +179,10 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return {name: part if last.count(part) == 1 else name for name, part in zip(names, last, strict=True)}
 
 
-def top_table(study: optuna.Study, n: int = 10) -> str:
-    """The best trials as lines of at most 100 characters, the most important hyperparameters first.
+def top_table(study: optuna.Study, n: int = 10, width: int = WIDTH) -> str:
+    """Format the best trials as a table, which names the hyperparameters that do not fit.
 
-    Hyperparameters that do not fit are named below.
+    :param width: of a line, in characters
     """
     trials = trials_of(study)
     best = ranked(trials)[:n]
@@ -197,7 +198,7 @@ def top_table(study: optuna.Study, n: int = 10) -> str:
     short, left_out = short_names(keys), []
     for key in keys:
         column = [short[key], *(text(values.get(trial.number, {}).get(key, NOTHING)) for trial in best)]
-        if sum(_width(other) + 2 for other in columns) + _width(column) <= WIDTH:
+        if sum(_width(other) + 2 for other in columns) + _width(column) <= width:
             columns.append(column)
         else:
             left_out.append(short[key])
@@ -206,7 +207,7 @@ def top_table(study: optuna.Study, n: int = 10) -> str:
         for row in zip(*columns, strict=True)
     ]
     lines.insert(1, "  ".join("─" * _width(column) for column in columns))
-    return "\n".join(lines + ([shorten(f"not shown: {', '.join(left_out)}", WIDTH)] if left_out else []))
+    return "\n".join(lines + ([shorten(f"not shown: {', '.join(left_out)}", width)] if left_out else []))
 
 
 def shorten(line: str, longest: int) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlzoo.config.literals import plain
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.grid import Endless, walk
-from rlzoo.tuning.space.search_parameters import OTHER_VERSION, Parameter
+from rlzoo.params.grid import Endless, walk
+from rlzoo.params.search_parameters import OTHER_VERSION, Parameter
 
 LARGEST = 100_000
 """Combinations that are still tried one by one."""

@@ -20,11 +20,11 @@ from typing import Any
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import BUFFER_KEYS, HER
 from rlzoo.config.hyperparams import ZOO_KEYS
+from rlzoo.config.legacy.sb2_translation import current_algorithm
 from rlzoo.config.literals import interpret
-from rlzoo.config.old_names import todays_algorithm
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.tuning.space.search_parameters import Choice, Float, Int, Parameter
+from rlzoo.params.search_parameters import Choice, Float, Int, Parameter
 from rlzoo.tuning.space.search_space import NESTED, Space
 
 RANGE_KEYS = ("low", "high", "log", "step")
@@ -141,7 +141,7 @@ def _annotations(algo: str) -> dict[str, str]:
 
 def _algorithms(algo: str) -> list[Any]:
     """The class of the algorithm; for `her`, those of all that it may be around."""
-    name = catalog.canonical(todays_algorithm(algo))
+    name = catalog.canonical(current_algorithm(algo))
     if name != HER:
         return [catalog.load(name)]
     loaded: list[Any] = [catalog.load(name) for name in catalog.names()]

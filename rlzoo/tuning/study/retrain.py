@@ -17,7 +17,8 @@ from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.ranking import Ranked, rank, write_ranking
 from rlzoo.tuning.report.study_results import top_trials
 from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study.study import N_TRIALS, OpenStudy, begin_study, reopen, work_off
+from rlzoo.tuning.study.study import OpenStudy, begin_study, reopen, work_off
+from rlzoo.tuning.study_integrity import N_TRIALS
 from rlzoo.tuning.study_settings import Settings
 
 N_SEEDS = 3

@@ -19,12 +19,11 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 import optuna
-from optuna.distributions import BaseDistribution, check_distribution_compatibility
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import TrialState
 
-from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.errors import RunFailed, UserError
 
 JOURNAL = "journal.log"
 CONNECT = 10.0  # seconds until a server counts as unreachable
@@ -77,19 +76,10 @@ def open_storage(url: str | None, folder: Path, create: bool = True) -> BaseStor
     return _open_database(url, create)
 
 
-def open_study(storage: BaseStorage, name: str) -> optuna.Study:
-    """A study that is there already.
-
-    :raises UserError: there is none of that name, or it is damaged
-    """
-    try:
-        study = optuna.load_study(study_name=name, storage=storage)
-    except KeyError:
-        raise unknown("study", name, map(str, optuna.get_all_study_names(storage))) from None
-    except _DAMAGE as error:
-        raise UserError(f"study {name} is damaged: {_first_line(error)}") from None
-    check_study(study)
-    return study
+def hide_password(url: str) -> str:
+    """The URL, or a message that quotes one, as it may be printed and written into files."""
+    url = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", url)
+    return re.sub(r"([?&](?:password|passwd)=)[^&\s]*", r"\1***", url)
 
 
 # What Optuna raises on values in a storage that it did not write.
@@ -98,68 +88,24 @@ _DAMAGE = (
     optuna.exceptions.OptunaError,
 )  # fmt: skip
 
-_ATTRIBUTES: dict[str, Any] = {
-    "config": str, "hyperparams": str, "error": str, "worker": str, "attempts": int, "deaths": int,
-    "heartbeat": int, "of": int, "run": int, "n_steps": int, "seconds": int | float, "seeds": list,
-    "evaluations": list,
-}  # fmt: skip
 
+@contextmanager
+def reading(what: str, otherwise: str = "") -> Iterator[None]:
+    """Turn what a storage raises on damaged content into one line.
 
-def check_study(study: optuna.Study) -> None:
-    """Ask that everything in a study can be read, and is of the types that rlzoo writes.
-
-    :raises UserError: the first value that is not
+    :param what: what is read, for the message
+    :param otherwise: another explanation, in place of the storage's error
+    :raises UserError: it is damaged
     """
     try:
-        trials, attributes, n_values = (
-            study.get_trials(deepcopy=False),
-            study.user_attrs,
-            len(study.directions),
-        )
-    except _DAMAGE as error:
-        raise UserError(f"study {study.study_name} is damaged: {_first_line(error)}") from None
-    if type(attributes.get("n_trials", 0)) is not int:
-        raise UserError(f"study {study.study_name} is damaged: n_trials is {attributes['n_trials']!r:.60}")
-    known: dict[str, BaseDistribution] = {}
-    for trial in trials:
-        where = f"trial {trial.number} of study {study.study_name} is damaged"
-        if not isinstance(trial.user_attrs, dict) or not isinstance(trial.system_attrs, dict):
-            raise UserError(f"{where}: its attributes are no dictionary")
-        for name, kind in _ATTRIBUTES.items():
-            value = trial.user_attrs.get(name)
-            if name in trial.user_attrs and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise UserError(f"{where}: {name} is {str(value)[:60]!r}")
-        if trial.state == TrialState.COMPLETE and len(trial.values or ()) != n_values:
-            raise UserError(f"{where}: it is complete, but without its result")
-        if not all(type(value) in (int, float) for value in (trial.values or [])):
-            raise UserError(f"{where}: its result is {trial.values!r:.60}")
-        try:
-            _check_drawn(trial, known)
-        except _DAMAGE as error:
-            raise UserError(f"{where}: {_first_line(error)[:200]}") from None
-
-
-def _check_drawn(trial: FrozenTrial, known: dict[str, BaseDistribution]) -> None:
-    """Check that a trial's parameters lie in their distributions, which all trials must share.
-
-    :param known: distributions of the trials before; those of this one are added
-    :raises ValueError, TypeError, AttributeError: they are not
-    """
-    for name, distribution in trial.distributions.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a parameter is called {name!r:.60}")
-        check_distribution_compatibility(known.setdefault(name, distribution), distribution)
-    values = trial.values if trial.state == TrialState.COMPLETE else None
-    create_trial(state=trial.state, values=values, params=trial.params, distributions=trial.distributions)
-    for step, value in trial.intermediate_values.items():
-        if type(step) is not int or type(value) not in (int, float):
-            raise ValueError(f"it reports {value!r:.60} at {step!r:.60}")
-
-
-def hide_password(url: str) -> str:
-    """The URL, or a message that quotes one, as it may be printed and written into files."""
-    url = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", url)
-    return re.sub(r"([?&](?:password|passwd)=)[^&\s]*", r"\1***", url)
+        yield
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        if not isinstance(error, _DAMAGE) and not type(error).__module__.startswith("sqlalchemy."):
+            raise
+        reason = f", {otherwise}" if otherwise else f": {first_line(error)[:200]}"
+        raise UserError(f"{what} is damaged{reason}") from None
 
 
 # ---- journal
@@ -223,17 +169,33 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 def _cut_torn_line(file: BinaryIO) -> None:
     """Shorten the file to its last whole line."""
-    end = file.seek(0, os.SEEK_END)
+    file.truncate(_end_of_lines(file, file.seek(0, os.SEEK_END)))
+
+
+def _end_of_lines(file: BinaryIO, end: int) -> int:
+    """Return the position behind the last newline before `end`; 0 without one."""
     block = 4096
     while end > 0:
         start = max(0, end - block)
         file.seek(start)
         newline = file.read(end - start).rfind(b"\n")
         if newline >= 0:
-            end = start + newline + 1
-            break
+            return start + newline + 1
         end = start
-    file.truncate(end)
+    return 0
+
+
+def _check_last_line(path: Path) -> None:
+    """Check that the last whole line is a record: Optuna passes over one that is not, until another follows.
+
+    :raises ValueError: it is not
+    """
+    with open(path, "rb") as file:
+        end = _end_of_lines(file, file.seek(0, os.SEEK_END))
+        if end:
+            start = _end_of_lines(file, end - 1)
+            file.seek(start)
+            json.loads(file.read(end - start))
 
 
 def _open_journal(path: Path, create: bool) -> BaseStorage:
@@ -243,13 +205,12 @@ def _open_journal(path: Path, create: bool) -> BaseStorage:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _is_journal(path):
             raise UserError(f"{path} is not a journal of Optuna")
-        return Journal(path)
+        with reading(f"the journal {path}", "or of another version of Optuna"):
+            storage = Journal(path)
+            _check_last_line(path)
+        return storage
     except OSError as error:
         raise UserError(f"cannot open the journal {path}: {error.strerror}") from None
-    except _DAMAGE as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"the journal {path} is damaged, or of another version of Optuna") from None
 
 
 def _is_journal(path: Path) -> bool:
@@ -293,10 +254,12 @@ def _open_database(url: str, create: bool) -> BaseStorage:
         package = _EXTRAS.get(url.partition("://")[0]) or _PACKAGES.get(driver, driver)
         raise UserError(f"storage {hidden} needs a driver: pip install {package}") from None
     except RuntimeError as error:  # of the version check
-        raise UserError(f"storage {hidden}: {_first_line(error)}") from None
+        raise UserError(f"storage {hidden}: {first_line(error)}") from None
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         cause = getattr(error, "orig", None) or error.__cause__ or error
-        raise UserError(f"cannot open the storage {hidden}: {_first_line(cause)}") from None
+        raise UserError(f"cannot open the storage {hidden}: {first_line(cause)}") from None
+    except _DAMAGE as error:
+        raise UserError(f"storage {hidden} is damaged: {first_line(error)[:200]}") from None
 
 
 def _connect(url: str, backend: str, driver: str) -> BaseStorage:
@@ -328,7 +291,7 @@ def _begin_writing(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return hide_password(lines[0].strip()) if lines else type(error).__name__
 

@@ -23,7 +23,8 @@ from optuna.trial import TrialState
 from rlzoo.accel.threads import available_cores
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, with_overrides
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig, default_evaluations
@@ -31,7 +32,9 @@ from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.experiment.environments import build_training_env
-from rlzoo.experiment.resolved_config import Blueprint, check_hyperparams, import_packages_of
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_config
+from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.training_run import TrainResult, check, train
 from rlzoo.io.atomic import atomic_write
 from rlzoo.processes.stop_signals import StopSignals
@@ -45,11 +48,11 @@ from rlzoo.tuning.space.space_file import space_from_file
 from rlzoo.tuning.study import trial_queue, trial_worker
 from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import check_study, open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage, reading
 from rlzoo.tuning.study.supervisor import Supervisor
+from rlzoo.tuning.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
 from rlzoo.tuning.study_settings import Settings
 
-SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
 SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
 EXHAUSTIVE = ("brute", "grid")
 
@@ -150,10 +153,10 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
 
     :raises UserError: names what is wrong
     """
-    blueprint = check(config.run)
+    resolved = check(config.run)
     get_device(config.run.device)
     check_log_path(config.log_path)
-    space = choose_space(config, blueprint)
+    space = choose_space(config, resolved)
     sampler = config.sampler
     if own_sampler(config.run.algo) is not None:
         if sampler in EXHAUSTIVE:
@@ -162,7 +165,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     if sampler == "auto":
         sampler = choose_sampler(sampler, space.size, len(space.rows), config.n_trials)
     pruner = config.pruner or ("none" if sampler == "nsga2" else "median")
-    n_evaluations = config.n_evaluations or default_evaluations(blueprint.n_timesteps)
+    n_evaluations = config.n_evaluations or default_evaluations(resolved.n_timesteps)
     make_pruner(pruner, config.n_startup_trials, n_evaluations)
     check_pair(sampler, pruner)
     if pruner == "wilcoxon" and (config.n_seeds or 1) < FEWEST_PAIRS + 1:
@@ -172,7 +175,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
         )
     if sampler in EXHAUSTIVE:
         space.grid()
-    values = {key: value for key, value in blueprint.values.items() if key not in space.rows}
+    values = {key: value for key, value in resolved.values.items() if key not in space.rows}
     if functions := [key for key, value in values.items() if is_function(value)]:
         raise UserError(
             f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers"
@@ -181,7 +184,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
     settings = Settings(
         algo=run.algo,
         env_id=run.env_id,
-        config=dump_yaml(plain({**values, "n_timesteps": blueprint.n_timesteps})),
+        config=dump_yaml(plain({**values, "n_timesteps": resolved.n_timesteps})),
         space=space.to_json(),
         seed=config.run.seed,
         sampler=sampler,
@@ -211,13 +214,13 @@ def check_log_path(log_path: str) -> None:
             return
 
 
-def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
+def choose_space(config: TuneConfig, resolved: ResolvedConfig) -> Space:
     """The user's space or the algorithm's, without what the user has fixed.
 
     One environment is made and closed: some rows depend on the actions, and a broken one is found now.
     """
-    run, algorithm = config.run, cast(Any, blueprint.algorithm)
-    venv = build_training_env(replace(blueprint, n_envs=1), run.env_id, 0, run.vec_env, None)
+    run, algorithm = config.run, cast(Any, resolved.algorithm)
+    venv = build_training_env(replace(resolved, n_envs=1), run.env_id, 0, run.vec_env, None)
     action_space = venv.action_space
     venv.close()
     if own_sampler(run.algo) is not None:
@@ -225,12 +228,12 @@ def choose_space(config: TuneConfig, blueprint: Blueprint) -> Space:
             raise UserError(
                 f"HYPERPARAMS_SAMPLER[{run.algo!r}] is the search space: leave out space and fixed"
             )
-        return Space({}, asked_for(blueprint.values, action_space))
+        return Space({}, asked_for(resolved.values, action_space))
     if config.space is not None:
         space = space_from_file(config.space, run.algo)
     else:
-        space = search_space(run.algo, blueprint.values, action_space)
-    known = {*space.rows, *blueprint.values, *field_names(algorithm.Config), "policy_kwargs"}
+        space = search_space(run.algo, resolved.values, action_space)
+    known = {*space.rows, *resolved.values, *field_names(algorithm.Config), "policy_kwargs"}
     for key in config.fixed:
         if key not in known:
             raise unknown("hyperparameter to be fixed", key, known)
@@ -244,8 +247,10 @@ def given_keys(run: RunConfig) -> list[str]:
     """The key paths of the overrides, such as `policy_kwargs.net_arch`, under today's names."""
     with warnings.catch_warnings():  # of old names, which `check` has told of
         warnings.simplefilter("ignore")
-        resolved = lookup(run.algo, run.env_id, run.conf_file).override(run.hyperparams).todays()
-    keys = [key for key, source in resolved.sources.items() if source.endswith("-params")]
+        raw = translate_sb2_entry(
+            with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams)
+        )
+    keys = [key for key, source in raw.sources.items() if source.endswith("-params")]
     below = run.hyperparams.get("policy_kwargs", {})
     return [key for key in keys if key != "policy_kwargs"] + [f"policy_kwargs.{key}" for key in below]
 
@@ -259,13 +264,8 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
     any_seed = settings.seed < 0
     if any_seed:
         settings = replace(settings, seed=secrets.randbelow(2**31))
-    try:
-        study = optuna.create_study(storage=storage, study_name=name, directions=settings.directions)
-    except optuna.exceptions.DuplicatedStudyError:
-        study = optuna.load_study(storage=storage, study_name=name)
-        deadline = time.monotonic() + SETTLING
-        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
-            time.sleep(0.05)  # its maker is about to write them, unless it was killed
+    study, is_new = _create_or_load(storage, name, settings)
+    if not is_new:
         check_study(study)
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
         study.set_user_attr(SETTINGS, settings.to_json())
@@ -274,6 +274,24 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
     if (found := difference(settings_of(study).to_json(), settings.to_json())) is not None:
         raise UserError(f"study {name} was begun with {found}; give another --study-name")
     return study
+
+
+def _create_or_load(
+    storage: optuna.storages.BaseStorage, name: str, settings: Settings
+) -> tuple[optuna.Study, bool]:
+    """Return the study of that name, and whether this call has made it.
+
+    :raises UserError: the storage is damaged
+    """
+    with reading(f"study {name}"):
+        try:
+            return optuna.create_study(storage=storage, study_name=name, directions=settings.directions), True
+        except optuna.exceptions.DuplicatedStudyError:
+            study = optuna.load_study(storage=storage, study_name=name)
+        deadline = time.monotonic() + SETTLING
+        while SETTINGS not in study.user_attrs and time.monotonic() < deadline:
+            time.sleep(0.05)  # its maker is about to write them, unless it was killed
+        return study, False
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
@@ -289,13 +307,6 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None
     if key == "space":
         return "another search space"
     return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
-
-
-def settings_of(study: optuna.Study) -> Settings:
-    """:raises UserError: the study is not one of rlzoo"""
-    if SETTINGS not in study.user_attrs:
-        raise UserError(f"study {study.study_name} is not one of rlzoo")
-    return Settings.from_json(study.user_attrs[SETTINGS])
 
 
 def reopen(config: TuneConfig) -> OpenStudy:
@@ -334,7 +345,7 @@ def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
         file.write(trial.user_attrs["hyperparams"].encode())
     given = opened.settings
     import_packages_of(f"study {config.study}", given.gym_packages, given.env_id)
-    check_hyperparams(given.algo, lookup(given.algo, given.env_id, path).values, own=False)
+    resolve_config(given.algo, lookup(given.algo, given.env_id, path).values, own=False)
     return replace(
         config.run,
         algo=given.algo,

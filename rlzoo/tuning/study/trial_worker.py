@@ -26,7 +26,8 @@ from rlzoo.tuning.study import trial_queue
 from rlzoo.tuning.study.objective import run_trial
 from rlzoo.tuning.study.samplers import make_pruner, make_sampler
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage, open_study
+from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.study_integrity import N_TRIALS, open_study, settings_of
 from rlzoo.tuning.study_settings import Settings
 
 MAX_ERROR = 1000  # characters
@@ -77,7 +78,7 @@ def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> Non
 
     :raises Stopped: the worker was asked to end; its trial is waiting again
     """
-    settings = Settings.from_json(study.user_attrs["rlzoo"])
+    settings = settings_of(study)
     n_reports = settings.n_evaluations * settings.n_seeds
     study.pruner = make_pruner(settings.pruner, settings.n_startup_trials, n_reports)
     worker = trial_queue.this_worker()
@@ -88,7 +89,7 @@ def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> Non
         return make_sampler(name, settings.seed, n_startup_trials, n_jobs=2, number=number)
 
     while not stop.requested:
-        trial = trial_queue.take(study, study.user_attrs["n_trials"], worker, sampler)
+        trial = trial_queue.take(study, study.user_attrs.get(N_TRIALS, 0), worker, sampler)
         if trial is None:
             return
         run(study, trial, settings, folder, threads, stop)

@@ -1,0 +1,226 @@
+"""Resolve a configuration: keys checked, names turned into classes, values typed.
+
+    RawConfig   what file and command line say
+      -> config.legacy       names of older packages
+      -> config.her_entries  `her` is an algorithm with a HerReplayBuffer
+      -> ResolvedConfig      classes, checked values, a Config
+
+This happens before a run folder is claimed or an environment is made, so a mistake costs nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlzoo.algorithms.hyperparameters import build_config, field_names
+from rlzoo.buffers.demonstrations import as_dataset, is_given
+from rlzoo.config import catalog
+from rlzoo.config.her_entries import expand_her
+from rlzoo.config.hyperparams import ZOO_KEYS, lookup, merge, with_overrides
+from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
+from rlzoo.config.literals import Name, parse_value
+from rlzoo.config.raw import RawConfig
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.named_classes import (
+    check_arguments,
+    check_places,
+    classes,
+    load_class,
+    require_kind,
+    resolve_names,
+)
+from rlzoo.experiment.noise_config import plan_noise
+from rlzoo.experiment.resolved_config import ResolvedConfig
+from rlzoo.policies.policy_kwargs import policy_keywords
+from rlzoo.policies.policy_registry import get_policy_class
+
+CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
+
+
+def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
+    """Resolve the configuration of a run: its file, with the overrides of its command line on top.
+
+    :param read_demonstrations: False: they may not exist yet
+    :param own: the user named the file; see `resolve`
+    :raises UserError: before anything is made or claimed
+    """
+    resolved = resolve(read_config(run), own)
+    if not resolved.n_timesteps:
+        raise UserError(
+            f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"
+        )
+    return _with_demonstrations(resolved) if read_demonstrations else resolved
+
+
+def read_config(run: RunConfig) -> RawConfig:
+    """Return what the hyperparameter file and the command line of a run say."""
+    raw = with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams)
+    flags: dict[str, object] = {}
+    if run.expert:
+        _require_imitation(run.algo)
+        flags["expert_dataset"] = {"expert_path": run.expert}
+    flags |= {key: dict(getattr(run, key)) for key in ("env_kwargs", "eval_env_kwargs") if getattr(run, key)}
+    if run.n_timesteps > 0:
+        flags["n_timesteps"] = run.n_timesteps
+    return replace(raw, values=merge(raw.values, flags))
+
+
+def warn_if_untrained(resolved: ResolvedConfig) -> None:
+    """Warn if a training ends before its algorithm begins to learn, as smoke tests do."""
+    learning_starts = resolved.hyperparameter("learning_starts") or 0
+    if learning_starts >= resolved.n_timesteps:
+        warnings.warn(
+            f"nothing is learned: learning_starts ({learning_starts:,}) is not below"
+            f" n_timesteps ({resolved.n_timesteps:,}), so that all actions are random",
+            stacklevel=2,
+        )
+
+
+def _require_imitation(algo: str) -> None:
+    """Raise UserError if an algorithm does not learn from demonstrations."""
+    if not _imitates(catalog.load(algo)):
+        algos = [name for name in catalog.names() if _imitates(catalog.load(name))]
+        raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {algo} does not")
+
+
+def _imitates(algorithm: Any) -> bool:
+    return hasattr(algorithm, "Config") and "expert_dataset" in field_names(algorithm.Config)
+
+
+def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
+    """The configuration with its demonstrations read, if its algorithm learns from any.
+
+    :raises UserError: there are none, or their file is no use
+    """
+    if not _imitates(resolved.algorithm):
+        return resolved
+    source = resolved.hyperparams.get("expert_dataset")
+    if not is_given(source):
+        raise UserError(
+            f"{resolved.algo} learns from demonstrations: give --expert FILE, made by `rlzoo record-expert`"
+        )
+    return replace(resolved, hyperparams={**resolved.hyperparams, "expert_dataset": as_dataset(source)})
+
+
+def resolve_config(algo: str, values: Mapping[str, Any], own: bool = True) -> ResolvedConfig:
+    """Resolve an entry of a hyperparameter file; see `resolve`.
+
+    :param values: the entry, with overrides merged
+    """
+    return resolve(RawConfig(algo, dict(values)), own)
+
+
+def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
+    """Check every key and type of a configuration, and import the classes that it names.
+
+    :param own: the user wrote it, and it may name classes of installed packages; False: it comes from a file
+        that may be somebody else's (see `rlzoo.experiment.named_classes`)
+    :raises UserError: one line that names the key and, where there is one, the nearest valid name
+    """
+    current = translate_sb2_entry(raw)
+    learner = expand_her(current)
+    algorithm: Any = catalog.load(learner.algo)
+    values = learner.values
+    hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
+    hyperparams = {key: resolve_names(value, own, key) for key, value in hyperparams.items()}
+    also_known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS, *learner.translated_keys)
+    checked = build_config(algorithm.Config, hyperparams, also_known)
+    if "policy" not in values:
+        raise UserError(f"the hyperparameters of {raw.algo} lack a policy, such as MlpPolicy")
+    resolved = ResolvedConfig(
+        algo=raw.algo,
+        algorithm=algorithm,
+        values=current.values,
+        hyperparams={
+            key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
+        },
+        policy=_policy(values["policy"], own),
+        policy_kwargs=resolve_names(_mapping(values, "policy_kwargs"), own) or None,
+        stats_window_size=_count(values, "stats_window_size", 100),
+        noise=plan_noise(values, algorithm),
+        n_timesteps=_count(values, "n_timesteps", 0),
+        n_envs=_count(values, "n_envs", 1),
+        frame_stack=_count(values, "frame_stack", 1),
+        normalize=normalisation(values),
+        env_kwargs=resolve_names(_mapping(values, "env_kwargs"), own),
+        eval_env_kwargs=resolve_names(_mapping(values, "eval_env_kwargs"), own),
+        monitor_kwargs=_monitor_kwargs(values, own),
+        env_wrappers=classes("env_wrapper", values.get("env_wrapper"), own),
+        vec_env_wrappers=classes("vec_env_wrapper", values.get("vec_env_wrapper"), own),
+        callbacks=classes("callback", values.get("callback"), own),
+    )
+    _check_policy(resolved)
+    if problem := algorithm.setup_problem(checked, resolved.n_envs):
+        raise UserError(problem)
+    return resolved
+
+
+def _check_policy(resolved: ResolvedConfig) -> None:
+    """The policy is known and has its keywords; the notices about old ones come when it is made."""
+    algorithm: Any = resolved.algorithm
+    policy_class = get_policy_class(algorithm.policy_family, resolved.policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            keywords = policy_keywords(policy_class, resolved.policy_kwargs)
+        except UserError as error:
+            raise UserError(f"policy_kwargs: {error}") from None
+    check_arguments("policy_kwargs", policy_class, keywords, also_known=keywords)
+
+
+def _policy(value: Any, own: bool) -> Any:
+    """A registered name stays a name; a dotted one is a class of the user."""
+    if isinstance(value, Name):
+        return load_class(value.path, "policy", own)
+    if isinstance(value, type):
+        return require_kind(value, "policy")
+    if not isinstance(value, str):
+        raise UserError(f"policy must be a text such as MlpPolicy, not {value!r}")
+    return load_class(value, "policy", own) if "." in value else value
+
+
+def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
+    from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+
+    value = values.get("normalize", False)
+    if isinstance(value, str):
+        value = parse_value(value)
+    if not isinstance(value, bool | Mapping):
+        raise UserError(f"normalize must be true, false or arguments of VecNormalize, not {value!r}")
+    if value is False:
+        return None
+    kwargs = {**(value if isinstance(value, Mapping) else {}), **_mapping(values, "normalize_kwargs")}
+    if "gamma" in values:
+        kwargs.setdefault("gamma", values["gamma"])
+    check_arguments("normalize", VecNormalize, kwargs)
+    return kwargs
+
+
+def _monitor_kwargs(values: Mapping[str, Any], own: bool) -> dict[str, Any]:
+    kwargs = _mapping(values, "monitor_kwargs")
+    check_places("monitor_kwargs", kwargs, own)
+    return kwargs
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = values.get(key)
+    if isinstance(value, str):
+        value = parse_value(value)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserError(f"{key} must be a mapping such as {{name: value}}, not {value!r}")
+    return dict(value)
+
+
+def _count(values: Mapping[str, Any], key: str, default: int) -> int:
+    value = values.get(key, default)
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+    if not whole or (key in values and value < 1):
+        raise UserError(f"{key} must be a whole number of at least 1, not {value!r}")
+    return int(value)
