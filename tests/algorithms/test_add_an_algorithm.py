@@ -68,13 +68,13 @@ def test_new_algorithm_trains_plays_and_is_optimised(checkout: Path) -> None:
         checkout, "optimize", *task, "-n", "512", "--n-trials", "2", "--n-jobs", "1", "--n-evaluations", "1"
     )
     best = (checkout / "logs" / "optimize" / "reinforce_CartPole-v1" / "best.yml").read_text()
-    assert "learning_rate:" in best and "vf_coef:" in best and "return_scale:" not in best
+    assert "learning_rate:" in best and "vf_coef:" in best and "subtract_values:" not in best
 
 
 def test_new_algorithm_describes_itself(checkout: Path) -> None:
     shown = rlzoo(checkout, "show", "--algo", "reinforce", "--env", "CartPole-v1", "--explain")
-    assert "# return_scale: 0.1\n    # the default\n    # factor on the returns" in shown
+    assert "# subtract_values: true\n    # the default\n    # subtract the value function" in shown
     listed = rlzoo(checkout, "list", "algos", "--algo", "reinforce", "--verbose")
     assert listed.startswith("reinforce: Reinforce\n    REINFORCE with a value baseline (Williams 1992,")
     described = run(checkout, "-c", "import rlzoo; print(rlzoo.Reinforce.__doc__)")
-    assert "return_scale (float = 0.1): factor on the returns" in described
+    assert "subtract_values (bool = True): subtract the value" in described
