@@ -25,7 +25,7 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.tile_images import tile_images
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
 from rlzoo.evaluation.evaluate import play_episodes
@@ -68,7 +68,7 @@ class FrameRecorder(VecEnvWrapper):
         self._capture()
         return obs
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self._returns += step.rewards
         self._returns[step.ended] = 0
