@@ -60,7 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
 BURN = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 
 
-# ---------------------------------------------------------------------- one run, in a process of its own
+# ---------------------------------------------------------------------- one run, in a separate process
 
 
 def work(spec: dict[str, Any], side: str, seconds: float) -> None:

@@ -3,7 +3,7 @@
     python scripts/compare_learning.py run --rows td3:LunarLanderContinuous-v3 --seeds 0-9 --sb3-python PATH
     python scripts/compare_learning.py table
 
-`run` trains every missing (row, seed, side), one after the other, each in a process of its own with one
+`run` trains every missing (row, seed, side), one after the other, each in a separate process with one
 thread, and adds its score to scripts/learning_comparison.json as soon as it is known; a run that was stopped
 is continued by the same command. Both sides get the shipped hyperparameters, one training environment with
 the same seed, and are evaluated alike: 100 episodes in environments with other seeds, with deterministic
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def in_process(side: str, row: str, seed: int, sb3_python: str) -> dict[str, Any]:
-    """Train and score in a process of its own."""
+    """Train and score in a separate process."""
     python = sys.executable if side == "rlzoo" else sb3_python
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}

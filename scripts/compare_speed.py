@@ -6,7 +6,7 @@
     python scripts/compare_speed.py --out speed.md
     python scripts/compare_speed.py --before ../other-checkout           # this checkout against another one
 
-Both sides run in turn (A B A B ...), each in a fresh process, with the same environment, hyperparameters,
+Both sides run in turn (A B A B ...), each in a new process, with the same environment, hyperparameters,
 number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
 the figures. A training case is the time inside `learn()`: neither imports nor building environments
 count, and each side uses the vector environment that it picks by itself; where a case has a warm-up (JAX
@@ -31,7 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = Path(__file__).with_name("speed_worker.py")
-OURS, THEIRS = "rlzoo", "leader"
+OURS, OTHER = "rlzoo", "reference"
 SB3, CONTRIB, SBX = "stable_baselines3", "sb3_contrib", "sbx"
 
 
@@ -45,9 +45,9 @@ class Training:
     n_envs: int = 1
     threads: int = 1
     shipped: bool = True  # the shipped hyperparameters of the environment; else the algorithm's defaults
-    conf: str | None = None  # a hyperparameter file of its own, from the top of the checkout
+    conf: str | None = None  # another hyperparameter file, relative to the checkout
     changes: dict[str, Any] = field(default_factory=dict)  # on top of those hyperparameters
-    leader: str = SB3  # the package to compare with
+    reference: str = SB3  # the package to compare with
     warm_up: int = 0  # steps before the clock starts
     workers: int = 0  # processes that play the candidates of a population
 
@@ -67,14 +67,14 @@ CASES: dict[str, Training | Cold] = {
     "ppo-halfcheetah": Training("ppo", "HalfCheetah-v5", steps=20_480, shipped=False),
     "ppo-pong": Training("ppo", "PongNoFrameskip-v4", steps=8_192, n_envs=8, threads=2),
     "dqn-cartpole": Training("dqn", "CartPole-v1", steps=25_000),
-    "qrdqn-cartpole": Training("qrdqn", "CartPole-v1", steps=25_000, leader=CONTRIB),
+    "qrdqn-cartpole": Training("qrdqn", "CartPole-v1", steps=25_000, reference=CONTRIB),
     "sac-halfcheetah": Training("sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False),
     "td3-halfcheetah": Training("td3", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False),
     "tqc-halfcheetah": Training(
-        "tqc", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, leader=CONTRIB
+        "tqc", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, reference=CONTRIB
     ),
     "sac-halfcheetah-sbx": Training(
-        "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, leader=SBX, warm_up=500
+        "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, reference=SBX, warm_up=500
     ),
     "her-bitflipping": Training(
         "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"
@@ -90,18 +90,18 @@ CASES: dict[str, Training | Cold] = {
         threads=2,
         changes={"buffer_size": 8_000, "learning_starts": 1_000},
     ),
-    "trpo-cartpole": Training("trpo", "CartPole-v1", steps=50_000, n_envs=2, leader=CONTRIB),
+    "trpo-cartpole": Training("trpo", "CartPole-v1", steps=50_000, n_envs=2, reference=CONTRIB),
     "ppo_lstm-cartpolenovel": Training(
-        "ppo_lstm", "CartPoleNoVel-v1", steps=15_000, n_envs=8, leader=CONTRIB
+        "ppo_lstm", "CartPoleNoVel-v1", steps=15_000, n_envs=8, reference=CONTRIB
     ),
     "ppo_mask-invalid-actions": Training(
         "ppo_mask",
         "InvalidActionDiscrete-v0",
         steps=20_000,
-        leader=CONTRIB,
+        reference=CONTRIB,
         conf="benchmarks/invalid_actions.yml",
     ),
-    "ars-cartpole": Training("ars", "CartPole-v1", steps=100_000, workers=2, leader=CONTRIB),
+    "ars-cartpole": Training("ars", "CartPole-v1", steps=100_000, workers=2, reference=CONTRIB),
     "help": Cold(("rlzoo", "--help"), ("rl_zoo3.train", "--help")),
     "train-cold": Cold(
         ("rlzoo", "train", "--algo", "ppo", "--env", "CartPole-v1", "-n", "20000"),
@@ -181,11 +181,11 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Run one case, both sides in turn; returns a row per run and prints it as it comes.
 
-    :param interpreters: by the package that a leader is in
-    :param before: another checkout of rlzoo, which takes the leader's place
+    :param interpreters: by the package that a reference is in
+    :param before: another checkout of rlzoo, which takes the place of the reference
     """
     case = CASES[name]
-    pythons = {OURS: sys.executable, THEIRS: sys.executable if before else interpreters[leader_of(case)]}
+    pythons = {OURS: sys.executable, OTHER: sys.executable if before else interpreters[reference_of(case)]}
     spec = specification(case, steps) if isinstance(case, Training) else {}
     rows = []
     for pair in range(pairs):
@@ -226,7 +226,7 @@ def memory_row(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 def by_side(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    return [[row for row in rows if row["side"] == side] for side in (OURS, THEIRS)]
+    return [[row for row in rows if row["side"] == side] for side in (OURS, OTHER)]
 
 
 def table(rows: list[dict[str, Any]], other: str) -> str:
@@ -248,9 +248,9 @@ def table(rows: list[dict[str, Any]], other: str) -> str:
         f"Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over {other}.",
         "By processor time: steps per second of it, which other work on the machine disturbs least.",
     ]
-    if other == THEIRS:
+    if other == OTHER:
         lines += [
-            "Leader: stable-baselines3; SBX, compilation left out, if named;",
+            "Reference: stable-baselines3; SBX, compilation left out, if named;",
             "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
         ]
     with_replay = {name: found for name, found in by_case.items() if all("replay_mb" in row for row in found)}
@@ -312,20 +312,20 @@ def main() -> None:
     if args.before and not (args.before / "rlzoo").is_dir():
         parser.error(f"{args.before} is not a checkout of rlzoo")
     before = args.before.resolve() if args.before else None
-    for package in set() if before else {leader_of(CASES[name]) for name in args.cases}:
+    for package in set() if before else {reference_of(CASES[name]) for name in args.cases}:
         packages = "stable_baselines3, rl_zoo3" if package == SB3 else package
         probe = [interpreters[package], "-c", f"import {packages}"]
         if subprocess.run(probe, capture_output=True, check=False).returncode:
             parser.error(f"{interpreters[package]} lacks {packages}; the extra `bench` brings them")
     rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps, before)]
-    made = table(rows, "before" if before else THEIRS)
+    made = table(rows, "before" if before else OTHER)
     print("\n" + made)
     if args.out:
         args.out.write_text(made + "\n")
 
 
-def leader_of(case: Training | Cold) -> str:
-    return case.leader if isinstance(case, Training) else SB3
+def reference_of(case: Training | Cold) -> str:
+    return case.reference if isinstance(case, Training) else SB3
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The area under learning curves: the mean return over the steps of a training.
 
-    python scripts/curve_area.py --steps 100000 rlzoo:RUN_FOLDER rlzoo:RUN_FOLDER leader:RUN_FOLDER ...
+    python scripts/curve_area.py --steps 100000 rlzoo:RUN_FOLDER rlzoo:RUN_FOLDER rl_zoo3:RUN_FOLDER ...
 
 Reads the monitor files of run folders (those of rl_zoo3 have the same form). Every step counts with the
 return of the episode that it belongs to; steps of an unfinished last episode are left out.

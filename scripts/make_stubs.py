@@ -78,7 +78,7 @@ def algorithm_stub(name: str, algorithm: Any) -> str:
 
 
 def literal(value: Any) -> str:
-    """A default as the formatter writes it; `...` stands for one that is no literal, such as infinity."""
+    """A default as the formatter writes it; `...` replaces one that is no literal, such as infinity."""
     written = f'"{value}"' if isinstance(value, str) else repr(value)
     return "..." if "inf" in re.findall(r"\w+", written) and not isinstance(value, str) else written
 

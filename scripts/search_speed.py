@@ -1,13 +1,14 @@
 """Measure how well a search uses the cores, and compare it with the leading zoo's.
 
     python scripts/search_speed.py                                    # both, three rounds each
-    python scripts/search_speed.py --parts leader --leader-python other-venv/bin/python --out search_speed.md
+    python scripts/search_speed.py --parts rl_zoo3 --zoo-python other-venv/bin/python --out search_speed.md
 
 1. Two workers against two plain trainings side by side. The trials of the search all train the same (their
    only parameter is a discount that hardly varies), as many steps in sum and with as many evaluations as two
    copies of `rlzoo train`, one thread each, at the same time.
 2. One job, two jobs, and `rl_zoo3 train -optimize --n-jobs 2`: trials per minute with a random sampler and
-   no pruner, from a search space that is the leader's for PPO, with the same steps, evaluations and episodes.
+   no pruner, from the search space of RL Baselines3 Zoo for PPO, with the same steps, evaluations and
+   episodes.
 
 The sides run in turn, each command from the start of its process to its end.
 """
@@ -26,9 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ENV = "CartPole-v1"
 N_EVALUATIONS = 4
-PARTS = ("copies", "leader")
+PARTS = ("copies", "rl_zoo3")
 HARDLY_A_SPACE = "gamma: {low: 0.98, high: 0.9801}\n"
-LEADERS_SPACE = """\
+ZOO_SPACE = """\
 batch_size: {low: 4, high: 1024, log: true}
 n_steps: {low: 32, high: 4096, log: true}
 gamma: {low: 0.97, high: 0.9999}
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000, help="steps of a trial (default: 20000)")
     parser.add_argument("--trials", type=int, default=16, help="trials of a search (default: 16)")
     parser.add_argument(
-        "--leader-python", default=sys.executable, metavar="PATH", help="an interpreter with rl_zoo3"
+        "--zoo-python", default=sys.executable, metavar="PATH", help="an interpreter with rl_zoo3"
     )
     parser.add_argument(
         "--parts", nargs="+", choices=PARTS, default=PARTS, help="which measurements (default: both)"
@@ -63,8 +64,8 @@ def main() -> None:
     tables = []
     if "copies" in args.parts:
         tables.append(side_by_side(args.rounds, args.steps, args.trials))
-    if "leader" in args.parts:
-        tables.append(against_the_leader(args.rounds, args.steps, args.trials, args.leader_python))
+    if "rl_zoo3" in args.parts:
+        tables.append(against_rl_zoo3(args.rounds, args.steps, args.trials, args.zoo_python))
     text = "\n\n".join(tables)
     print(text)
     if args.out:
@@ -96,8 +97,8 @@ def side_by_side(rounds: int, steps: int, trials: int) -> str:
     )
 
 
-def against_the_leader(rounds: int, steps: int, trials: int, python: str) -> str:
-    """Trials per minute of one job, two jobs, and the leader's two."""
+def against_rl_zoo3(rounds: int, steps: int, trials: int, python: str) -> str:
+    """Trials per minute of one job, two jobs, and two of RL Baselines3 Zoo."""
     names = ("one job", "two jobs", "rl_zoo3, two jobs")
     speeds: dict[str, list[float]] = {name: [] for name in names}
     theirs = [python, "-m", "rl_zoo3.train", "-optimize", "--algo", "ppo", "--env", ENV, "-n", str(steps)]
@@ -107,8 +108,8 @@ def against_the_leader(rounds: int, steps: int, trials: int, python: str) -> str
     for turn in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             commands = (
-                search_command(f"{folder}/1", LEADERS_SPACE, steps, trials, 1, turn),
-                search_command(f"{folder}/2", LEADERS_SPACE, steps, trials, 2, turn),
+                search_command(f"{folder}/1", ZOO_SPACE, steps, trials, 1, turn),
+                search_command(f"{folder}/2", ZOO_SPACE, steps, trials, 2, turn),
                 [*theirs, "--seed", str(turn), "-f", f"{folder}/3"],
             )
             for name, command in zip(names, commands, strict=True):

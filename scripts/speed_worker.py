@@ -1,8 +1,8 @@
-"""One training run of scripts/compare_speed.py, on one side, in a process of its own.
+"""One training run of scripts/compare_speed.py, on one side, in a separate process.
 
-    python scripts/speed_worker.py rlzoo|leader '{"algo": "ppo", ...}'
+    python scripts/speed_worker.py rlzoo|reference '{"algo": "ppo", ...}'
 
-Prints one JSON line. The leader is stable-baselines3, sb3-contrib or SBX, as `spec["leader"]` says.
+Prints one JSON line. The reference is stable-baselines3, sb3-contrib or SBX, as `spec["reference"]` says.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
         "steps": steps,
         "seconds": wall,
         "cpu_seconds": cpu,
-        "package": "rlzoo" if ours else spec["leader"].replace("_", "-"),
-        "version": importlib.import_module("rlzoo").__version__ if ours else their_version(spec["leader"]),
+        "package": "rlzoo" if ours else spec["reference"].replace("_", "-"),
+        "version": importlib.import_module("rlzoo").__version__ if ours else their_version(spec["reference"]),
         "torch": torch.__version__,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
@@ -121,7 +121,7 @@ def their_model(spec: dict[str, Any]) -> Any:
     if spec["normalize"]:
         env = VecNormalize(env, gamma=spec["hyperparams"]["gamma"])
     learner = getattr(
-        importlib.import_module(spec["leader"]), CLASSES.get(spec["algo"], spec["algo"].upper())
+        importlib.import_module(spec["reference"]), CLASSES.get(spec["algo"], spec["algo"].upper())
     )
     hyperparams = {name: their_value(name, value) for name, value in spec["hyperparams"].items()}
     return learner(spec["policy"], env, seed=SEED, device="cpu", **hyperparams)
@@ -137,7 +137,7 @@ def our_value(name: str, value: Any) -> Any:
 
 
 def their_value(name: str, value: Any) -> Any:
-    """The same for the leader, which takes a linear schedule as a function."""
+    """The same for stable-baselines3, which takes a linear schedule as a function."""
     if name == "replay_buffer_class":
         return getattr(importlib.import_module("stable_baselines3"), value)
     if name == "policy_kwargs":

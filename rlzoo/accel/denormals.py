@@ -25,7 +25,7 @@ def denormals_as_zero() -> Iterator[None]:
         torch.set_flush_denormal(was_on)
 
 
-def start_workers() -> None:
+def set_flush_denormal_in_worker_threads() -> None:
     """Start PyTorch's worker threads in that mode, those that do not run already.
 
     `denormals_as_zero` reaches the thread that calls it; a new thread takes the mode of the one that starts

@@ -23,7 +23,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.denormals import start_workers
+from rlzoo.accel.denormals import set_flush_denormal_in_worker_threads
 from rlzoo.core.spaces import is_image_space
 
 T = TypeVar("T")
@@ -322,7 +322,7 @@ class WorkerThreads:
     def __call__(self, n: int) -> None:
         torch.set_num_threads(n)
         if n > self.started:
-            start_workers()
+            set_flush_denormal_in_worker_threads()
         if n > 1:
             self.started = n
 

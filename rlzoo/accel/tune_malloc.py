@@ -12,7 +12,7 @@ LARGEST_IN_HEAP = 32 * 2**20
 """The most that glibc accepts: larger blocks always come from the kernel."""
 
 
-def keep_freed_memory() -> bool:
+def tune_malloc() -> bool:
     """Ask glibc to reuse blocks of up to 32 MB instead of giving them back to the kernel at every free.
 
     The activations of a network live for one minibatch: some tens of megabytes with convolutions, half a

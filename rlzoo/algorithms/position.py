@@ -80,6 +80,17 @@ def go_on_from_last_obs(model: Any) -> None:
         raise CheckpointError(f"the last observations in the model file are damaged: {error}"[:300]) from None
 
 
+def continues_episodes(model: Any) -> bool:
+    """Return whether a loaded model resumes within the episodes of its file."""
+    return "envs" in model._resume["position"]
+
+
+def saved_csv_rows(model: Any) -> list[int]:
+    """Return how many rows each CSV file had when the file of a loaded model was written."""
+    rows: list[int] = model._resume["csv_rows"]
+    return rows
+
+
 def begin_episodes(model: Any, env: VecEnv, resume: bool) -> None:
     """Reset the environments, or, when a saved training is resumed, continue where its file stands.
 

@@ -14,13 +14,11 @@ ones: each job is done by one of them.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import Any, TypeAlias
 
 from rlzoo.benchmark.finished import is_finished, learned_from
@@ -32,7 +30,7 @@ from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.training_run import check
 from rlzoo.processes.job_lock import JobLock, claim
-from rlzoo.processes.safe_path import child_environment
+from rlzoo.processes.workers import describe_exit, last_line, start_command, stop
 from rlzoo.runs.run_folder import config_path, model_path
 
 N_EVALUATIONS = 20
@@ -400,7 +398,7 @@ def _trainings(row: Row) -> list[Training]:
 
 
 class _Worker:
-    """The process that does one job; a session of its own keeps Ctrl-C from it, its parent decides.
+    """The process that does one job.
 
     :param lock: the claim on the job, which ends with the process
     """
@@ -409,15 +407,8 @@ class _Worker:
         self.job, self.began, self.lock = job, time.monotonic(), lock
         self.log = _worker_file(folder, job, "log")
         with self.log.open("wb") as log:
-            self.process = Popen(
-                [*WORKER, json.dumps(job.task(folder, options))],
-                stdin=PIPE,  # its end tells the worker that this process is gone
-                stdout=log,
-                stderr=STDOUT,
-                env={**os.environ, **child_environment(), "OMP_NUM_THREADS": str(options.num_threads)},
-                start_new_session=True,
-                pass_fds=lock.inherited,
-            )
+            command = [*WORKER, json.dumps(job.task(folder, options))]
+            self.process = start_command(command, log, options.num_threads, pass_fds=lock.inherited)
 
     def ended(self) -> Ended:
         """How the process ended; the log of one that did its work goes."""
@@ -426,20 +417,12 @@ class _Worker:
         if code == 0:
             self.log.unlink()
             return Ended(self.job, seconds)
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        reason = f"killed by signal {-code}" if code < 0 else (lines[-1] if lines else f"exit code {code}")
+        reason = (last_line(self.log) if code > 0 else "") or describe_exit(code)
         return Ended(self.job, seconds, f"{reason.removeprefix('rlzoo: error: ')} ({self.log})")
 
 
 def _end(workers: list[_Worker]) -> None:
-    """Ask processes to end, and see to it that they do."""
+    """Stop the processes, then release their claims."""
+    stop([worker.process for worker in workers], END)
     for worker in workers:
-        worker.process.terminate()
-    deadline = time.monotonic() + END
-    for worker in workers:
-        try:
-            worker.process.wait(max(0.0, deadline - time.monotonic()))
-        except TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
         worker.lock.release()

@@ -24,11 +24,11 @@ from rlzoo.callbacks.callbacks import EvalCallback
 from rlzoo.config.literals import interpret
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
 from rlzoo.core.errors import RunFailed, UserError, one_line
-from rlzoo.experiment.training_run import learn, start
+from rlzoo.experiment.training_run import create_run, learn
 from rlzoo.playback.expert_recording import record_expert
-from rlzoo.processes.die_with_parent import end_with_parent
 from rlzoo.processes.safe_path import restore_path_setting
 from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import locked
 
 
@@ -66,7 +66,7 @@ def train_agent(values: dict[str, Any], command: list[str], name: str | None = N
     try:
         with StopSignals() as stop:
             with stop.interruptible():
-                session = start(run, shlex.join(command), own=False)
+                session = create_run(run, shlex.join(command), own=False)
                 mark_begun(session.folder, name)
             result = learn(session, stop)
         if result.interrupted:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 import statistics
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -32,6 +30,7 @@ from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.processes.system_info import utc_now, versions
+from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.training.checkpoint import read_checkpoint
 
@@ -237,16 +236,11 @@ def _outcome(folder: Path, future: Future[Score]) -> Scored:
 
 
 def _begin() -> None:
-    """What a process does before it plays: it uses one thread, warns in one line, ends with its parent."""
+    """Prepare a process of the pool: one thread, warnings in one line, and it ends with its parent.
+
+    Otherwise it would wait for ever for agents from a parent that was killed.
+    """
     restore_path_setting()
     torch.set_num_threads(1)
     warnings.showwarning = in_one_line(warnings.showwarning)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Otherwise it would wait for ever for agents from a parent that was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    end_with_parent()

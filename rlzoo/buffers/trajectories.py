@@ -62,18 +62,18 @@ class Trajectories:
         """The same with what a VecNormalize has scaled as it was before."""
         return replace(self, obs=raw.observations, rewards=raw.rewards, finals=raw.finals())
 
-    def scaled(self, rescaling: Any) -> Trajectories:
+    def scaled(self, normalizer: Any) -> Trajectories:
         """Raw trajectories as the agent would see them now.
 
-        :param rescaling: the `Rescaling` of the environment
+        :param normalizer: the `ExperienceNormalizer` of the environment
         """
         flat = map_obs(lambda column: column.reshape(-1, *column.shape[2:]), self.obs)
         shape = (self.n_steps + 1, self.n_envs)
         return replace(
             self,
-            obs=map_obs(lambda rows: rows.reshape(*shape, *rows.shape[1:]), rescaling.normalize_obs(flat)),
-            rewards=rescaling.normalize_reward(self.rewards.reshape(-1)).reshape(self.rewards.shape),
-            finals=self.finals and (rescaling.normalize_obs(self.finals[0]), self.finals[1]),
+            obs=map_obs(lambda rows: rows.reshape(*shape, *rows.shape[1:]), normalizer.normalize_obs(flat)),
+            rewards=normalizer.normalize_reward(self.rewards.reshape(-1)).reshape(self.rewards.shape),
+            finals=self.finals and (normalizer.normalize_obs(self.finals[0]), self.finals[1]),
         )
 
     @property

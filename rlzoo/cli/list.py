@@ -19,6 +19,7 @@ HELP = "list algorithms, environments or trained agents"
 EPILOG = """\
 examples:
   rlzoo list algos
+  rlzoo list algos --algo ppo --verbose
   rlzoo list envs --algo ppo
   rlzoo list envs --all
   rlzoo list agents -f logs
@@ -49,6 +50,9 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="every environment that is installed (with `envs`)"
     )
     parser.add_argument(
+        "-v", "--verbose", action="store_true", help="papers, actions and hyperparameters (with `algos`)"
+    )
+    parser.add_argument(
         "-f", "--folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
     )
 
@@ -57,6 +61,11 @@ def run(args: argparse.Namespace) -> int:
     algos = [args.algo] if args.algo else catalog.names()
     if args.what == "agents":
         return _show_agents(algos, args.folder)
+    if args.what == "algos" and args.verbose:
+        from rlzoo.cli.explain import summary
+
+        print(printable("\n\n".join("\n".join(summary(algo)) for algo in algos)))
+        return 0
     if args.what == "algos":
         print_table(_algorithms(algos))
     else:

@@ -14,6 +14,7 @@ examples:
   rlzoo show --algo ppo --env CartPole-v1
   rlzoo show --algo ppo --env HalfCheetah-v5 -params n_envs:4
   rlzoo show --algo a2c --env MyEnv-v0 --conf-file my_hyperparams.yml
+  rlzoo show --algo sac --env Pendulum-v1 --explain
 
 The output is YAML; save it to a file for `rlzoo train --conf-file`.
 """
@@ -37,6 +38,11 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         metavar="KEY:VALUE",
         help="overrides, as for `rlzoo train`",
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print every hyperparameter with its value, default and description",
+    )
     parser.add_argument("-conf", "--conf-file", metavar="FILE", help="this file instead of the shipped one")
 
 
@@ -48,6 +54,13 @@ def run(args: argparse.Namespace) -> int:
     given = with_overrides(lookup(args.algo, args.env, args.conf_file), parse_overrides(args.hyperparams))
     raw = translate_sb2_entry(given)
     print(f"# {args.algo} on {args.env}")
+    if args.explain:
+        from rlzoo.cli.explain import explained
+        from rlzoo.config.her_entries import expand_her
+
+        algorithm = catalog.load(expand_her(raw).algo)
+        print(printable("\n".join(explained(algorithm, raw.values, raw.sources))))
+        return 0
     for key, value in raw.values.items():
         print(printable(annotated(key, value, raw.sources[key])))
     return 0

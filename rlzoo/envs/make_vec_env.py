@@ -192,7 +192,7 @@ def make_vec_env(
         makers = [maker.numbered(index) for index in range(start_index, start_index + n_envs)]
         venv = vec_env_cls(makers, **(vec_env_kwargs or {}))
     if isinstance(venv, DummyVecEnv) and not all(venv.env_is_wrapped(Monitor)):
-        venv.keep_statistics(monitor_dir, start_index=start_index, **monitor_kwargs)
+        venv.record_episode_statistics(monitor_dir, start_index=start_index, **monitor_kwargs)
     elif not all(venv.env_is_wrapped(Monitor)):
         venv = VecMonitor(venv, monitor_dir, start_index=start_index, **monitor_kwargs)
     if seed is not None:
@@ -253,7 +253,7 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
     elif isinstance(env, gym.Env) or is_of_old_gym(env):
         venv = DummyVecEnv([lambda: env])
         if not all(venv.env_is_wrapped(Monitor)):
-            venv.keep_statistics()
+            venv.record_episode_statistics()
     else:
         kind = f"{type(env).__module__}.{type(env).__name__}"
         raise UserError(f"an environment id, a gymnasium.Env or a VecEnv was expected, not {kind}")

@@ -1,24 +1,41 @@
-"""The replay buffer of a run: made before the training, filled from a file where there is one."""
+"""The replay buffer of a run: made before the training, loaded from a file if there is one."""
 
 from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sized
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, Protocol, TypeGuard
 
+from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.position import continues_episodes
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import CheckpointError
 from rlzoo.runs import run_folder
 
 
-def has_buffer(model: Any) -> bool:
-    """Whether the agent learns from replayed experience."""
+class ReplayModel(Protocol):
+    """A model with a replay buffer."""
+
+    @property
+    def replay_buffer(self) -> Sized:
+        """The replay buffer, made when it is first used."""
+
+    def save_replay_buffer(self, path: Path | BinaryIO) -> None:
+        """Write the replay buffer to a file."""
+
+    def load_replay_buffer(self, path: Path, truncate_last_traj: bool = True) -> None:
+        """Read the replay buffer from a file."""
+
+
+def has_buffer(model: Algorithm) -> TypeGuard[ReplayModel]:
+    """Return whether a model has a replay buffer."""
     return hasattr(type(model), "save_replay_buffer")
 
 
-def prepare(model: Any, run: RunConfig, agent: Path | None, resumed: bool) -> None:
-    """Make the replay buffer, so that mistakes in it are found now, and fill it with the agent's experience.
+def prepare(model: ReplayModel, run: RunConfig, agent: Path | None, resumed: bool) -> None:
+    """Make the replay buffer, so that mistakes in it are found now, and load the experience of the agent.
 
     :param agent: the file that the agent was loaded from
     :raises UserError: the environment has no goals for hindsight, the buffer's arguments are wrong, or it is
@@ -35,17 +52,17 @@ def prepare(model: Any, run: RunConfig, agent: Path | None, resumed: bool) -> No
         if resumed:
             print(
                 f"rlzoo: no replay buffer was saved with {agent} (see --save-replay-buffer);"
-                " the run goes on with an empty one",
+                " the run continues with an empty one",
                 file=sys.stderr,
             )
         return
-    in_progress = resumed and "envs" in model._resume["position"]  # else new episodes end those stored
+    in_progress = resumed and continues_episodes(model)  # else new episodes end those stored
     try:
         model.load_replay_buffer(path, truncate_last_traj=run.truncate_last_trajectory and not in_progress)
     except CheckpointError as error:
         if not resumed:
             raise CheckpointError(f"{error}; move it away to start with an empty replay buffer") from error
-        print(f"rlzoo: {error}; the run goes on with an empty replay buffer", file=sys.stderr)
+        print(f"rlzoo: {error}; the run continues with an empty replay buffer", file=sys.stderr)
         return
     if run.verbose > 0:
         print(f"replay buffer: {len(replay):,} transitions from {path}")

@@ -6,7 +6,6 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,27 +13,18 @@ from typing import Any
 
 import torch
 
-from rlzoo.accel.threads import thread_limit
-from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment import replay_setup, tracking
-from rlzoo.experiment.candidate_workers import split_workers, start_workers
 from rlzoo.experiment.environments import (
-    build_evaluation_env,
-    build_training_env,
     check_env_arguments,
-    evaluation_seed,
 )
-from rlzoo.experiment.factories import build_callbacks, build_model, load_model
 from rlzoo.experiment.named_classes import import_packages, import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
+from rlzoo.experiment.session import PARTS, Parts, TrainingRun, open_session
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
 
@@ -52,34 +42,6 @@ class TrainResult:
     model: Any = None
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How the parts of a run are built; others may be put in their place."""
-
-    training_env: Callable[..., VecEnv] = build_training_env
-    evaluation_env: Callable[..., VecEnv] = build_evaluation_env
-    callbacks: Callable[..., list[BaseCallback]] = build_callbacks
-
-
-@dataclass
-class Session:
-    """A run that is ready to learn; `resources` releases what it holds."""
-
-    run: RunConfig
-    resolved: ResolvedConfig
-    folder: Path
-    model: Any
-    venv: VecEnv
-    callbacks: list[BaseCallback]
-    resources: ExitStack
-    resumed: bool
-    complete: bool = False  # resumed from its final agent, which has taken all its steps
-
-    def result(self, interrupted: bool = False) -> TrainResult:
-        path = run_folder.model_path(self.folder, self.run.env_id)
-        return TrainResult(self.folder, path, self.model.num_timesteps, interrupted, self.model)
-
-
 def train(run: RunConfig, command: str = "") -> TrainResult:
     """Train one agent in a new run folder, as `rlzoo train` does.
 
@@ -93,7 +55,7 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
     """
     with StopSignals() as stop:
         with stop.interruptible():
-            session = start(run, command)
+            session = create_run(run, command)
         return learn(session, stop)
 
 
@@ -128,15 +90,15 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
     """
     with StopSignals() as stop:
         with stop.interruptible():
-            session = reopen(Path(folder), changes)
+            session = reopen_run(Path(folder), changes)
         if session.complete:
-            session.resources.close()
+            session.close()
             print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
-            return session.result()
+            return _result(session)
         return learn(session, stop)
 
 
-def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Parts()) -> Session:
+def create_run(run: RunConfig, command: str = "", own: bool = True, parts: Parts = PARTS) -> TrainingRun:
     """Check everything, claim a folder, and build what learns in it."""
     resolved = check(run, own=own)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
@@ -145,13 +107,15 @@ def start(run: RunConfig, command: str = "", own: bool = True, parts: Parts = Pa
         with ExitStack() as resources:
             resources.enter_context(run_folder.locked(folder))
             run_folder.describe(folder, run, resolved.values, command)
-            return _build(run, resolved, folder, resources, run.trained_agent, parts=parts)
+            warn_if_untrained(resolved)
+            agent = Path(run.trained_agent) if run.trained_agent else None
+            return open_session(run, resolved, folder=folder, agent=agent, parts=parts, resources=resources)
     except BaseException:
         run_folder.discard(folder)
         raise
 
 
-def reopen(folder: Path, changes: dict[str, Any]) -> Session:
+def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
     """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
     run_folder.refuse_links(folder)
     run = run_folder.read_run(folder)
@@ -160,7 +124,7 @@ def reopen(folder: Path, changes: dict[str, Any]) -> Session:
         return _reopen(folder, run, changes, resources)
 
 
-def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> Session:
+def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> TrainingRun:
     """Build a run again.
 
     :param described: what the folder says of it; where else something is written, and code to run, count only
@@ -183,7 +147,8 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
     resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
-    session = _build(run, resolved, folder, resources, agent, resumed=True)
+    warn_if_untrained(resolved)
+    session = open_session(run, resolved, folder=folder, agent=agent, resumed=True, resources=resources)
     has_ended = agent == run_folder.model_path(folder, run.env_id)
     session.complete = has_ended and session.model.num_timesteps >= session.resolved.n_timesteps
     if "n_timesteps" in changes:  # it holds for the next `--resume` too
@@ -192,13 +157,13 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     return session
 
 
-def learn(session: Session, stop: StopSignals) -> TrainResult:
+def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
     """Train, save and report; whatever ends the training, what had been learned is kept."""
     model, run = session.model, session.run
     began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
     failure: BaseException | None = None
     interrupted = False
-    with session.resources:
+    with session:
         try:
             with stop.interruptible():
                 model.learn(
@@ -239,15 +204,21 @@ def learn(session: Session, stop: StopSignals) -> TrainResult:
         print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
-    return session.result(stop.received is not None)
+    return _result(session, stop.received is not None)
 
 
-def save(session: Session, failure: BaseException | None, interrupted: bool = False) -> str:
+def _result(session: TrainingRun, interrupted: bool = False) -> TrainResult:
+    return TrainResult(
+        session.folder, session.model_path, session.model.num_timesteps, interrupted, session.model
+    )
+
+
+def save(session: TrainingRun, failure: BaseException | None, interrupted: bool = False) -> str:
     """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
 
     :raises RunFailed: saving is what failed, and nothing had failed before
     """
-    model, path = session.model, session.result().model_path
+    model, path = session.model, session.model_path
     if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
         return (
             f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
@@ -271,77 +242,10 @@ def save(session: Session, failure: BaseException | None, interrupted: bool = Fa
     return f"the agent is saved in {path}"
 
 
-def _last_checkpoint(session: Session) -> str:
+def _last_checkpoint(session: TrainingRun) -> str:
     checkpoints = run_folder.checkpoints(session.folder, session.run.env_id)
     return (
         f"the newest checkpoint is {checkpoints[0]}"
         if checkpoints
         else "no checkpoint had been saved (see --save-freq)"
     )
-
-
-def _build(
-    run: RunConfig,
-    resolved: ResolvedConfig,
-    folder: Path,
-    resources: ExitStack,
-    agent: Path | str,
-    resumed: bool = False,
-    parts: Parts = Parts(),
-) -> Session:
-    """Environments, agent, logger and callbacks; what is opened is closed with `resources`, or by
-    the session that takes them over."""
-    resolved, n_workers = split_workers(resolved)
-    monitor_dir = None if n_workers else folder
-    venv = parts.training_env(resolved, run.env_id, run.seed, run.vec_env, monitor_dir, append=resumed)
-    resources.callback(venv.close)
-    torch.set_num_threads(1)
-    if agent:
-        model = load_model(
-            resolved, Path(agent), venv, run.device, run.verbose, None if resumed else run.seed
-        )
-        model.require_whole(str(agent))
-    else:
-        model = build_model(resolved, venv, run.seed, run.device, run.verbose)
-    if model.wants_action_masks and not is_masking_supported(venv):
-        raise UserError(
-            f"{resolved.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
-            " method: add one, name rlzoo.ActionMasker as env_wrapper, or train ppo"
-        )
-    warn_if_untrained(resolved)
-    if n_workers:
-        model.async_eval = start_workers(resolved, run, folder, n_workers, model.policy)
-        resources.callback(model.async_eval.close)
-    if run.verbose > 0 and (dataset := resolved.hyperparams.get("expert_dataset")) is not None:
-        dataset.log_info()
-    if replay_setup.has_buffer(model):
-        replay_setup.prepare(model, run, Path(agent) if agent else None, resumed)
-    model.num_threads = run.num_threads if run.num_threads > 0 else None
-    torch.set_num_threads(model.num_threads or thread_limit())
-    if run.track:  # before the logger: it follows TensorBoard writers that are opened after it
-        resources.callback(tracking.start(run, resolved, folder).finish)
-    logger = _make_logger(run, type(model).__name__, folder, resumed)
-    if resumed:
-        logger.truncate_csv(model._resume["csv_rows"])
-    resources.callback(logger.close)
-    model.set_logger(logger)
-    eval_env = None
-    if run.eval_freq > 0:
-        seed = evaluation_seed(run.seed)
-        eval_env = parts.evaluation_env(resolved, run.env_id, run.n_eval_envs, seed, run.vec_env)
-        resources.callback(eval_env.close)
-    callbacks = parts.callbacks(resolved, run, folder, eval_env)
-    return Session(run, resolved, folder, model, venv, callbacks, resources.pop_all(), resumed)
-
-
-def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
-    shows_tables = run.verbose > (1 if run.progress else 0)  # a progress bar replaces the tables
-    outputs = [make_output_format("stdout", None)] if shows_tables else []
-    outputs.append(make_output_format("csv", folder, append=append))
-    if run.tensorboard_log or run.track:
-        parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]
-        try:
-            outputs += configure_logger(0, parent, algorithm, not append).output_formats
-        except OSError as error:
-            raise UserError(f"cannot write TensorBoard files to {parent}: {error.strerror}") from error
-    return Logger(str(folder), outputs)

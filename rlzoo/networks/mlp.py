@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.networks.chain import forward_chain
 
 
 def create_mlp(
@@ -157,15 +157,15 @@ class MlpExtractor(nn.Module):
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         shared = self._shared(features)
-        return forward_chain(self.policy_net, shared), forward_chain(self.value_net, shared)
+        return fast_forward(self.policy_net, shared), fast_forward(self.value_net, shared)
 
     def forward_actor(self, features: Tensor) -> Tensor:
         """The actor's latent alone."""
-        return forward_chain(self.policy_net, self._shared(features))
+        return fast_forward(self.policy_net, self._shared(features))
 
     def forward_critic(self, features: Tensor) -> Tensor:
         """The critic's latent alone."""
-        return forward_chain(self.value_net, self._shared(features))
+        return fast_forward(self.value_net, self._shared(features))
 
     def _shared(self, features: Tensor) -> Tensor:
-        return forward_chain(self.shared_net, features) if self.has_shared_net else features
+        return fast_forward(self.shared_net, features) if self.has_shared_net else features

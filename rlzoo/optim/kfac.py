@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from rlzoo.optim.flat import FlatParameters
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.optim.kfac_factors import KroneckerFactors
 
 

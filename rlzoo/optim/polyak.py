@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlzoo.optim.flat import FlatParameters, in_one_vector
+from rlzoo.accel.flat_parameters import FlatParameters, flatten
 
 
 @torch.no_grad()
@@ -42,7 +42,7 @@ class Target:
             id(mine): own for mine, own in zip(source.parameters(), target.parameters(), strict=True)
         }
         self.source_vector = flat.vector.detach()
-        self.vector = in_one_vector([followers.pop(id(parameter)) for parameter in flat.parameters])
+        self.vector = flatten([followers.pop(id(parameter)) for parameter in flat.parameters])
         self.others = [(mine, followers[id(mine)]) for mine in source.parameters() if id(mine) in followers]
         self.statistics = list(zip(source.buffers(), target.buffers(), strict=True))
 

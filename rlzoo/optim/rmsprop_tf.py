@@ -29,6 +29,8 @@ class RMSpropTFLike(Optimizer):
     :param centered: divide by the running variance instead of the running square
     """
 
+    elementwise = True  # a step on one vector of all parameters is the same
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -12,6 +12,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import (
     Categorical,
@@ -20,11 +22,9 @@ from rlzoo.distributions import (
     StateDependentNoise,
     make_proba_distribution,
 )
-from rlzoo.networks.chain import forward_chain
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.networks.preprocessing import TensorObs
-from rlzoo.optim.eager import eager
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.policy_kwargs import policy_keywords
 
@@ -136,7 +136,7 @@ class ActorCriticPolicy(BasePolicy):
         self.value_net = nn.Linear(self.mlp_extractor.latent_dim_vf, self._n_values())
         if self.ortho_init:
             self._init_orthogonally()
-        make: Any = eager(self.optimizer_class)
+        make: Any = without_dynamo(self.optimizer_class)
         try:
             self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
         except (TypeError, ValueError) as error:
@@ -226,7 +226,7 @@ class ActorCriticPolicy(BasePolicy):
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Values of raw observations, [B, 1]."""
         latent_vf = self.mlp_extractor.forward_critic(self.extract_features(obs, self.vf_features_extractor))
-        return forward_chain(self.value_net, latent_vf)
+        return fast_forward(self.value_net, latent_vf)
 
     def get_distribution(self, obs: TensorObs) -> Distribution:
         """The action distribution of raw observations; later calls do not change it."""
@@ -255,11 +255,11 @@ class ActorCriticPolicy(BasePolicy):
             pi_features, vf_features = features
             latent_pi = self.mlp_extractor.forward_actor(pi_features)
             latent_vf = self.mlp_extractor.forward_critic(vf_features)
-        return self._distribution(latent_pi), forward_chain(self.value_net, latent_vf)
+        return self._distribution(latent_pi), fast_forward(self.value_net, latent_vf)
 
     def _distribution(self, latent_pi: Tensor) -> Distribution:
         """The action distribution for the actor's latent [B, latent_dim_pi]."""
-        params = forward_chain(self.action_net, latent_pi)
+        params = fast_forward(self.action_net, latent_pi)
         if isinstance(self.action_dist, DiagGaussian):
             return self.action_dist.proba_distribution(params, self.log_std)
         if isinstance(self.action_dist, StateDependentNoise):

@@ -8,11 +8,11 @@ from typing import Any, cast
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.distributions.gaussian import sample_squashed
-from rlzoo.networks.chain import forward_chain
 from rlzoo.networks.extractors import BaseFeaturesExtractor
 from rlzoo.networks.mlp import create_mlp
 from rlzoo.networks.preprocessing import TensorObs
@@ -54,7 +54,7 @@ class Actor(PolicyPart):
 
     def forward(self, obs: TensorObs) -> Tensor:
         """Actions [B, action_dim]."""
-        return forward_chain(self.mu, self.extract_features(obs))
+        return fast_forward(self.mu, self.extract_features(obs))
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
         actions: Tensor = self(observation)
@@ -108,13 +108,13 @@ class SquashedGaussianActor(PolicyPart):
 
     def distribution(self, obs: TensorObs) -> Distribution:
         """The action distribution of raw observations; a later call changes it."""
-        latent = forward_chain(self.latent_pi, self.extract_features(obs))
-        mean = forward_chain(self.mu, latent)
+        latent = fast_forward(self.latent_pi, self.extract_features(obs))
+        mean = fast_forward(self.mu, latent)
         made: Distribution
         if isinstance(self.action_dist, StateDependentNoise):
             made = self.action_dist.proba_distribution(mean, self.log_std, latent)
         else:
-            log_std = forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX)
+            log_std = fast_forward(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX)
             made = self.action_dist.proba_distribution(mean, log_std)
         return made
 
@@ -139,11 +139,11 @@ class SquashedGaussianActor(PolicyPart):
 
         With gSDE the second is the parameter `log_std`, and the keywords hold `latent_sde`.
         """
-        latent = forward_chain(self.latent_pi, self.extract_features(obs))
-        mean = forward_chain(self.mu, latent)
+        latent = fast_forward(self.latent_pi, self.extract_features(obs))
+        mean = fast_forward(self.mu, latent)
         if isinstance(self.action_dist, StateDependentNoise):
             return mean, cast(Tensor, self.log_std), {"latent_sde": latent}
-        return mean, forward_chain(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX), {}
+        return mean, fast_forward(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX), {}
 
     @property
     def use_sde(self) -> bool:

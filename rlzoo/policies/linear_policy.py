@@ -15,9 +15,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.array_actor import ACTIVATIONS, Act, ArrayActor, Linear
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import action_size
-from rlzoo.networks.array_actor import ACTIVATIONS, Act, ArrayActor, Linear
 from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs
 from rlzoo.policies.base_policy import BasePolicy

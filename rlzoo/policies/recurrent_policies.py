@@ -13,10 +13,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.buffers.sequences import Memory, Sequences
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.distributions import Distribution
-from rlzoo.networks.chain import forward_chain
 from rlzoo.networks.extractors import CombinedExtractor, NatureCNN
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, forget, fresh_memory
 from rlzoo.networks.mlp import MlpExtractor, create_mlp, layer_widths
@@ -242,7 +242,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         features = self.extract_features(obs, self.vf_features_extractor)
         remembered = self._remembered_by_actor(features, run) if self.one_lstm else None
         latent_vf = self.mlp_extractor.forward_critic(self._seen_by_critic(features, remembered, run))
-        return forward_chain(self.value_net, latent_vf)
+        return fast_forward(self.value_net, latent_vf)
 
     def get_distribution(
         self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
@@ -272,7 +272,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         else:
             latent_pi = self.mlp_extractor.forward_actor(remembered)
             latent_vf = self.mlp_extractor.forward_critic(seen)
-        return self._distribution(latent_pi), forward_chain(self.value_net, latent_vf)
+        return self._distribution(latent_pi), fast_forward(self.value_net, latent_vf)
 
     def _latent_pi(self, obs: TensorObs, run: OneStep | OverSequences) -> Tensor:
         features = self.extract_features(obs, self.pi_features_extractor)
@@ -280,7 +280,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
 
     def _remembered_by_actor(self, features: Tensor, run: OneStep | OverSequences) -> Tensor:
         """What the actor's LSTM makes of features, [B, hidden_size]."""
-        return run(ACTOR, self.lstm_actor, forward_chain(self.before_lstm, features))
+        return run(ACTOR, self.lstm_actor, fast_forward(self.before_lstm, features))
 
     def _seen_by_critic(
         self, features: Tensor, remembered: Tensor | None, run: OneStep | OverSequences
@@ -292,7 +292,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         if remembered is not None and self.one_lstm:
             return remembered if self.lstm_trained_by_both else remembered.detach()
         if self.critic is not None:
-            return forward_chain(self.critic, features)
+            return fast_forward(self.critic, features)
         assert self.lstm_critic is not None
         return run(CRITIC, self.lstm_critic, features)
 

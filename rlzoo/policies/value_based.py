@@ -9,12 +9,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import chain_with_backward, fast_forward, is_hooked
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
-from rlzoo.networks.chain import chain_with_backward, forward_chain, is_hooked
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
-from rlzoo.optim.eager import eager
 from rlzoo.policies.base_policy import BasePolicy, PolicyPart
 
 
@@ -75,10 +75,10 @@ class QNetwork(PolicyPart):
 
     def forward(self, obs: TensorObs) -> Tensor:
         features = self.features(obs)
-        q = self._shaped(forward_chain(self._modules[self.head], features))  # type: ignore[arg-type]
+        q = self._shaped(fast_forward(self._modules[self.head], features))  # type: ignore[arg-type]
         if not self.dueling:
             return q
-        values = forward_chain(self.value_net, features)
+        values = fast_forward(self.value_net, features)
         if self.n_quantiles is not None:
             values = values.unsqueeze(-1)
         return values + q - q.mean(dim=-1, keepdim=True)
@@ -159,7 +159,7 @@ class DQNPolicy(BasePolicy):
         self._build()
         self.target().load_state_dict(self.learned().state_dict())
         self.target().requires_grad_(False).eval()
-        make: Any = eager(self.optimizer_class)
+        make: Any = without_dynamo(self.optimizer_class)
         try:
             self.optimizer = make(self.learned().parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
         except (TypeError, ValueError) as error:

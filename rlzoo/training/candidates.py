@@ -7,11 +7,8 @@ them. This module imports no PyTorch, and neither does a worker whose policy Num
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,12 +22,20 @@ from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.finite import check_finite
-from rlzoo.envs.vec_env.subproc import CLOSE_TIMEOUT, Pickled, remote_error
+from rlzoo.envs.vec_env.subproc import Pickled
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_env.worker_answers import answer, answer_error, die_with_parent
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
-from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
+from rlzoo.processes.workers import (
+    CLOSE_TIMEOUT,
+    PipeWorker,
+    answer,
+    answer_error,
+    limit_torch_threads,
+    prepare_worker,
+    remote_error,
+    worker_context,
+)
 
 Statistics = Mapping[str, Any]
 """What a VecNormalize has learned, as its `state_dict` gives it."""
@@ -70,6 +75,9 @@ def play(
 ) -> list[Outcome]:
     """Play `n_episodes` episodes of each candidate, all candidates at once.
 
+    `evaluation.play_episodes` does not serve here: each environment has weights of its own, its seed and
+    number of steps must not depend on the others, every reward is needed, and workers import no PyTorch.
+
     :param env: at least as many environments as candidates; one that is done goes on idly until all are
     :param actor: an `ArrayActor`, or what has its `with_weights`
     :param weights: float32 [n_candidates, n_parameters]
@@ -79,7 +87,7 @@ def play(
     n = len(weights)
     idle = np.repeat(weights[-1:], env.num_envs - n, axis=0)
     act = actor.with_weights(np.concatenate([weights, idle]) if len(idle) else weights)
-    normalizer, rescaling = unwrap_vec_normalize(env), Rescaling.of(env)
+    normalizer, experience = unwrap_vec_normalize(env), ExperienceNormalizer.of(env)
     rewards: list[np.ndarray] = []
     observed: list[np.ndarray] = []
     ends: list[dict[int, dict[str, Any]]] = [{} for _ in range(n)]
@@ -90,10 +98,12 @@ def play(
         while playing:
             if learn_statistics:
                 assert normalizer is not None
-                observed.append(normalizer.old_obs.copy())
+                observed.append(np.array(normalizer.raw_obs))
             step = env.step_arrays(act(obs))
             check_finite(step, len(rewards) + 1)
-            rewards.append((step.rewards if rescaling is None else rescaling.rewards.old_reward).copy())
+            rewards.append(
+                (step.rewards if experience is None else experience.reward_normalizer.raw_reward).copy()
+            )
             for index in step.ended.tolist():
                 if index < n and len(ends[index]) < n_episodes:
                     ends[index][len(rewards) - 1] = dict(step.infos[index])
@@ -119,12 +129,9 @@ def play_here(
         yield from play(env, actor, part, seed + first, n_episodes, learn_statistics)
 
 
-@dataclass(eq=False)
-class _Worker:
-    """A process, and what it is doing: (round, first candidate), or None."""
+class _EvalWorker(PipeWorker):
+    """A worker and its current job: (round, first candidate), or None."""
 
-    process: Any
-    connection: Connection
     job: tuple[int, int] | None = None
 
 
@@ -150,22 +157,15 @@ class AsyncEval:
     ) -> None:
         if not envs_fn:
             raise UserError("AsyncEval needs at least one function that makes an environment")
-        methods = multiprocessing.get_all_start_methods()
-        if start_method is None:
-            start_method = "forkserver" if "forkserver" in methods else "spawn"
-        if start_method not in methods:
-            raise UserError(f"start_method {start_method!r} is none of {', '.join(methods)}")
         self.n_eval_episodes = n_eval_episodes
-        self._context: Any = multiprocessing.get_context(start_method)
-        if start_method == "forkserver":
-            self._context.set_forkserver_preload(["__main__", "rlzoo.training.candidates"])
+        self._context = worker_context(start_method, preload="rlzoo.training.candidates")
         self._makers = [Pickled(make) for make in envs_fn]
         self._actor = Pickled(_actor_of(train_policy))
         self._spaces = (train_policy.observation_space, train_policy.action_space)
         self._round = 0
         self._width = 0  # candidates that a worker plays at once
         self._normalizes = False
-        self._workers: list[_Worker] = []
+        self._workers: list[_EvalWorker] = []
         try:
             self._workers = [self._start(index) for index in range(len(envs_fn))]
             for worker in self._workers:
@@ -179,23 +179,17 @@ class AsyncEval:
         """Number of worker processes."""
         return len(self._makers)
 
-    def _start(self, index: int) -> _Worker:
-        mine, theirs = self._context.Pipe()
+    def _start(self, index: int) -> _EvalWorker:
         threads = max(1, (os.cpu_count() or 1) // len(self._makers))
-        arguments = (theirs, self._makers[index], self._actor, threads)
-        process = self._context.Process(target=_work, args=arguments, daemon=True)
-        with safe_path_in_children():
-            process.start()
-        theirs.close()  # so that a dead worker is an end of file here
-        return _Worker(process, mine)
+        return _EvalWorker(self._context, _work, self._makers[index], self._actor, threads)
 
-    def _greet(self, worker: _Worker) -> None:
+    def _greet(self, worker: _EvalWorker) -> None:
         """Wait for the environment of a new worker, and look at it."""
         try:
             observation_space, action_space, width, normalizes = self._receive(worker)
         except EOFError:
             raise EnvironmentFailed(
-                f"a worker process died before it had made its environment ({_how_died(worker.process)}); "
+                f"a worker process died before it had made its environment ({worker.describe_exit()}); "
                 "does the script start them under `if __name__ == '__main__':`?"
             ) from None
         for mine, theirs in zip(self._spaces, (observation_space, action_space), strict=True):
@@ -206,7 +200,7 @@ class AsyncEval:
         self._width = min(self._width or width, width)
         self._normalizes = normalizes
 
-    def _receive(self, worker: _Worker) -> Any:
+    def _receive(self, worker: _EvalWorker) -> Any:
         """:raises EOFError: the worker died"""
         try:
             done, received = worker.connection.recv()
@@ -302,8 +296,7 @@ class AsyncEval:
     def _replace(self, index: int, first: int, deaths: int) -> None:
         """A new worker in the place of a dead one."""
         dead = self._workers[index]
-        dead.process.join(CLOSE_TIMEOUT)
-        how = _how_died(dead.process)
+        how = dead.describe_exit()
         dead.connection.close()
         if deaths >= MAX_DEATHS:
             self.close()
@@ -324,10 +317,7 @@ class AsyncEval:
         for worker in self._workers:
             if worker.job is None:  # the others are in the middle of an episode
                 worker.process.join(CLOSE_TIMEOUT)
-            if worker.process.is_alive():
-                worker.process.kill()
-            worker.process.join()
-            worker.connection.close()
+            worker.kill()
         self._workers = []
 
     def __enter__(self) -> AsyncEval:
@@ -343,22 +333,12 @@ def _actor_of(policy: Any) -> Any:
     return make_actor(policy)
 
 
-def _how_died(process: Any) -> str:
-    process.join(CLOSE_TIMEOUT)
-    code = process.exitcode
-    return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-
-
 def _work(connection: Connection, maker: Pickled, actor: Pickled, threads: int) -> None:
     """A worker's whole life: make the environment, play candidates until told to close."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
-    restore_path_setting()
-    threading.Thread(target=die_with_parent, daemon=True).start()
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    prepare_worker(threads)
     try:
         env, player = as_vec_env(maker.load()()), actor.load()
-        if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(threads)
+        limit_torch_threads(threads)
         normalizer = unwrap_vec_normalize(env)
         answer(connection, (env.observation_space, env.action_space, env.num_envs, normalizer is not None))
     except Exception as error:

@@ -22,7 +22,8 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import build_callbacks
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.experiment.training_run import Parts, Session, check, learn, save, start
+from rlzoo.experiment.session import Parts, TrainingRun
+from rlzoo.experiment.training_run import check, create_run, learn, save
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.study_results import top_table
 from rlzoo.tuning.study.study import optimize, run_of_trial
@@ -104,7 +105,7 @@ class ExperimentManager:
         self.env_name = str(self.env_id)
         self.callbacks: list[BaseCallback] = []
         self._hyperparams: dict[str, Any] = overrides_of(self.hyperparams or {})
-        self._session: Session | None = None
+        self._session: TrainingRun | None = None
         self._resolved: ResolvedConfig | None = None
         self._folder: Path | None = None
         self._eval_env: VecEnv | None = None
@@ -171,7 +172,7 @@ class ExperimentManager:
             return None
         parts = Parts(self._make_training_env, self._make_evaluation_env, self._make_callbacks)
         with StopSignals() as stop, stop.interruptible():
-            self._session = start(self.run, shlex.join(sys.argv), parts=parts)
+            self._session = create_run(self.run, shlex.join(sys.argv), parts=parts)
         self._hyperparams = dict(self._session.resolved.hyperparams)
         return self._session.model, dict(self._session.resolved.values)
 
@@ -244,7 +245,7 @@ class ExperimentManager:
         """Whether an environment is an Atari game."""
         return is_atari(env_id)
 
-    # ------------------------------------------------------------------ what `start` asks for
+    # ------------------------------------------------------------------ what `create_run` calls
 
     def _make_training_env(
         self,
@@ -276,7 +277,7 @@ class ExperimentManager:
             self._resolved = check(self.run)
         return self._resolved
 
-    def _of(self, model: Algorithm) -> Session:
+    def _of(self, model: Algorithm) -> TrainingRun:
         if self._session is None or model is not self._session.model:
             raise UserError("the agent must be the one that setup_experiment of this manager returned")
         return self._session

@@ -91,9 +91,7 @@ def test_another_environment_is_asked_for_rewards_from_then_on():
 
 
 def test_refusals():
-    with pytest.raises(
-        UserError, match="HER needs an algorithm that with a replay buffer, such as SAC, not PPO"
-    ):
+    with pytest.raises(UserError, match="HER needs an algorithm with a replay buffer, such as SAC, not PPO"):
         HER("MlpPolicy", BitFlippingEnv(3), PPO)
     with pytest.raises(UserError, match="must be an algorithm"):
         HER("MlpPolicy", BitFlippingEnv(3), BitFlippingEnv)

@@ -138,3 +138,14 @@ def test_a_wrong_word_gets_the_nearest(capsys):
 def test_columns_are_aligned(capsys):
     command.print_table([("a", "bb", "c"), ("aaa", "b", "")])
     assert capsys.readouterr().out == "a    bb  c\naaa  b\n"
+
+
+def test_verbose_list_of_algorithms_shows_hyperparameters(capsys):
+    assert main(["list", "algos", "--verbose"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert [part.split(":")[0] for part in out.split("\n\n")] == catalog.names()
+    assert main(["list", "algos", "--algo", "ppo", "-v"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ppo: PPO\n    Proximal policy optimisation (Schulman et al. 2017,")
+    assert "    losses: clip_range=0.2 clip_range_vf=null vf_coef=0.5\n" in out

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rlzoo.cli.main import main
+from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.yaml_text import load_yaml
+from rlzoo.params.descriptions import describe
 
 
 def test_each_value_names_its_file_and_entry(capsys):
@@ -49,3 +53,30 @@ def test_mistakes_are_one_line(capsys, arguments, message):
     assert main(["show", *arguments]) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("algo", catalog.names())
+def test_explain_shows_every_hyperparameter_in_80_columns(capsys, algo):
+    env = "FetchReach-v4" if algo == "her" else "CartPole-v1" if algo != "crossq" else "Pendulum-v1"
+    assert main(["show", "--algo", algo, "--env", env, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    learner = {"her": "sac", "ppo1": "ppo", "ppo2": "ppo"}.get(algo, algo)
+    for item in describe(catalog.load(learner).Config):
+        assert re.search(rf"(?m)^(# )?{item.name}:", out), item.name
+        assert item.text.split()[0] in out
+
+
+def test_explained_hyperparameters_can_be_given_back_as_a_file(capsys, tmp_path):
+    assert main(["show", "--algo", "ppo", "--env", "CartPole-v1", "--explain"]) == 0
+    (tmp_path / "shown.yml").write_text(capsys.readouterr().out)
+    assert lookup("ppo", "CartPole-v1", tmp_path / "shown.yml").values == lookup("ppo", "CartPole-v1").values
+
+
+def test_explain_names_value_default_and_source(capsys):
+    arguments = ["-params", "gamma:0.9", "policy_kwargs:dict(net_arch=[8])", "--explain"]
+    assert main(["show", "--algo", "ppo", "--env", "CartPole-v1", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "gamma: 0.9\n    # default 0.99; -params\n    # discount factor per step" in out
+    assert "policy_kwargs:\n  net_arch: [8]\n    # -params\n    # keyword arguments of the policy" in out
+    assert "# vf_coef: 0.5\n    # the default\n" in out

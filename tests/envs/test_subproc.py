@@ -72,7 +72,7 @@ def make_venv() -> Iterator[Callable[..., SubprocVecEnv]]:
 
 
 def are_gone(venv: SubprocVecEnv) -> bool:
-    return not any(process.is_alive() for process in venv._processes)
+    return not any(worker.process.is_alive() for worker in venv._workers)
 
 
 def actions(n: int, value: float = 0.0) -> np.ndarray:
@@ -229,7 +229,7 @@ def test_it_closes_when_ctrl_c_came_between_two_workers(make_venv: Any, monkeypa
     with pytest.raises(KeyboardInterrupt):
         venv.step(np.zeros((2, 2), np.float32))
     monkeypatch.undo()
-    processes, began = venv._processes, time.monotonic()
+    processes, began = [worker.process for worker in venv._workers], time.monotonic()
     venv.close()
     assert time.monotonic() - began < 4
     assert [process.exitcode for process in processes] == [0, 0]
@@ -284,7 +284,7 @@ def test_after_ctrl_c_within_a_message_each_use_is_an_error(make_venv: Any, monk
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(venv._connections[1], method, interrupted)
+    monkeypatch.setattr(venv._workers[1].connection, method, interrupted)
     with pytest.raises(KeyboardInterrupt):
         venv.step(actions(2))
     monkeypatch.undo()
@@ -364,8 +364,8 @@ def test_a_worker_that_does_not_end_by_itself_is_killed(make_venv: Any, monkeypa
     monkeypatch.setattr(subproc, "CLOSE_TIMEOUT", 0.3)
     venv = make_venv([make_env(0), make_env(1)], n_workers=2)
     venv.reset()
-    os.kill(venv._processes[0].pid, signal.SIGSTOP)
-    processes, began = venv._processes, time.monotonic()
+    os.kill(venv._workers[0].process.pid, signal.SIGSTOP)
+    processes, began = [worker.process for worker in venv._workers], time.monotonic()
     venv.close()
     assert time.monotonic() - began < 3
     assert processes[0].exitcode == -signal.SIGKILL
@@ -381,7 +381,7 @@ def test_workers_ignore_ctrl_c_and_die_with_their_parent(tmp_path: Any) -> None:
 
         if __name__ == "__main__":
             venv = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2, n_workers=2)
-            print(*[process.pid for process in venv._processes], flush=True)
+            print(*[worker.process.pid for worker in venv._workers], flush=True)
             time.sleep(60)
         """)
     )

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rlzoo import CheckpointCallback, ParallelTrainCallback
+from rlzoo.accel import threads
 from rlzoo.config import catalog
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.action_noise import (
@@ -15,9 +16,8 @@ from rlzoo.core.action_noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
-from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
 from rlzoo.playback.play import play
-from rlzoo.processes import threads
 from rlzoo.runs import run_folder
 from rlzoo.training.off_policy_loop import off_policy
 
@@ -80,7 +80,7 @@ def test_a_checkpoint_goes_on_with_its_own_replay_buffer(replay_run, capsys):
     result = train(replay_run(save_freq=100, save_replay_buffer=True))
     for path in (result.model_path, *(result.folder / f"rl_model_{n}_steps.zip" for n in (300, 400))):
         path.unlink()
-    session = reopen(result.folder, {"verbose": 1})
+    session = reopen_run(result.folder, {"verbose": 1})
     with session.resources:
         assert session.model.num_timesteps == len(session.model.replay_buffer) == 200
     assert "200 transitions from" in capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_a_new_run_takes_the_replay_buffer_beside_its_agent(replay_run, capsys):
     agents = {first.model_path: 300, checkpoint: 200, first.folder / "best_model.zip": 300}
     (first.folder / "best_model.zip").write_bytes(first.model_path.read_bytes())
     for agent, size in agents.items():
-        session = start(replay_run(trained_agent=str(agent), verbose=1))
+        session = create_run(replay_run(trained_agent=str(agent), verbose=1))
         with session.resources:
             assert len(session.model.replay_buffer) == size
             assert session.model.num_timesteps == (200 if agent == checkpoint else 400)
@@ -111,7 +111,7 @@ def test_a_new_run_takes_the_replay_buffer_beside_its_agent(replay_run, capsys):
             assert session.model.num_timesteps == 64
         assert f"{size} transitions from" in capsys.readouterr().out
     (first.folder / "rl_model_replay_buffer_200_steps.safetensors").unlink()
-    session = start(replay_run(trained_agent=str(checkpoint)))
+    session = create_run(replay_run(trained_agent=str(checkpoint)))
     with session.resources:
         assert len(session.model.replay_buffer) == 300  # the one of the final agent
 
@@ -121,14 +121,14 @@ def test_a_stopped_run_keeps_its_replay_buffer(replay_run):
         if locals_["self"].num_timesteps == 202:
             raise KeyboardInterrupt
 
-    session = start(replay_run(save_replay_buffer=True))
+    session = create_run(replay_run(save_replay_buffer=True))
     with session.resources:
         from rlzoo.experiment.training_run import learn
         from rlzoo.processes.stop_signals import StopSignals
 
         session.callbacks.append(stop)
         result = learn(session, StopSignals())
-    session = reopen(result.folder, {})
+    session = reopen_run(result.folder, {})
     with session.resources:
         assert session.model.num_timesteps == len(session.model.replay_buffer) == 202
 
@@ -143,7 +143,7 @@ def test_a_stopped_run_keeps_its_replay_buffer(replay_run):
 def test_noise_reaches_the_agent_and_goes_on(replay_run, noise, kind):
     fields = {"algo": "sac", "env_id": "Pendulum-v1", "hyperparams": {"noise_std": 0.2, **noise}}
     result = train(replay_run(**fields, n_timesteps=200))
-    session = reopen(result.folder, {"n_timesteps": 300})
+    session = reopen_run(result.folder, {"n_timesteps": 300})
     with session.resources:
         vectorized = session.model.action_noise
         assert isinstance(vectorized, VectorizedActionNoise)
@@ -151,14 +151,14 @@ def test_noise_reaches_the_agent_and_goes_on(replay_run, noise, kind):
         if kind is LinearNormalActionNoise:
             assert vectorized.noises[0].max_steps == 100  # of each environment
             assert vectorized.noises[0].state_dict() == {"step": 100}
-    started = start(replay_run(**fields, trained_agent=str(result.model_path)))
+    started = create_run(replay_run(**fields, trained_agent=str(result.model_path)))
     with started.resources:
         assert isinstance(started.model.action_noise.noises[0], kind)
 
 
 def test_a_callback_of_the_hyperparameters_trains_in_parallel(replay_run):
     callback = {"rlzoo.ParallelTrainCallback": {"gradient_steps": 5}}
-    session = start(replay_run(hyperparams={"callback": callback}))
+    session = create_run(replay_run(hyperparams={"callback": callback}))
     with session.resources:
         assert isinstance(session.callbacks[0], ParallelTrainCallback)
         session.model.learn(200, session.callbacks)
@@ -167,7 +167,7 @@ def test_a_callback_of_the_hyperparameters_trains_in_parallel(replay_run):
 
 def test_the_buffer_is_written_before_the_agent(replay_run, monkeypatch):
     order = []
-    session = start(replay_run(save_freq=100, save_replay_buffer=True))
+    session = create_run(replay_run(save_freq=100, save_replay_buffer=True))
     with session.resources:
         monkeypatch.setattr(session.model, "save", lambda path, **_: order.append("agent"))
         monkeypatch.setattr(session.model, "save_replay_buffer", lambda path: order.append("replay"))
@@ -191,7 +191,7 @@ def test_threads_follow_the_size_of_an_update(replay_run, monkeypatch, algo, net
     hyperparams = {"policy_kwargs": {"net_arch": net_arch}, "batch_size": batch_size}
     for num_threads, expected in ((-1, cores), (3, 1)):
         fields = {"algo": algo, "env_id": env_of(algo), "hyperparams": hyperparams}
-        session = start(replay_run(**fields, num_threads=num_threads))
+        session = create_run(replay_run(**fields, num_threads=num_threads))
         session.resources.close()
         with session.model.training_threads():
             assert session.model.threads.limit == expected

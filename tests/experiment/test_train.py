@@ -19,7 +19,7 @@ from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.experiment import factories as build
-from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
 from rlzoo.runs import run_folder
 
 
@@ -133,7 +133,7 @@ def test_a_resumed_run_continues_in_place(run, env_id):
 
 def test_resume_restores_counters_schedules_and_optimiser(run):
     stopped = train(run(env_id="Pendulum-v1", n_timesteps=200))
-    session = reopen(stopped.folder, {"n_timesteps": 800})
+    session = reopen_run(stopped.folder, {"n_timesteps": 800})
     with session.resources:
         model, saved = session.model, PPO.load(stopped.model_path, device="cpu")
         assert model.num_timesteps == 200
@@ -162,7 +162,7 @@ def test_resuming_twice_gives_the_same_agent(run, tmp_path):
 
 def test_a_new_goal_is_kept(run):
     result = train(run(n_timesteps=40))
-    reopen(result.folder, {"n_timesteps": 120}).resources.close()
+    reopen_run(result.folder, {"n_timesteps": 120}).resources.close()
     assert resume(result.folder).num_timesteps == 120
 
 
@@ -176,7 +176,7 @@ def test_resume_passes_over_a_damaged_checkpoint(run, capsys):
     result = train(run(save_freq=100))
     result.model_path.write_bytes(result.model_path.read_bytes()[:1000])
     (result.folder / "rl_model_400_steps.zip").write_bytes(b"")
-    session = reopen(result.folder, {})
+    session = reopen_run(result.folder, {})
     session.resources.close()
     assert session.model.num_timesteps == 300
     assert "CartPole-v1.zip" in capsys.readouterr().err
@@ -184,7 +184,7 @@ def test_resume_passes_over_a_damaged_checkpoint(run, capsys):
 
 def test_a_new_run_from_an_agent(run):
     first = train(run(env_id="Pendulum-v1", n_timesteps=200))
-    session = start(run(env_id="Pendulum-v1", trained_agent=str(first.model_path), seed=7))
+    session = create_run(run(env_id="Pendulum-v1", trained_agent=str(first.model_path), seed=7))
     with session.resources:
         assert session.folder.name == "Pendulum-v1_2"
         assert equal(session.model.policy.state_dict(), parameters(first.model_path))
@@ -199,15 +199,15 @@ def test_a_new_run_from_an_agent(run):
 def test_an_agent_of_another_algorithm_or_environment_is_refused(run, logs):
     agent = train(run(n_timesteps=40)).model_path
     with pytest.raises(CheckpointError, match="PPO"):
-        start(run(algo="a2c", hyperparams={}, conf_file=None, trained_agent=str(agent)))
+        create_run(run(algo="a2c", hyperparams={}, conf_file=None, trained_agent=str(agent)))
     with pytest.raises(UserError, match="space"):
-        start(run(env_id="Pendulum-v1", trained_agent=str(agent)))
+        create_run(run(env_id="Pendulum-v1", trained_agent=str(agent)))
     assert sorted(path.name for path in logs.rglob("*_[0-9]")) == ["CartPole-v1_1"]
 
 
 def test_the_evaluation_environment_is_made_as_the_training_one(run):
     values = {"env_kwargs": {"g": 5.0}, "env_wrapper": "rlzoo.TimeFeatureWrapper", "frame_stack": 2}
-    session = start(
+    session = create_run(
         run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100, eval_env_kwargs={"render_mode": None})
     )
     with session.resources:
@@ -225,14 +225,14 @@ def test_the_evaluation_environment_is_made_as_the_training_one(run):
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_evaluations_play_as_the_environment_is_played(run, monkeypatch, stochastic):
     monkeypatch.setattr(build, "plays_stochastically", lambda env_id: stochastic)
-    session = start(run(eval_freq=100))
+    session = create_run(run(eval_freq=100))
     with session.resources:
         (evaluation,) = session.callbacks
         assert evaluation.deterministic is not stochastic
 
 
 def test_evaluation_seeds_are_apart_from_training_seeds(run):
-    session = start(run(eval_freq=100, hyperparams={"n_envs": 4}))
+    session = create_run(run(eval_freq=100, hyperparams={"n_envs": 4}))
     with session.resources:
         (evaluation,) = session.callbacks
         training, other = session.venv.reset(), evaluation.eval_env.reset()
@@ -251,7 +251,7 @@ def test_evaluation_seeds_are_apart_from_training_seeds(run):
 )
 def test_render_mode_is_set_only_where_needed(run, values, mode):
     """Being able to draw is not free: each flame of a LunarLander becomes a body of its world."""
-    session = start(run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100))
+    session = create_run(run(env_id="Pendulum-v1", hyperparams=values, eval_freq=100))
     with session.resources:
         evaluation = session.callbacks[-1]
         assert session.venv.render_mode == evaluation.eval_env.render_mode == mode
@@ -272,7 +272,7 @@ def test_frequencies_are_in_environment_steps(run):
 def test_small_networks_use_one_thread(run, threads, policy, expected):
     before = torch.get_num_threads()
     try:
-        start(run(num_threads=threads)).resources.close()
+        create_run(run(num_threads=threads)).resources.close()
         assert torch.get_num_threads() == expected
     finally:
         torch.set_num_threads(before)
@@ -385,7 +385,7 @@ def test_atari_starts_with_its_wrapper_and_frames(run, logs):
         "frame_stack": 4,
         "policy_kwargs": {},
     }
-    session = start(run(env_id="PongNoFrameskip-v4", hyperparams=values, eval_freq=100))
+    session = create_run(run(env_id="PongNoFrameskip-v4", hyperparams=values, eval_freq=100))
     with session.resources:
         assert session.venv.observation_space == gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
         assert session.callbacks[0].eval_env.observation_space == session.venv.observation_space
@@ -402,20 +402,20 @@ def test_run_config_fields_are_the_flags_of_the_command_line():
 
 
 def test_a_folder_is_trained_in_by_one_process_at_a_time(run, logs):
-    session = start(run())
+    session = create_run(run())
     with pytest.raises(UserError, match=f"is being trained by process {os.getpid()}$"):
-        reopen(session.folder, {})
-    session.model.save(session.result().model_path)
+        reopen_run(session.folder, {})
+    session.model.save(session.model_path)
     session.resources.close()
-    reopen(session.folder, {}).resources.close()
+    reopen_run(session.folder, {}).resources.close()
 
 
 def test_a_folder_that_could_not_be_reopened_is_free(run):
-    session = start(run())
+    session = create_run(run())
     session.resources.close()
     for _ in range(2):
         with pytest.raises(UserError, match="no agent to continue from"):
-            reopen(session.folder, {})
+            reopen_run(session.folder, {})
 
 
 def test_a_function_of_a_python_file_is_found_again(run, tmp_path):
@@ -427,14 +427,14 @@ def test_a_function_of_a_python_file_is_found_again(run, tmp_path):
     )
     folder = train(run(conf_file=str(conf))).folder
     assert "learning_rate" not in read_yaml(run_folder.config_path(folder, "CartPole-v1"))
-    session = reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
+    session = reopen_run(folder, {"n_timesteps": 80, "conf_file": str(conf)})
     session.resources.close()
     assert session.model.schedules["learning_rate"](0.5) == pytest.approx(6e-4)
     play = PlayConfig(algo="ppo", env_id="CartPole-v1", folder=run().log_folder)
-    assert run_folder.find_agent(play).path == session.result().model_path
+    assert run_folder.find_agent(play).path == session.model_path
     conf.unlink()
     with pytest.raises(UserError, match=r"functions\.py: no such file"):
-        reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
+        reopen_run(folder, {"n_timesteps": 80, "conf_file": str(conf)})
 
 
 def test_a_folder_does_not_run_the_python_file_that_it_names(run, tmp_path):
@@ -446,10 +446,10 @@ def test_a_folder_does_not_run_the_python_file_that_it_names(run, tmp_path):
     folder = train(run(conf_file=str(conf))).folder
     conf.write_text("raise SystemExit('run')")
     with pytest.raises(UserError, match=r"does not hold \(learning_rate\).*-conf .*functions"):
-        reopen(folder, {"n_timesteps": 80})
+        reopen_run(folder, {"n_timesteps": 80})
     conf.write_text("hyperparams = {'default': dict(policy='MlpPolicy', n_timesteps=40)}")
     with pytest.raises(UserError, match="has no function learning_rate"):
-        reopen(folder, {"n_timesteps": 80, "conf_file": str(conf)})
+        reopen_run(folder, {"n_timesteps": 80, "conf_file": str(conf)})
 
 
 def test_an_environment_that_names_its_package(run, tmp_path, monkeypatch):
@@ -483,7 +483,7 @@ def test_an_environment_that_cannot_be_made(run, logs, fields, error, message):
     gym.register("Refusing-v0", entry_point=Refusing)
     try:
         with pytest.raises(error, match=message):
-            start(run(env_id="Refusing-v0", **fields))
+            create_run(run(env_id="Refusing-v0", **fields))
     finally:
         del gym.registry["Refusing-v0"]
     assert not logs.exists()
@@ -500,13 +500,13 @@ def test_an_environment_that_cannot_be_made(run, logs, fields, error, message):
 )
 def test_arguments_that_a_class_does_not_take(run, logs, values, message):
     with pytest.raises(UserError, match=message):
-        start(run(hyperparams=values))
+        create_run(run(hyperparams=values))
     assert not logs.exists()
 
 
 def test_an_unwritable_place_for_tensorboard(run, logs, conf):
     with pytest.raises(UserError, match="cannot write TensorBoard files"):
-        start(run(tensorboard_log=str(conf)))
+        create_run(run(tensorboard_log=str(conf)))
     assert not logs.exists()
 
 
@@ -520,7 +520,7 @@ def test_an_unwritable_place_for_tensorboard(run, logs, conf):
 def test_what_cannot_be_changed_about_an_agent(run, fields, message):
     agent = train(run()).model_path
     with pytest.raises(UserError, match=message):
-        start(run(trained_agent=str(agent), **fields))
+        create_run(run(trained_agent=str(agent), **fields))
     assert len(list(agent.parents[1].iterdir())) == 1
 
 
@@ -529,7 +529,7 @@ def test_a_description_of_the_wrong_type(run):
     args = folder / "CartPole-v1" / "args.yml"
     args.write_text(args.read_text().replace("seed: 0", "seed: abc"))
     with pytest.raises(UserError, match="seed must be a whole number, not 'abc'"):
-        reopen(folder, {})
+        reopen_run(folder, {})
 
 
 @pytest.mark.parametrize("new_run", [True, False])

@@ -148,7 +148,7 @@ def test_a_run_goes_on_without_it_and_says_so(kept, spoil, capsys, fault):
     result = resume(kept, n_timesteps=600)
     error = capsys.readouterr().err
     assert FAULTS[fault] in error
-    assert "goes on with an empty" in error
+    assert "continues with an empty" in error
     assert error.count("\n") == 1
     assert DQN.load(result.model_path, device="cpu").num_timesteps == 600
 

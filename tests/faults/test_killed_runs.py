@@ -16,7 +16,7 @@ import torch
 
 from rlzoo import DQN, PPO
 from rlzoo.config import catalog
-from rlzoo.experiment.training_run import reopen, resume, start, train
+from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
 from rlzoo.io import atomic
 from rlzoo.io.trust import trust
 from rlzoo.runs import run_folder
@@ -83,7 +83,7 @@ def kill_at(monkeypatch, name):
 @pytest.mark.parametrize("at", ["rl_model_replay_buffer_300_steps.safetensors", "rl_model_300_steps.zip"])
 def test_kill_during_checkpoint_keeps_the_previous_pair(replay_run, monkeypatch, capsys, at):
     with monkeypatch.context() as patch:
-        session = start(replay_run(save_freq=100))
+        session = create_run(replay_run(save_freq=100))
         kill_at(patch, at)
         with session.resources, pytest.raises(Killed):
             session.model.learn(400, callback=session.callbacks)
@@ -94,7 +94,7 @@ def test_kill_during_checkpoint_keeps_the_previous_pair(replay_run, monkeypatch,
     if at == "rl_model_300_steps.zip":
         expected.add("rl_model_replay_buffer_300_steps.safetensors")
     assert kept == expected
-    session = reopen(folder, {"verbose": 1})
+    session = reopen_run(folder, {"verbose": 1})
     with session.resources:
         assert session.model.num_timesteps == len(session.model.replay_buffer) == 200
     assert "200 transitions from" in capsys.readouterr().out
@@ -172,7 +172,7 @@ def kill_and_resume_with_replay(replay_command, logs, seconds, capsys):
         process.kill()
     newest = run_folder.newest_checkpoint(folder, "Faulty-v0")
     kept = DQN.load(newest, device="cpu").num_timesteps
-    session = reopen(folder, {"n_timesteps": kept + 100, "verbose": 1})
+    session = reopen_run(folder, {"n_timesteps": kept + 100, "verbose": 1})
     output = capsys.readouterr()
     assert not output.err, "a damaged file was passed over, or the replay buffer is missing"
     assert f"{min(kept, 300):,} transitions from" in output.out

@@ -24,7 +24,8 @@ from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment.named_classes import import_packages
-from rlzoo.experiment.training_run import Session, start
+from rlzoo.experiment.session import TrainingRun
+from rlzoo.experiment.training_run import create_run
 from rlzoo.experiment.validate_hyperparams import validate_file
 from rlzoo.io.space_json import space_from_json, space_to_json
 from rlzoo.tuning.space.space_file import space_from_file
@@ -101,7 +102,7 @@ def tiny_run(algo: str, env_id: str, folder: Path, **fields: Any) -> RunConfig:
     return RunConfig(algo=algo, env_id=env_id, **{**common, **fields})
 
 
-def few_steps(session: Session) -> None:
+def few_steps(session: TrainingRun) -> None:
     """Train what has been built for a few steps."""
     with session.resources:
         session.model.learn(
@@ -122,7 +123,7 @@ def read_hyperparams(folder: Path, rng: Random) -> None:
         validate_file(str(path))
         translate_sb2_entry(lookup(path.stem, env_id, path))
         if rng.random() < 0.5:
-            few_steps(start(tiny_run(path.stem, env_id, folder / "logs", conf_file=str(path))))
+            few_steps(create_run(tiny_run(path.stem, env_id, folder / "logs", conf_file=str(path))))
 
 
 def write_overrides(folder: Path) -> None:
@@ -142,7 +143,7 @@ def read_overrides(folder: Path, rng: Random) -> None:
     conf.write_text(yaml.safe_dump({"default": values}))
     with ctrl_c_after(5):
         few_steps(
-            start(
+            create_run(
                 tiny_run(
                     algo, env_id, folder / "logs", hyperparams=parse_overrides(lines), conf_file=str(conf)
                 )

@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.experiment.training_run import check, reopen
+from rlzoo.experiment.training_run import check, reopen_run
 from rlzoo.playback.play import play
 from rlzoo.tuning.report.study_report import write_report
 from rlzoo.tuning.study import study as studies
@@ -89,7 +89,7 @@ def use_run(what: str, folder: Path, rng: Random) -> None:
     os.chdir(folder)
     with ctrl_c_after(5):
         if what == "resume":
-            few_steps(reopen(Path(RUN), {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"}))
+            few_steps(reopen_run(Path(RUN), {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"}))
         elif what == "play":
             play(PlayConfig(algo="ppo", env_id="CartPole-v1", folder=".", no_render=True, n_timesteps=8))
         else:
@@ -128,9 +128,9 @@ def train_trial(folder: Path, rng: Random) -> None:
 
 
 def studies_start(run: RunConfig, folder: Path) -> Any:
-    from rlzoo.experiment.training_run import start
+    from rlzoo.experiment.training_run import create_run
 
-    return start(
+    return create_run(
         replace(run, log_folder=str(folder / "logs"), eval_freq=-1, verbose=0, device="cpu", vec_env="dummy")
     )
 

@@ -21,7 +21,7 @@ from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
-from rlzoo.experiment.training_run import check, reopen, train
+from rlzoo.experiment.training_run import check, reopen_run, train
 from rlzoo.metrics.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
 from rlzoo.playback.play import play
 from rlzoo.plots import results as plots
@@ -62,7 +62,7 @@ def use_run(folder: Path, rng: Random) -> None:
     with ctrl_c_after(5):
         match rng.randrange(5):
             case 0 | 1:
-                session = reopen(folder / RUN, {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"})
+                session = reopen_run(folder / RUN, {"n_timesteps": 2 * STEPS, "verbose": 0, "device": "cpu"})
                 few_steps(session)
             case 2:
                 config = PlayConfig(

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import CheckpointError
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance, greedy_distance
-from rlzoo.optim.flat import FlatParameters
 
 
 @pytest.fixture(autouse=True)

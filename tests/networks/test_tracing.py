@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import rlzoo
-from rlzoo.networks.chain import forward_chain
+from rlzoo.accel.fast_mlp import fast_forward
 
 SMALL = {"net_arch": [8]}
 
@@ -61,8 +61,8 @@ def test_a_traced_policy_of_images_takes_any_batch():
     assert torch.equal(traced(images), module(images))
 
 
-def test_forward_chain_still_skips_the_modules(monkeypatch):
+def test_fast_forward_still_skips_the_modules(monkeypatch):
     network = nn.Sequential(nn.Linear(3, 2), nn.Tanh())
     monkeypatch.setattr(nn.Linear, "forward", lambda self, x: pytest.fail("called as a module"))
     with torch.no_grad():
-        assert forward_chain(network, torch.zeros(1, 3)).shape == (1, 2)
+        assert fast_forward(network, torch.zeros(1, 3)).shape == (1, 2)

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
-from rlzoo.optim.eager import eager
-from rlzoo.optim.flat import FlatParameters
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
 
@@ -255,7 +255,7 @@ def test_a_state_taken_up_goes_on_to_the_bit(aside):
 
 def optimizer_of(network, **options):
     flat, factors = FlatParameters(network.parameters()), KroneckerFactors(network)
-    return flat, factors, eager(KFAC)(flat, factors, **options)
+    return flat, factors, without_dynamo(KFAC)(flat, factors, **options)
 
 
 @pytest.mark.parametrize(("lr", "kfac_clip"), [(0.5, 1e9), (1e9, 0.001)])

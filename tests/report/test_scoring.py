@@ -143,7 +143,7 @@ def test_agents_play_in_as_many_processes_as_are_asked_for(
 def test_scoring_process_uses_one_thread_and_short_warnings(monkeypatch, capsys) -> None:
     threads: list[int] = []
     monkeypatch.setattr(scoring.torch, "set_num_threads", threads.append)
-    monkeypatch.setattr(scoring, "_end_with_parent", lambda: None)
+    monkeypatch.setattr(scoring, "end_with_parent", lambda: None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         scoring._begin()

@@ -38,7 +38,7 @@ def test_training_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
     rows = [
         {"side": side, "steps_per_s": value, "steps": 1000, "cpu_seconds": 1000 / value}
         for ours, theirs in [(300, 100), (200, 100), (900, 300)]
-        for side, value in [(speed.OURS, ours), (speed.THEIRS, theirs)]
+        for side, value in [(speed.OURS, ours), (speed.OTHER, theirs)]
     ]
     assert speed.table_row("ppo-cartpole", rows) == (
         "| ppo-cartpole | 300 steps/s | 100 steps/s | **3.00** | 3.00, 2.00, 3.00 | 3.00 |"
@@ -46,7 +46,7 @@ def test_training_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
 
 
 def test_cold_ratio_is_of_seconds(speed: ModuleType) -> None:
-    rows = [{"side": speed.OURS, "seconds": 0.1}, {"side": speed.THEIRS, "seconds": 4.0}]
+    rows = [{"side": speed.OURS, "seconds": 0.1}, {"side": speed.OTHER, "seconds": 4.0}]
     assert speed.table_row("help", rows) == "| help | 0.10 s | 4.00 s | **0.03** | 0.03 | - |"
 
 
@@ -95,7 +95,7 @@ def test_replay_memory_of_both_sides(worker: ModuleType) -> None:
 def test_memory_ratio_is_ours_over_theirs(speed: ModuleType) -> None:
     rows = [
         {"side": side, "replay_mb": replay, "peak_mb": peak}
-        for side, replay, peak in [(speed.OURS, 10.0, 500.0), (speed.THEIRS, 80.0, 1000.0)]
+        for side, replay, peak in [(speed.OURS, 10.0, 500.0), (speed.OTHER, 80.0, 1000.0)]
     ]
     row = speed.memory_row("dqn-pong", rows)
     assert row == "| dqn-pong | 10.0 MB | 80.0 MB | **0.12** | 500.0 MB | 1,000.0 MB | **0.50** |"

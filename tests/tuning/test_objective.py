@@ -20,7 +20,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.experiment import environments
+from rlzoo.experiment import environments, session
 from rlzoo.experiment.environments import evaluation_seed
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.params.search_parameters import Float, Int
@@ -172,13 +172,13 @@ def test_candidates_are_played_in_processes_where_cores_allow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[int] = []
-    start = objective.start_workers
+    start = session.start_candidate_workers
 
     def counted(resolved: Any, run: Any, folder: Any, n_workers: int, policy: Any) -> Any:
         started.append(n_workers)
         return start(resolved, run, folder, n_workers, policy)
 
-    monkeypatch.setattr(objective, "start_workers", counted)
+    monkeypatch.setattr(session, "start_candidate_workers", counted)
     settings = settings_for("ars")
     alone = new_trial(settings)
     run_trial(alone, settings, tmp_path, threads=1)

@@ -52,13 +52,13 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class Called:
         returncode = 0
 
-        def __init__(self, command: list[str], env: dict[str, str], **_: Any) -> None:
-            worker.main([*command[3:], "--storage", env["RLZOO_STORAGE"]])
+        def __init__(self, command: list[str], log: Any, n_threads: int, environment: dict[str, str]) -> None:
+            worker.main([*command[3:], "--storage", environment["RLZOO_STORAGE"]])
 
         def poll(self) -> int:
             return 0
 
-    monkeypatch.setattr(supervisor, "Popen", Called)
+    monkeypatch.setattr(supervisor, "start_command", Called)
     monkeypatch.setattr(supervisor, "POLL", 0.01)
     monkeypatch.setattr(worker.Stop, "listen", lambda self: None)
 
@@ -247,9 +247,9 @@ def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig)
     opened = studies.begin(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     for _ in range(2 * supervisor.FRUITLESS):
-        trial = studies.queue.take(opened.study, 3, "")
+        trial = studies.trial_queue.take(opened.study, 3, "")
         assert trial is not None
-        studies.queue.give_back(opened.study, trial)
+        studies.trial_queue.give_back(opened.study, trial)
         made._stop_on_fruitless([1], opened.study.trials)
 
 

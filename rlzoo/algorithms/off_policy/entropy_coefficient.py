@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.core.errors import UserError
-from rlzoo.optim.flat import FlatParameters
 
 
 def check_entropy(config: Any) -> None:

@@ -82,7 +82,7 @@ class ReplayBuffer(ReplayArrays):
         self.n_envs, self.n_steps, self.gamma, self.frame_stack = n_envs, n_steps, gamma, frame_stack
         self.handle_timeout_termination = handle_timeout_termination
         self.optimize_memory_usage = optimize_memory_usage
-        self.normalizer: Any = None  # scales what is drawn by present statistics: Rescaling, VecNormalize
+        self.normalizer: Any = None  # ExperienceNormalizer or VecNormalize: normalises samples
         self.stored = Stored()
         self.stored_by_older = Stored()  # what a file means that does not say
         self.progress = 0.0  # of the training, 0 to 1; set by the loop
@@ -210,7 +210,7 @@ class ReplayBuffer(ReplayArrays):
         """Remember a step of all environments from the observations that `start` or the last step gave.
 
         :param actions: [n_envs, ...] tensor or array, as they are learned from
-        :param result: what came of it (a `StepArrays`), before any normalisation; copied
+        :param result: what came of it (a `VecStep`), before any normalisation; copied
         """
         if not self._started:
             raise UserError("a replay buffer is told where the environments start: call start(obs) first")
@@ -353,7 +353,10 @@ class ReplayBuffer(ReplayArrays):
     def _scaled_with(self, env: Any) -> Iterator[None]:
         """Normalise samples with a VecNormalize; None leaves that to `normalizer`."""
         normalizer = self.normalizer
-        in_use = (getattr(normalizer, "observations", None), getattr(normalizer, "rewards", None))
+        in_use = (
+            getattr(normalizer, "obs_normalizer", None),
+            getattr(normalizer, "reward_normalizer", None),
+        )
         scaled = "scaled" in (self.stored.observations, self.stored.rewards)
         if env is not None and not scaled and all(env is not one for one in in_use):
             self.normalizer = env

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cv2
 import gymnasium as gym
@@ -29,7 +29,7 @@ from rlzoo.envs.atari.atari_wrappers import AtariWrapper, needs_fire
 from rlzoo.envs.single_env.monitor import EXTENSION, Monitor, ResultsWriter
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
 
 GAME_SETTINGS = {
     "game",
@@ -145,7 +145,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         monitor_dir: str | os.PathLike[str] | None = None,
         start_index: int = 0,
         override_existing: bool = True,
-        makers: Sequence[Callable[[], gym.Env[Any, Any]]] = (),
+        makers: Sequence[Callable[[], gym.Env]] = (),
     ) -> None:
         sticky = action_repeat_probability or settings["repeat_action_probability"]
         self._engines = [
@@ -189,7 +189,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._actions:  # a step is under way
             self.wait_arrays()
         if self._asked_for_envs:
-            return self._as_real_envs().reset()
+            return cast(np.ndarray, self._as_real_envs().reset())
         resets = list(self._take_seeds_and_options())
         self._reset_seeds = [seed for seed, _ in resets]
         for index, seed in enumerate(self._reset_seeds):
@@ -223,7 +223,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         for engine, action in zip(self._engines, self._actions, strict=True):
             engine.send([action], FULL_STRENGTH)
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         if not self._actions:
             raise UserError("call step_async() before step_wait()")
         self._actions = []
@@ -231,10 +231,10 @@ class NativeAtariVecEnv(DummyVecEnv):
         ended = [index for index in range(self.num_envs) if self._receive(index)]
         rewards = np.sign(self._rewards) if self.clip_reward else self._rewards
         if not ended:
-            return StepArrays(
+            return VecStep(
                 self._screens, rewards, self._terminated, self._truncated, NO_ENDS, None, self._lives_infos
             )
-        step = StepArrays(
+        step = VecStep(
             self._screens,
             rewards.copy(),
             self._terminated.copy(),
@@ -307,11 +307,11 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._engines[index].send([action], FULL_STRENGTH)
         return [index for index in indices if self._receive(index)]
 
-    def _single_envs(self) -> list[gym.Env[Any, Any]]:
+    def _single_envs(self) -> list[gym.Env]:
         return self._real("the list of environments").envs
 
     @cached_property
-    def _sample(self) -> gym.Env[Any, Any]:
+    def _sample(self) -> gym.Env:
         """One real environment, which knows what attributes and wrappers they have."""
         return self._makers[0]()
 
@@ -328,7 +328,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._reset_seeds is not None and self._makers:
             seeds, real = self._reset_seeds, self._as_real_envs()
             warnings.warn(
-                "the Atari games restart, because single environments were asked for after reset();"
+                "the Atari games restart, because single environments were accessed after reset();"
                 " ask before it, or make them with vec_env_cls=DummyVecEnv",
                 stacklevel=3,
             )
@@ -343,7 +343,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         )
 
     def _as_real_envs(self) -> DummyVecEnv:
-        logger.debug("single environments are asked for: these Atari games are no longer stepped natively")
+        logger.debug("single environments were accessed: these Atari games are no longer stepped natively")
         kept = {name: self.__dict__[name] for name in ("_seeds", "_options")}
         self.close()
         makers = self._makers
@@ -385,11 +385,11 @@ class NativeAtariVecEnv(DummyVecEnv):
         """What the agent sees, in the size of the screen; in colour from the next reset on."""
         if self._steps_taken < 0:  # as real environments, they say that they need a reset
             return self._real("an image").get_images()
-        self.will_draw()
+        self.prepare_rendering()
         sizes = [cv2.resize(obs, SCREEN, interpolation=cv2.INTER_NEAREST) for obs in self._screens]
         return [np.repeat(image[:, :, None], 3, axis=2) for image in sizes]
 
-    def will_draw(self) -> None:
+    def prepare_rendering(self) -> None:
         self._asked_for_envs = bool(self._makers)
 
     def episode_state(self) -> None:
@@ -415,7 +415,7 @@ def make_native_atari(
     monitor_dir: str | os.PathLike[str] | None = None,
     start_index: int = 0,
     override_existing: bool = True,
-    makers: Sequence[Callable[[], gym.Env[Any, Any]]] = (),
+    makers: Sequence[Callable[[], gym.Env]] = (),
 ) -> NativeAtariVecEnv | None:
     """The vector environment that equals `AtariWrapper` around each game, or None where only the wrappers
     will do.

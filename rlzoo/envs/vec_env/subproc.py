@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import select
-import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -28,12 +25,19 @@ from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.vec_env.shared_arrays import SharedArrays, reserve_file
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
-from rlzoo.envs.vec_env.worker_answers import Unsendable, answer, answer_error, die_with_parent
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
 from rlzoo.processes.file_handles import check_file_handles
-from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
+from rlzoo.processes.workers import (
+    CLOSE_TIMEOUT,
+    PipeWorker,
+    Unsendable,
+    answer,
+    answer_error,
+    prepare_worker,
+    remote_error,
+    worker_context,
+)
 
-CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
 LOST = "if results are lost (Ctrl-C, or another call came first), call reset()"
 INTERRUPTED = (
     "Ctrl-C came in the middle of a message between this process and its workers: make the environments anew"
@@ -61,13 +65,7 @@ class SubprocVecEnv(VecEnv):
     ) -> None:
         if not env_fns:
             raise UserError("a vector environment needs at least one environment")
-        methods = multiprocessing.get_all_start_methods()
-        if start_method is None:
-            start_method = "forkserver" if "forkserver" in methods else "spawn"
-        if start_method not in methods:
-            raise UserError(
-                f"cannot find context for {start_method!r}: start_method is one of {', '.join(methods)}"
-            )
+        context = worker_context(start_method, preload="rlzoo.envs.vec_env.subproc")
         n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
@@ -78,34 +76,20 @@ class SubprocVecEnv(VecEnv):
         self._owed = [1] * n_workers  # answers that each worker has still to give; the first are the spaces
         self._torn = False  # within a message; later on: Ctrl-C came then, and a part of one is lost
         self._shared: SharedArrays | None = None
-        self._connections: list[Connection] = []
-        self._pollers: list[Any] = []  # one per worker, where the system has them
-        self._processes: list[Any] = []
+        self._workers: list[PipeWorker] = []
         check_file_handles(n_workers)
-        self._start_workers(multiprocessing.get_context(start_method), env_fns)
         try:
+            self._start_workers(context, env_fns)
             self._attach_workers(len(env_fns))
         except BaseException:
             self._kill_workers()
             raise
 
-    def _start_workers(self, context: Any, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
-        if context.get_start_method() == "forkserver":
-            context.set_forkserver_preload(["__main__", "rlzoo.envs.vec_env.subproc"])
+    def _start_workers(self, context: BaseContext, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
         threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
         for indices in self.ranges:
-            mine, theirs = context.Pipe()
             makers = Pickled([env_fns[index] for index in indices])
-            arguments = (theirs, indices.start, makers, threads)
-            process = context.Process(target=_work, args=arguments, daemon=True)
-            with safe_path_in_children():
-                process.start()
-            theirs.close()  # so that a dead worker is an end of file here
-            self._connections.append(mine)
-            if hasattr(select, "poll"):
-                self._pollers.append(select.poll())
-                self._pollers[-1].register(mine, select.POLLIN)
-            self._processes.append(process)
+            self._workers.append(PipeWorker(context, _work, indices.start, makers, threads))
 
     def _attach_workers(self, num_envs: int) -> None:
         """Learn the spaces from the workers, then let all of them map the memory."""
@@ -157,7 +141,7 @@ class SubprocVecEnv(VecEnv):
         except TypeError:
             raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         if not self._pending:
             raise UserError("call step_async() before step_wait()")
         infos: list[dict[str, Any]] = []
@@ -172,7 +156,7 @@ class SubprocVecEnv(VecEnv):
                 self.reset_infos[index] = reset_info
         self._pending = False
         memory = self._memory
-        return StepArrays(
+        return VecStep(
             memory.obs.batch,
             memory.rewards,
             memory.terminated,
@@ -191,7 +175,7 @@ class SubprocVecEnv(VecEnv):
     def _send(self, worker: int, command: str, argument: Any) -> None:
         self._begin_message()
         try:
-            self._connections[worker].send((command, argument))
+            self._workers[worker].connection.send((command, argument))
         except OSError:  # a broken pipe
             raise self._died(worker) from None
         except Exception:  # the argument cannot be sent, and nothing was
@@ -210,11 +194,10 @@ class SubprocVecEnv(VecEnv):
         """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
         if not self._owed[worker]:
             raise UserError(f"there are no results to wait for; {LOST}")
-        if self._pollers:  # read only when there is something: Ctrl-C while waiting does no harm
-            self._pollers[worker].poll()
+        self._workers[worker].wait()
         self._begin_message()
         try:
-            done, answer = self._connections[worker].recv()
+            done, answer = self._workers[worker].connection.recv()
         except (EOFError, OSError):
             raise self._died(worker) from None
         except Exception as failure:  # of the class of what was sent
@@ -245,11 +228,9 @@ class SubprocVecEnv(VecEnv):
         return answers
 
     def _died(self, worker: int) -> EnvironmentFailed:
-        indices, process = self.ranges[worker], self._processes[worker]
+        indices = self.ranges[worker]
         index = indices.start if self._shared is None else int(self._shared.at[indices.start])
-        process.join(CLOSE_TIMEOUT)
-        code = process.exitcode
-        how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        how = self._workers[worker].describe_exit()
         if self._shared is None:
             how += "; does the script start them under `if __name__ == '__main__':`?"
         self._kill_workers()
@@ -277,23 +258,20 @@ class SubprocVecEnv(VecEnv):
             self._kill_workers()
             return
         deadline = time.monotonic() + CLOSE_TIMEOUT
-        for connection in self._connections:
+        for worker in self._workers:
             with suppress(OSError):
-                connection.send(("close", None))
-        for connection, process in zip(self._connections, self._processes, strict=True):
-            _discard(connection, deadline)
-            process.join(max(0.0, deadline - time.monotonic()))
+                worker.connection.send(("close", None))
+        for worker in self._workers:
+            _discard(worker.connection, deadline)
+            worker.process.join(max(0.0, deadline - time.monotonic()))
         self._kill_workers()
 
     def _kill_workers(self) -> None:
         self._closed = True
         self._pending = self._torn = False
         self._owed = [0] * len(self._owed)
-        for process, connection in zip(self._processes, self._connections, strict=True):
-            if process.is_alive():
-                process.kill()
-            process.join()
-            connection.close()
+        for worker in self._workers:
+            worker.kill()
 
     def _on_each(self, command: str, indices: Indices, *arguments: Any, **keywords: Any) -> list[Any]:
         """Call a method of the workers' vectors for the chosen environments; answers in the order chosen."""
@@ -372,17 +350,6 @@ class Pickled:
 CloudpickleWrapper = Pickled
 
 
-class _RemoteTraceback(Exception):
-    """Shows what happened in the worker as the cause of the error here."""
-
-
-def remote_error(failure: tuple[Exception, str]) -> Exception:
-    """The error that `answer_error` sent, with its traceback as the cause."""
-    error, trace = failure
-    error.__cause__ = _RemoteTraceback(trace)
-    return error
-
-
 class _Chunk(DummyVecEnv):
     """The environments of one worker, with their arrays in shared memory."""
 
@@ -430,7 +397,7 @@ class _Chunk(DummyVecEnv):
             actions = self._shared_actions.copy()  # an environment may keep its action
         step = self.step_arrays(actions)
         ends = [
-            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
+            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])  # type: ignore[arg-type]
             for row, index in enumerate(step.ended.tolist())
         ]
         return (list(step.infos) if any(step.infos) else None), ends
@@ -438,12 +405,7 @@ class _Chunk(DummyVecEnv):
 
 def _work(connection: Connection, first_index: int, makers: Pickled, threads: int) -> None:
     """A worker's whole life: make the environments, answer commands until told to close."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the run
-    restore_path_setting()
-    threading.Thread(target=die_with_parent, daemon=True).start()
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)
+    prepare_worker(threads)
     envs: list[gym.Env] = []
     try:
         for maker in makers.load():

@@ -6,32 +6,25 @@ import gc
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import optuna
-import torch
 
+from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.literals import interpret, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.errors import RunFailed
-from rlzoo.experiment import replay_setup
-from rlzoo.experiment.candidate_workers import split_workers, start_workers
-from rlzoo.experiment.environments import (
-    build_evaluation_env,
-    build_training_env,
-    evaluation_seed,
-)
-from rlzoo.experiment.factories import build_callbacks, build_model
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.experiment.factories import build_callbacks
 from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger
+from rlzoo.experiment.session import Parts, open_session
 from rlzoo.tuning.space.default_spaces import overrides
 from rlzoo.tuning.space.own_samplers import draw, own_sampler
 from rlzoo.tuning.space.search_space import Space
@@ -211,28 +204,14 @@ class Progress:
 def _train(
     run: RunConfig, resolved: ResolvedConfig, progress: Progress, log_path: Path | None, threads: int
 ) -> None:
-    """One training with its evaluations.
+    """Train one agent with its evaluations.
 
-    :raises optuna.TrialPruned: it was not worth going on with
+    :raises optuna.TrialPruned: the trial should stop
     """
     progress.evaluations.append([])
-    resolved, n_workers = split_workers(resolved)
-    with ExitStack() as resources:
-        venv = build_training_env(resolved, run.env_id, run.seed, run.vec_env, None)
-        resources.callback(venv.close)
-        torch.set_num_threads(threads)
-        model = build_model(resolved, venv, run.seed, run.device, verbose=0)
-        if (n_workers := min(n_workers, threads)) > 1:
-            model.async_eval = start_workers(resolved, run, None, n_workers, model.policy)
-            resources.callback(model.async_eval.close)
-        if replay_setup.has_buffer(model):
-            replay_setup.prepare(model, run, None, resumed=False)
-        model.set_logger(Logger(None, []))
-        seed = evaluation_seed(run.seed)
-        eval_env = build_evaluation_env(resolved, run.env_id, run.n_eval_envs, seed, run.vec_env)
-        resources.callback(eval_env.close)
+    with open_session(run, resolved, threads=threads, parts=Parts(callbacks=_own_callbacks)) as session:
         callback = TrialEvalCallback(
-            eval_env,
+            session.eval_env,
             progress,
             n_eval_episodes=run.eval_episodes,
             deterministic=not plays_stochastically(run.env_id),
@@ -241,9 +220,16 @@ def _train(
             n_evaluations=progress.settings.n_evaluations,
         )
         try:
-            model.learn(resolved.n_timesteps, [*build_callbacks(resolved, run, Path(), None), callback])
+            session.model.learn(resolved.n_timesteps, [*session.callbacks, callback])
         finally:
-            progress.n_steps += model.num_timesteps
+            progress.n_steps += session.model.num_timesteps
         callback.evaluate_end()
         if callback.is_pruned:
             raise optuna.TrialPruned
+
+
+def _own_callbacks(
+    resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
+) -> list[BaseCallback]:
+    """Build the callbacks of the hyperparameters only: a TrialEvalCallback evaluates."""
+    return build_callbacks(resolved, run, folder, None)

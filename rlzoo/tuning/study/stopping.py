@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from rlzoo.processes.die_with_parent import end_with_parent
+from rlzoo.processes.workers import end_with_parent
 
 
 class Stopped(BaseException):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen, TimeoutExpired
+from subprocess import Popen
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -15,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rlzoo.accel.threads import available_cores
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
-from rlzoo.processes.safe_path import child_environment
+from rlzoo.processes.workers import last_line, start_command, stop
 from rlzoo.tuning.study.display import Display
 from rlzoo.tuning.study.trial_queue import Watch
 
@@ -54,7 +53,7 @@ class Supervisor:
         self.display = Display(study, n_trials, run.verbose)
         self.bad_ends: list[int] = []  # exit codes of workers since one last took a trial
         self.taken = 0  # how often workers have taken a trial
-        threads = run.num_threads if run.num_threads > 0 else max(1, available_cores() // n_jobs)
+        self.threads = run.num_threads if run.num_threads > 0 else max(1, available_cores() // n_jobs)
         # One word each: a name or a folder may begin with a dash.
         self.command = [
             sys.executable,
@@ -62,14 +61,9 @@ class Supervisor:
             "rlzoo.tuning.study.trial_worker",
             f"--study={study.study_name}",
         ]
-        self.command += [f"--folder={folder}", f"--threads={threads}"]
+        self.command += [f"--folder={folder}", f"--threads={self.threads}"]
         # In the environment, for a URL may hold a password, and any user can read a command line.
-        self.environment = {
-            **os.environ,
-            **child_environment(),
-            "RLZOO_STORAGE": storage or "",
-            "OMP_NUM_THREADS": str(threads),
-        }
+        self.environment = {"RLZOO_STORAGE": storage or ""}
 
     def run(self, timeout: float | None = None) -> None:
         """Until every trial is done, or for `timeout` seconds.
@@ -106,17 +100,9 @@ class Supervisor:
         return [trial for trial in self.study.get_trials(deepcopy=False) if trial.number < self.n_trials]
 
     def _start(self) -> None:
-        """Start a worker, in a session of its own: Ctrl-C reaches this process alone, which decides."""
+        """Start a worker."""
         with self.log.open("ab") as log:
-            worker = Popen(
-                self.command,
-                stdin=PIPE,
-                stdout=log,
-                stderr=log,
-                env=self.environment,
-                start_new_session=True,
-            )
-        self.workers.append(worker)
+            self.workers.append(start_command(self.command, log, self.threads, self.environment))
 
     def _reap(self) -> list[int]:
         """The exit codes of the workers that have ended since the last call."""
@@ -133,21 +119,15 @@ class Supervisor:
             self.bad_ends.clear()
         errors = [code for code in self.bad_ends if code > 0]  # a signal is below zero
         if len(errors) >= FRUITLESS:
-            raise RunFailed(f"the workers fail: {_last_line(self.log)} (all of it in {self.log})")
+            raise RunFailed(
+                f"the workers fail: {last_line(self.log) or 'they say nothing'} (all of it in {self.log})"
+            )
         if len(self.bad_ends) >= KILLED:
             raise RunFailed(f"the workers are killed before they begin, by signal {-self.bad_ends[-1]}")
 
     def _end(self) -> None:
-        """Ask every worker to end, and see to it that its trial waits again."""
-        for worker in self.workers:
-            worker.terminate()
-        deadline = time.monotonic() + END
-        for worker in self.workers:
-            try:
-                worker.wait(max(0.0, deadline - time.monotonic()))
-            except TimeoutExpired:
-                worker.kill()
-                worker.wait()
+        """Stop every worker, and let its trial wait again."""
+        stop(self.workers, END)
         self.workers.clear()
         self.watch.release_stale(self.study, self.n_trials)
 
@@ -160,8 +140,3 @@ def stop_on_same_failures(trials: Sequence[FrozenTrial]) -> None:
     kinds = {"".join(" " if letter.isdigit() else letter for letter in str(error)) for error in errors}
     if len(errors) == SAME_FAILURES and len(kinds) == 1:
         raise RunFailed(f"{SAME_FAILURES} trials in a row failed with the same error: {errors[-1]}")
-
-
-def _last_line(path: Path) -> str:
-    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "they say nothing"

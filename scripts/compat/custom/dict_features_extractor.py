@@ -1,4 +1,4 @@
-"""Combine the entries of dictionary observations in a features extractor of one's own."""
+"""Combine the entries of dictionary observations in a custom features extractor."""
 
 import torch
 from gymnasium import spaces

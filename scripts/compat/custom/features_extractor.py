@@ -1,4 +1,4 @@
-"""Use a convolutional features extractor of one's own."""
+"""Use a convolutional custom features extractor."""
 
 import gymnasium as gym
 import torch

@@ -1,4 +1,4 @@
-"""Pretrain a policy on an expert's actions with an optimiser of one's own, then train on."""
+"""Pretrain a policy on an expert's actions with a separate optimiser, then train on."""
 
 import gymnasium as gym
 import numpy as np

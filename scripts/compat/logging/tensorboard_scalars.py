@@ -1,4 +1,4 @@
-"""Log values of one's own from a callback."""
+"""Log custom values from a callback."""
 
 import numpy as np
 from stable_baselines3 import PPO

@@ -1,4 +1,4 @@
-"""Register a class of one's own with the zoo and train it by its name."""
+"""Register a custom class with the zoo and train it by its name."""
 
 import os
 import sys

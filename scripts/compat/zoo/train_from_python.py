@@ -1,4 +1,4 @@
-"""Run the training command from Python with arguments of one's own, then look at what it saved."""
+"""Run the training command from Python with custom arguments, then look at what it saved."""
 
 import os
 import sys

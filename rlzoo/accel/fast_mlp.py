@@ -1,7 +1,7 @@
 """A network of plain layers, evaluated without the machinery of modules.
 
 An agent that acts evaluates networks of 64 units on a few rows at a time. There, finding out what a module is
-and whether anyone listens to it costs about as much as its arithmetic, so `forward_chain` does the arithmetic
+and whether anyone listens to it costs about as much as its arithmetic, so `fast_forward` does the arithmetic
 directly. It is for acting and for values, where no gradient is wanted; learning calls the modules, or, where
 an algorithm has the derivative of its loss in closed form, `chain_with_backward`.
 """
@@ -27,7 +27,7 @@ BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 """From the gradient with respect to the output y of an activation to that of its input."""
 
 
-def forward_chain(network: nn.Module, x: Tensor) -> Tensor:
+def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     """`network(x)`; where gradients are off, its linear, tanh and ReLU layers without calling the modules.
 
     A layer of another kind, or with hooks, is called as the module it is. So are all under `torch.jit.trace`,

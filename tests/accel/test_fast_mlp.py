@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.networks.chain import chain_with_backward, forward_chain
+from rlzoo.accel.fast_mlp import chain_with_backward, fast_forward
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 
@@ -35,7 +35,7 @@ def test_the_result_is_that_of_the_modules(network):
     x = torch.randn(5, 4)
     before = x.clone()
     with torch.no_grad():
-        assert torch.equal(forward_chain(network, x), network(x))
+        assert torch.equal(fast_forward(network, x), network(x))
     assert torch.equal(x, before)
 
 
@@ -44,14 +44,14 @@ def test_plain_layers_are_not_called_and_those_with_hooks_are(monkeypatch):
     called = []
     monkeypatch.setattr(nn.Linear, "forward", lambda layer, x: called.append(layer) or x)
     with torch.no_grad():
-        forward_chain(net, x)
+        fast_forward(net, x)
         assert not called
         handle = net[2].register_forward_hook(lambda *_: torch.zeros(5, 6))
-        assert torch.equal(forward_chain(net, x), net[4].bias.expand(5, 2))
+        assert torch.equal(fast_forward(net, x), net[4].bias.expand(5, 2))
         assert called == [net[2]]
         handle.remove()
         net.register_forward_pre_hook(lambda *_: None)
-        forward_chain(net, x)
+        fast_forward(net, x)
         assert called[1:] == [net[0], net[2], net[4]]
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.optim import RMSpropTFLike
-from rlzoo.optim.flat import FlatParameters
 
 
 def network():

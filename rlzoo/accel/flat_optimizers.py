@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from rlzoo.optim.eager import eager
+from rlzoo.accel.without_dynamo import without_dynamo
 
-_Adam: Any = eager(torch.optim.Adam)
-_RMSprop: Any = eager(torch.optim.RMSprop)
+_Adam: Any = without_dynamo(torch.optim.Adam)
+_RMSprop: Any = without_dynamo(torch.optim.RMSprop)
 
 
 class Adam(_Adam):  # type: ignore[misc]
@@ -85,5 +85,5 @@ def _has_any(group: dict[str, Any], *options: str) -> bool:
     return any(group[option] for option in options)
 
 
-OF_ONE_VECTOR: dict[type, type] = {torch.optim.Adam: Adam, torch.optim.RMSprop: RMSprop}
+FLAT_OPTIMIZERS: dict[type, type] = {torch.optim.Adam: Adam, torch.optim.RMSprop: RMSprop}
 """What stands in for an optimiser of PyTorch when all parameters are one vector on the CPU."""

@@ -10,8 +10,8 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo.accel.array_actor import ACTIVATIONS, ArrayActor
 from rlzoo.core.errors import UserError
-from rlzoo.networks.array_actor import ACTIVATIONS, ArrayActor
 from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy, PolicyActor, make_actor
 
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {

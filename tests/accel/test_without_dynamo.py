@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from rlzoo.optim.eager import eager
+from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 
 CLASSES = [
@@ -34,7 +34,7 @@ def train(make, n_steps=5):
 @pytest.mark.parametrize("optimizer_class", CLASSES)
 def test_it_takes_the_same_steps(optimizer_class):
     expected, theirs = train(optimizer_class)
-    actual, ours = train(eager(optimizer_class))
+    actual, ours = train(without_dynamo(optimizer_class))
     assert torch.equal(actual, expected)
     assert isinstance(ours, optimizer_class)
     assert type(ours).__name__ == optimizer_class.__name__
@@ -44,7 +44,7 @@ def test_it_takes_the_same_steps(optimizer_class):
 
 def test_a_closure_is_evaluated_with_gradients():
     parameter = torch.nn.Parameter(torch.ones(2))
-    optimizer = eager(torch.optim.LBFGS)([parameter])
+    optimizer = without_dynamo(torch.optim.LBFGS)([parameter])
 
     def closure():
         optimizer.zero_grad()
@@ -57,7 +57,7 @@ def test_a_closure_is_evaluated_with_gradients():
 
 
 def test_hooks_run():
-    _, optimizer = train(eager(torch.optim.Adam), n_steps=0)
+    _, optimizer = train(without_dynamo(torch.optim.Adam), n_steps=0)
     calls = []
     optimizer.register_step_post_hook(lambda *_: calls.append(1))
     optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
@@ -69,7 +69,7 @@ def test_hooks_run():
     "duplicate", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))]
 )
 def test_a_copy_goes_on_by_itself(duplicate):
-    parameter, optimizer = train(eager(torch.optim.Adam))
+    parameter, optimizer = train(without_dynamo(torch.optim.Adam))
     other = duplicate(optimizer)
     assert type(other) is type(optimizer)
     (copied,) = other.param_groups[0]["params"]
@@ -81,8 +81,8 @@ def test_a_copy_goes_on_by_itself(duplicate):
 
 def test_the_compiler_is_not_imported():
     code = (
-        "import sys, torch; from rlzoo.optim.eager import eager\n"
-        "p = torch.nn.Parameter(torch.ones(3)); o = eager(torch.optim.Adam)([p], fused=True)\n"
+        "import sys, torch; from rlzoo.accel.without_dynamo import without_dynamo\n"
+        "p = torch.nn.Parameter(torch.ones(3)); o = without_dynamo(torch.optim.Adam)([p], fused=True)\n"
         "p.sum().backward(); o.step(); o.zero_grad(); o.load_state_dict(o.state_dict())\n"
         "print('torch._dynamo' in sys.modules)"
     )

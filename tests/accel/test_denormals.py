@@ -42,9 +42,9 @@ def test_an_error_inside_switches_back():
 
 SHARED_OUT = """
 import torch
-from rlzoo.accel.denormals import denormals_as_zero, start_workers
+from rlzoo.accel.denormals import denormals_as_zero, set_flush_denormal_in_worker_threads
 if {start}:
-    start_workers()
+    set_flush_denormal_in_worker_threads()
 else:
     torch.ones(2**20).add_(1)
 tiny = torch.full((2**22,), torch.finfo(torch.float32).tiny)

@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 
-from rlzoo.optim.vector import OF_ONE_VECTOR
+from rlzoo.accel.flat_optimizers import FLAT_OPTIMIZERS
 
 CASES = [
     (torch.optim.Adam, {"lr": 1e-2, "eps": 1e-5}),
@@ -39,7 +39,7 @@ def run(optimizer_class, kwargs, n_steps=20, state=None):
 @pytest.mark.parametrize(("optimizer_class", "kwargs"), CASES)
 def test_the_numbers_and_the_state_are_those_of_pytorch(optimizer_class, kwargs):
     theirs, their_optimizer = run(optimizer_class, kwargs)
-    ours, our_optimizer = run(OF_ONE_VECTOR[optimizer_class], kwargs)
+    ours, our_optimizer = run(FLAT_OPTIMIZERS[optimizer_class], kwargs)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     our_state, their_state = our_optimizer.state_dict(), their_optimizer.state_dict()
     assert our_state["state"][0].keys() == their_state["state"][0].keys()
@@ -49,18 +49,18 @@ def test_the_numbers_and_the_state_are_those_of_pytorch(optimizer_class, kwargs)
     assert our_state["param_groups"][0].keys() == their_state["param_groups"][0].keys()
 
 
-@pytest.mark.parametrize("optimizer_class", OF_ONE_VECTOR)
+@pytest.mark.parametrize("optimizer_class", FLAT_OPTIMIZERS)
 def test_it_goes_on_from_a_state_of_pytorch(optimizer_class):
     _, before = run(optimizer_class, {"lr": 1e-2})
     state = before.state_dict()
-    ours, _ = run(OF_ONE_VECTOR[optimizer_class], {"lr": 1e-2}, state=state)
+    ours, _ = run(FLAT_OPTIMIZERS[optimizer_class], {"lr": 1e-2}, state=state)
     theirs, _ = run(optimizer_class, {"lr": 1e-2}, state=state)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("optimizer_class", OF_ONE_VECTOR)
+@pytest.mark.parametrize("optimizer_class", FLAT_OPTIMIZERS)
 def test_copies_and_closures(optimizer_class):
-    _, optimizer = run(OF_ONE_VECTOR[optimizer_class], {"lr": 1e-2})
+    _, optimizer = run(FLAT_OPTIMIZERS[optimizer_class], {"lr": 1e-2})
     for twin in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
         assert type(twin) is type(optimizer) and isinstance(twin, optimizer_class)
         vector = twin.param_groups[0]["params"][0]

@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from rlzoo.accel.tune_malloc import keep_freed_memory
+from rlzoo.accel.tune_malloc import tune_malloc
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")
 def test_large_blocks_are_reused_without_new_pages():
     import resource
 
-    if not keep_freed_memory():
+    if not tune_malloc():
         pytest.skip("the C library has no mallopt")
 
     def fill():

@@ -19,10 +19,10 @@ BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 _MADE: dict[Any, Any] = {}
 
 
-def eager(optimizer_class: Any) -> Any:
+def without_dynamo(optimizer_class: Any) -> Any:
     """The same optimiser as a subclass that never asks for the compiler.
 
-    >>> optimizer = eager(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
+    >>> optimizer = without_dynamo(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
     """
     if not isinstance(optimizer_class, type):
         return optimizer_class  # a function that makes one
@@ -45,11 +45,11 @@ def _step_of(optimizer_class: Any) -> Any:
     step = inspect.unwrap(optimizer_class.step)  # below hooks, which the subclass gets of its own
 
     @functools.wraps(step)
-    def eager_step(self: Optimizer, closure: Any = None) -> Any:
+    def plain_step(self: Optimizer, closure: Any = None) -> Any:
         with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             return step(self, closure)
 
-    return eager_step
+    return plain_step
 
 
 def _reduce(self: Optimizer) -> Any:
@@ -58,5 +58,5 @@ def _reduce(self: Optimizer) -> Any:
 
 
 def _empty(optimizer_class: Any) -> Any:
-    subclass = eager(optimizer_class)
+    subclass = without_dynamo(optimizer_class)
     return subclass.__new__(subclass)

@@ -1,0 +1,163 @@
+"""All parameters of a module in one vector, and all gradients in another.
+
+A small network spends more time on the bookkeeping of a dozen small tensors than on arithmetic. When the
+parameters are views into one vector, an optimiser step, a gradient norm or a Polyak update is one operation
+on it. `parameter_group` makes such a `FlatParameters`, or with `RLZOO_PLAIN=1` a `ParameterGroup`, which
+leaves PyTorch's layout as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from rlzoo.accel.flat_optimizers import FLAT_OPTIMIZERS
+from rlzoo.accel.switch import enabled
+from rlzoo.accel.without_dynamo import without_dynamo
+
+ELEMENTWISE_OPTIMIZERS: tuple[type[torch.optim.Optimizer], ...] = (
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.RMSprop,
+    torch.optim.SGD,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.Adagrad,
+    torch.optim.Adamax,
+)
+"""Optimisers that treat every number by itself, so that one vector gives the same steps as its pieces.
+
+An optimiser class may also say so with a class attribute `elementwise = True`.
+"""
+
+
+class ParameterGroup:
+    """Trainable parameters of a module, each a tensor of its own, as PyTorch has them.
+
+    :param parameters: those without `requires_grad` are left out
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+
+    @property
+    def vector(self) -> Tensor:
+        """All parameters as one vector; here a copy."""
+        return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
+
+    @torch.no_grad()
+    def assign(self, vector: Tensor) -> None:
+        """Set all parameters from one vector."""
+        values = vector.split([parameter.numel() for parameter in self.parameters])
+        for parameter, value in zip(self.parameters, values, strict=True):
+            parameter.copy_(value.view_as(parameter))
+
+    def optimizer(
+        self, optimizer_class: type[torch.optim.Optimizer], lr: float, **kwargs: object
+    ) -> torch.optim.Optimizer:
+        """Return an optimiser of these parameters."""
+        return without_dynamo(optimizer_class)(self.parameters, lr=lr, **kwargs)
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero."""
+        for parameter in self.parameters:
+            parameter.grad = torch.zeros_like(parameter)  # not None: optimisers step on all parameters
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        """Scale the gradient so that its Euclidean norm is at most `max_norm`; return the norm before."""
+        return nn.utils.clip_grad_norm_(self.parameters, max_norm)
+
+
+class FlatParameters(ParameterGroup):
+    """Trainable parameters of a module, laid out in one vector; the module itself works unchanged.
+
+    :param parameters: of one dtype and device; moving the module to another device afterwards undoes the
+        layout
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__(parameters)
+        self._vector = nn.Parameter(flatten(self.parameters))
+        self._gradient = torch.zeros_like(self._vector)
+        self._vector.grad = self._gradient
+        gradients = self._gradient.split([parameter.numel() for parameter in self.parameters])
+        self.gradients: list[Tensor] = []
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient.view(parameter.shape)
+            self.gradients.append(parameter.grad)
+
+    @property
+    def vector(self) -> nn.Parameter:
+        """All parameters as one vector, of which each is a view; its gradient likewise."""
+        return self._vector
+
+    @torch.no_grad()
+    def assign(self, vector: Tensor) -> None:
+        """Set all parameters from one vector."""
+        self._vector.copy_(vector)
+
+    def optimizer(
+        self, optimizer_class: type[torch.optim.Optimizer], lr: float, **kwargs: object
+    ) -> torch.optim.Optimizer:
+        """Return an optimiser of the vector; of the single parameters where it uses their shapes.
+
+        Its `zero_grad` is the one of this object, so that gradients stay where the optimiser finds them.
+        """
+        made: torch.optim.Optimizer
+        if self.vector.device.type == "cpu" and optimizer_class in FLAT_OPTIMIZERS:
+            made = FLAT_OPTIMIZERS[optimizer_class]([self.vector], lr=lr, **kwargs)
+        else:
+            if issubclass(optimizer_class, torch.optim.Adam | torch.optim.AdamW):
+                kwargs.setdefault("fused", True)
+            parameters = [self.vector] if is_elementwise(optimizer_class) else self.parameters
+            made = without_dynamo(optimizer_class)(parameters, lr=lr, **kwargs)
+        made.zero_grad = self._zero_grad_of_optimizer  # type: ignore[method-assign]
+        return made
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero, in place; reattach those that another optimiser set to None.
+
+        :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
+        """
+        if self.parameters[0].data_ptr() != self._vector.data_ptr():
+            raise RuntimeError(
+                "the parameters no longer share one vector; move a module before its optimiser is made"
+            )
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
+        self._gradient.zero_()
+
+    def _zero_grad_of_optimizer(self, set_to_none: bool = True) -> None:
+        self.zero_grad()
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        """Scale the gradient so that its Euclidean norm is at most `max_norm`; return the norm before."""
+        norm = torch.linalg.vector_norm(self._gradient)
+        if norm.device.type != "cpu":  # do not wait for the device
+            self._gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+        elif (scale := max_norm / (norm.item() + 1e-6)) < 1:
+            self._gradient.mul_(scale)
+        return norm
+
+
+def parameter_group(parameters: Iterable[nn.Parameter]) -> ParameterGroup:
+    """Return the parameters as one vector, or with `RLZOO_PLAIN=1` one by one."""
+    return (FlatParameters if enabled("flat_parameters") else ParameterGroup)(parameters)
+
+
+def flatten(parameters: list[nn.Parameter]) -> Tensor:
+    """Return a vector of which the parameters, of one dtype and device, are views from now on."""
+    vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    values = vector.split([parameter.numel() for parameter in parameters])
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.data = value.view(parameter.shape)
+    return vector
+
+
+def is_elementwise(optimizer_class: type[torch.optim.Optimizer]) -> bool:
+    """Return whether an optimiser treats every number by itself."""
+    elementwise = bool(getattr(optimizer_class, "elementwise", False))
+    return elementwise or issubclass(optimizer_class, ELEMENTWISE_OPTIMIZERS)
