@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.io.container import checkpoint_errors
 
 Json = dict[str, Any]
 MAX_ELEMENTS = 2**24
@@ -45,27 +46,13 @@ def space_to_json(space: spaces.Space[Any]) -> Json:
     raise UserError(f"a {type(space).__name__} space cannot be written into a model file")
 
 
+@checkpoint_errors("a damaged description of a space")
 def space_from_json(tree: Any) -> spaces.Space[Any]:
     """The space that `space_to_json` described.
 
     :raises CheckpointError: the description is damaged, or of a size that no environment has
     """
-    try:
-        return _read(tree, _Budget())
-    except CheckpointError:
-        raise
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        AssertionError,
-        OverflowError,
-        IndexError,
-    ) as error:
-        raise CheckpointError(f"a damaged description of a space: {type(error).__name__}: {error}") from None
-    except RecursionError:
-        raise CheckpointError("a damaged description of a space: nested too deeply") from None
+    return _read(tree, _Budget())
 
 
 class _Budget:

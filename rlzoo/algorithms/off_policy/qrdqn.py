@@ -19,12 +19,14 @@ from torch import Tensor
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
+from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
 from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy
 from rlzoo.algorithms.off_policy.quantile_regression import losses_and_slopes, midpoints
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,12 @@ class QRDQNConfig:
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_q_learning(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(DQN_SEARCH_SPACE, *ranges.PRIORITIES, "prioritized_replay", "double_q"),
+    "policy_kwargs.n_quantiles": Int(5, 250, log=True),
+}
 
 
 def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
@@ -91,6 +99,7 @@ class QRDQN(DQN):
     """
 
     Config = QRDQNConfig
+    search_space = SEARCH_SPACE
     config: QRDQNConfig
     policy_family = "quantile"
 
