@@ -32,6 +32,15 @@ _TARGETS: dict[str, str] = {
     "tqc": "rlzoo.algorithms.off_policy.tqc:TQC",
     "trpo": "rlzoo.algorithms.on_policy.trpo:TRPO",
 }
+ALL_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+_ACTION_SPACES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("a2c", "ppo", "ppo_lstm", "ppo1", "ppo2", "trpo"), ALL_SPACES),
+    **dict.fromkeys(("acktr", "ars", "bc", "gail", "her"), ("Box", "Discrete")),
+    **dict.fromkeys(("acer", "dqn", "qrdqn"), ("Discrete",)),
+    **dict.fromkeys(("crossq", "ddpg", "sac", "td3", "tqc"), ("Box",)),
+    "ppo_mask": ("Discrete", "MultiDiscrete", "MultiBinary"),
+}
+"""Action spaces by algorithm, so that a list of them imports no algorithm."""
 _ALIASES: dict[str, str] = {}
 _CLASSES: dict[str, type] = {}  # added by `put`; they take precedence over `_TARGETS`
 
@@ -102,6 +111,14 @@ def canonical(name: str) -> str:
 def resolve(name: str) -> str:
     """Return `"module:Class"` of an algorithm; see `canonical` for errors."""
     return _TARGETS[canonical(name)]
+
+
+def action_spaces(name: str) -> tuple[str, ...]:
+    """Return the names of the action spaces that an algorithm supports; see `canonical` for errors."""
+    name = canonical(name)
+    if name in _ACTION_SPACES and name not in _CLASSES:
+        return _ACTION_SPACES[name]
+    return tuple(space.__name__ for space in getattr(load(name), "action_spaces", ()))
 
 
 def load(name: str) -> type:
