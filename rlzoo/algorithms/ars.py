@@ -28,7 +28,7 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
@@ -181,7 +181,7 @@ class ARS(Algorithm):
             continue_randomness(self._resume, env)
         self._resume = {}
 
-    def propose(self, clock: Clock) -> np.ndarray:
+    def propose(self, clock: Counters) -> np.ndarray:
         """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
         vector = self.flat.vector.detach().cpu()
         self.deltas = torch.randn(self.config.n_delta, len(vector))
@@ -189,7 +189,7 @@ class ARS(Algorithm):
         candidates: np.ndarray = torch.cat([vector + moved, vector - moved]).numpy()
         return candidates
 
-    def update(self, outcomes: list[Outcome], clock: Clock) -> Metrics:
+    def update(self, outcomes: list[Outcome], clock: Counters) -> Metrics:
         """One step from the outcomes of the candidates that were proposed last."""
         config, vector = self.config, self.flat.vector.detach()
         learning_rate, n_top = self.schedule("learning_rate", clock), config.n_top or config.n_delta

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
-from rlzoo.core.types import Step
+from rlzoo.core.types import PolicyOutput
 
 BYTES_OF_A_ROW = 250  # the views of it
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
@@ -42,7 +41,7 @@ class RolloutBuffer(RolloutArrays):
     """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
-    the column. The columns given by `Step.extra` are allocated when they first appear.
+    the column. The columns given by `PolicyOutput.extra` are allocated when they first appear.
 
     A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
 
@@ -144,7 +143,7 @@ class RolloutBuffer(RolloutArrays):
         else:
             row[...] = obs
 
-    def add_step(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
+    def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `VecStep`)."""
         self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards
@@ -400,22 +399,3 @@ def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
 
 def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
     return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
-
-
-def minibatches(
-    columns: dict[str, Obs], batch_size: int, n_rows: int, device: torch.device
-) -> Iterator[dict[str, Obs]]:
-    """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
-
-    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its
-    terms.
-    """
-    if batch_size >= n_rows:
-        yield columns
-        return
-    order = torch.randperm(n_rows, device=device)
-    for start in range(0, n_rows, batch_size):
-        rows = order[start : start + batch_size]
-        yield {
-            name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()
-        }

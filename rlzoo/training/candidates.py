@@ -75,6 +75,9 @@ def play(
 ) -> list[Outcome]:
     """Play `n_episodes` episodes of each candidate, all candidates at once.
 
+    `evaluation.play_episodes` does not serve here: each environment has weights of its own, its seed and
+    number of steps must not depend on the others, every reward is needed, and workers import no PyTorch.
+
     :param env: at least as many environments as candidates; one that is done goes on idly until all are
     :param actor: an `ArrayActor`, or what has its `with_weights`
     :param weights: float32 [n_candidates, n_parameters]

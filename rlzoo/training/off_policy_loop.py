@@ -18,7 +18,7 @@ from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
 from rlzoo.core.observations import copy_obs
-from rlzoo.core.types import Inputs
+from rlzoo.core.types import PolicyInput
 from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecStep, infos_of_step
 
@@ -85,7 +85,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             clock.warm_up = clock.num_timesteps < config.learning_starts
-            inputs = Inputs(obs, algorithm._last_episode_starts, clock.collected, clock)
+            inputs = PolicyInput(obs, algorithm._last_episode_starts, clock.collected, clock)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)

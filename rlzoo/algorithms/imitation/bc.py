@@ -26,7 +26,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.params import ranges, shared
@@ -110,7 +110,7 @@ class BC(Algorithm):
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
         super()._reset_envs(env, resume)
 
-    def update(self, examples: Examples, clock: Clock) -> Metrics:
+    def update(self, examples: Examples, clock: Counters) -> Metrics:
         """One gradient step on a minibatch of demonstrations."""
         optimizer = self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)

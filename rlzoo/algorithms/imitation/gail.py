@@ -39,7 +39,7 @@ from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.params import ranges, shared
@@ -281,12 +281,12 @@ class GAIL(OnPolicyAlgorithm):
     def begin_rollout(self) -> None:
         self.student.begin_rollout()
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         return self.student.act(inputs)
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         obs, stored = rollout.flat_obs(self.device), rollout.action_column
         executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
         actions = torch.from_numpy(executed).to(self.device)

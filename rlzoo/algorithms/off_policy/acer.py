@@ -38,7 +38,7 @@ from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import Target
@@ -204,18 +204,18 @@ class ACER(OnPolicyAlgorithm):
 
     # ------------------------------------------------------------------ acting
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.recurrent:
             step = self._act_with_memory(inputs)
         else:
             actions = self.policy.act(inputs.obs)
-            step = Step(actions, self.to_env_action(actions))
+            step = PolicyOutput(actions, self.to_env_action(actions))
         step.extra["log_mu"] = self.policy.action_dist.log_probs  # as acting has left them in the policy
         return step
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, replay = self.config, self.replay_buffer
         learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         self.set_training_mode(True)
@@ -234,7 +234,7 @@ class ACER(OnPolicyAlgorithm):
         metrics.update(explained_variance=explained, learning_rate=learning_rate)
         return metrics
 
-    def _learn(self, trajectories: Trajectories, clock: Clock) -> Metrics:
+    def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
         """One gradient step on trajectories of the present policy or of earlier ones."""
         config, optimizer = self.config, self.policy.optimizer
         obs = trajectories.all_obs(self.device)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.optim.polyak import Target
 
 
@@ -86,7 +86,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
             raise AttributeError(f"{type(self).__name__} has no entropy coefficient")
         return self.entropy
 
-    def set_learning_rates(self, clock: Clock) -> float:
+    def set_learning_rates(self, clock: Counters) -> float:
         """Give both optimisers the present learning rate, and return it."""
         self.set_learning_rate(self.policy.critic.optimizer, clock)
         return self.set_learning_rate(self.policy.actor.optimizer, clock)

@@ -36,7 +36,7 @@ from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Int, SearchSpace
@@ -139,7 +139,7 @@ class CrossQ(ActorCriticAlgorithm):
     config: CrossQConfig
     policy_family = "crossq"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -37,7 +37,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
@@ -274,7 +274,7 @@ class DDPG(ActorCriticAlgorithm):
         noise = self.parameter_noise
         return {**super().rollout_metrics(), **({} if noise is None else noise.spec.get_stats())}
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.normalizer is not None:
             self.normalizer.update(inputs.obs)
         return super().act(inputs)
@@ -289,7 +289,7 @@ class DDPG(ActorCriticAlgorithm):
         if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
             self.parameter_noise.perturb()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rates = self._set_learning_rates(clock)
         clock.n_updates += 1
@@ -324,7 +324,7 @@ class DDPG(ActorCriticAlgorithm):
             flat.clip_grad_norm(self.config.clip_norm)
         optimizer.step()
 
-    def _set_learning_rates(self, clock: Clock) -> Metrics:
+    def _set_learning_rates(self, clock: Counters) -> Metrics:
         metrics = {"learning_rate": self.schedule("learning_rate", clock)}
         for network in ("actor", "critic"):
             name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"

@@ -37,7 +37,7 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import Target
 from rlzoo.params import ranges, shared
@@ -318,7 +318,7 @@ class DQN(OffPolicyAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, optimizer = self.config, self.policy.optimizer
         if passed := self.target_updates.passed(clock.num_timesteps, config.target_update_interval):
             # The network stood still meanwhile, so that many small steps towards it are a large one.

@@ -30,7 +30,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
@@ -137,7 +137,7 @@ class TD3(ActorCriticAlgorithm):
     config: TD3Config
     policy_family = "deterministic"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         clock.n_updates += 1

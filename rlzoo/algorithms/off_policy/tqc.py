@@ -32,7 +32,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
@@ -146,7 +146,7 @@ class TQC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

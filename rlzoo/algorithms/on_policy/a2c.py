@@ -23,7 +23,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
@@ -122,16 +122,14 @@ class A2C(OnPolicyAlgorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
 
         batch = self.read_rollout(rollout)
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
-        values, log_probs, entropy = policy.evaluate_actions(
-            batch["obs"], batch["actions"], **batch["context"]
-        )
+        values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         baseline, next_values = old or self.baseline(rollout, batch, values)
         advantages, returns = gae(
@@ -144,9 +142,7 @@ class A2C(OnPolicyAlgorithm):
             config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()

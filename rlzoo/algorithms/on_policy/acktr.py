@@ -33,7 +33,7 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
@@ -206,7 +206,7 @@ class ACKTR(OnPolicyAlgorithm):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
         for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):
@@ -216,9 +216,7 @@ class ACKTR(OnPolicyAlgorithm):
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
         with self.factors.recording():
-            values, log_probs, entropy = policy.evaluate_actions(
-                batch["obs"], batch["actions"], **batch["context"]
-            )
+            values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         # evaluate_actions has left the distribution of these observations in the policy
         log_likelihood = sampled_log_likelihood(policy.action_dist, values, config.vf_fisher_coef)
@@ -235,9 +233,7 @@ class ACKTR(OnPolicyAlgorithm):
             1.0 if config.gae_lambda is None else config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.flat.zero_grad()
