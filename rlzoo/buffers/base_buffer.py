@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -57,7 +58,8 @@ class StepResult(Protocol):
         """Infos of all environments."""
 
 
-class AddedStep(NamedTuple):
+@dataclass(slots=True)
+class AddedStep:
     """A `StepResult` of arrays that a script gives."""
 
     obs: Obs
