@@ -7,7 +7,6 @@ Anything else is a defect of rlzoo and keeps its traceback.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -74,6 +73,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
     :param cutoff: smallest similarity, between 0 and 1
     """
+    import difflib  # only where a name is wrong
+
     by_folded = {candidate.casefold(): candidate for candidate in known}
     matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
