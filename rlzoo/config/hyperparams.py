@@ -61,6 +61,8 @@ ZOO_KEYS = (
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 
 WHOLE_FILE = "(whole file)"
+WITHOUT_FILE = {"policy": "MlpPolicy"}
+"""The entry for an algorithm without a hyperparameter file."""
 OLDER_NAMES = {"ppo": "ppo2"}
 """Files in hyperparams/sb2 that are called otherwise than today's algorithm."""
 
@@ -76,9 +78,14 @@ class HyperparamsFile:
 def shipped_files(algo: str) -> list[HyperparamsFile]:
     """Return the hyperparameter files of an algorithm, the newer generation's first.
 
-    :raises UserError: the algorithm is unknown, or nothing is shipped for it
+    Where there is none, the one entry leaves everything but the policy to the defaults of the Config.
+
+    :raises UserError: the algorithm is unknown
     """
-    return [_load_shipped(name) for name in _shipped_names(algo)]
+    names = _shipped_names(algo)
+    if not names:
+        return [HyperparamsFile(f"defaults of {catalog.canonical(algo)}", {"default": dict(WITHOUT_FILE)})]
+    return [_load_shipped(name) for name in names]
 
 
 def shipped_envs(algo: str) -> list[str]:
@@ -94,11 +101,10 @@ def lookup(algo: str, env_id: str, files: str | Path | Iterable[str | Path] | No
     :raises UserError: the algorithm is unknown, or no file has a suitable entry
     """
     if files is None:
-        first, *others = _shipped_names(algo)
-        loaded = [_load_shipped(first)]
-        if (raw := _entry("id", algo, env_id, loaded[0])) is not None:
-            return raw  # the usual case, in which the other files are not parsed
-        loaded += map(_load_shipped, others)
+        newest = [_load_shipped(name) for name in _shipped_names(algo)[:1]]
+        if newest and (raw := _entry("id", algo, env_id, newest[0])) is not None:
+            return raw  # the usual case, in which the other file is not parsed
+        loaded = shipped_files(algo)
     else:
         loaded = [load_file(path) for path in ([files] if isinstance(files, str | Path) else files)]
     for kind in ("id", "version", "family", "default"):
@@ -172,10 +178,7 @@ def _entry(kind: str, algo: str, env_id: str, file: HyperparamsFile) -> RawConfi
 def _shipped_names(algo: str) -> list[str]:
     algo = catalog.canonical(algo)
     folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
-    found = [name for name in names if (folder / name).is_file()]
-    if not found:
-        raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
-    return found
+    return [name for name in names if (folder / name).is_file()]
 
 
 def _load_shipped(name: str) -> HyperparamsFile:
