@@ -38,6 +38,7 @@ from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 
@@ -185,6 +186,7 @@ class ACKTR(OnPolicyAlgorithm):
             kfac_clip=config.kfac_clip,
             max_grad_norm=config.max_grad_norm,
         )
+        self.optimizer = NetworkOptimizer(self.policy, self.flat)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
@@ -223,9 +225,7 @@ class ACKTR(OnPolicyAlgorithm):
         )
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        optimizer.step()
+        self.optimizer.step(loss)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)
