@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
@@ -32,8 +31,7 @@ def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:
     :return: [B, ..., n_quantiles]
     """
     if FAST:
-        losses: Tensor = QuantileHuber.apply(current, target, cum_prob)  # type: ignore[no-untyped-call]
-        return losses
+        return cast(Tensor, _apply(current, target, cum_prob))
     delta = target.detach().unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
     weights = (cum_prob.unsqueeze(-1) - (delta.detach() < 0).float()).abs()
     return (weights * F.huber_loss(delta, torch.zeros_like(delta), reduction="none")).mean(-1)
@@ -52,10 +50,15 @@ class QuantileHuber(torch.autograd.Function):
         return losses
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        if torch.is_grad_enabled():
+            raise RuntimeError("the quantile Huber loss cannot be differentiated twice")
         (derivatives,) = ctx.saved_tensors
         return gradient * derivatives, None, None
+
+
+_apply: Callable[..., object] = super(torch.autograd.Function, QuantileHuber).apply  # type: ignore[misc]
+"""`QuantileHuber.apply` without the support of torch.func."""
 
 
 def losses_and_derivatives(current: Tensor, target: Tensor, cum_prob: Tensor) -> tuple[Tensor, Tensor]:

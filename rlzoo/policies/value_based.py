@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
@@ -75,7 +75,7 @@ class QNetwork(PolicyPart):
 
     def forward(self, obs: TensorObs) -> Tensor:
         features = self.features(obs)
-        head = self.get_submodule(self.head)
+        head = cast(nn.Module, self._modules[self.head])
         if not self.dueling:
             return self._shaped(fast_mlp(head, features))
         q = self._shaped(fast_forward(head, features))
