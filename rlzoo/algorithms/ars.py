@@ -28,10 +28,12 @@ from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import vec_normalizers
+from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
+from rlzoo.params import ranges
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
 from rlzoo.training.population_loop import population
@@ -83,6 +85,17 @@ class ARSConfig:
             raise UserError(f"n_top must be at most n_delta, {self.n_delta}, not {self.n_top}")
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(2e-3, 0.5, log=True)),
+    "delta_std": Float(2e-3, 0.5, log=True),
+    "n_delta": Int(1, 256, log=True),
+    "n_top": Ratio(("n_delta",), 0.05, 1.0),
+    "alive_bonus_offset": Or(0.0, Float(-5.0, -0.05)),
+    "policy_kwargs.net_arch": Choice([16], [32], [64], [64, 64], [128, 64]),
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+}
+
+
 def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The direction of an iteration and the deviation that its length is divided by.
 
@@ -104,6 +117,7 @@ class ARS(Algorithm):
     """
 
     Config = ARSConfig
+    search_space = SEARCH_SPACE
     config: ARSConfig
     loop = population
     policy_family = "population"
@@ -158,7 +172,7 @@ class ARS(Algorithm):
 
         :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
         """
-        if (n_normalizers := len(vec_normalizers(env))) > 1:
+        if (n_normalizers := len(vec_normalize_wrappers(env))) > 1:
             raise UserError(
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"
@@ -167,7 +181,7 @@ class ARS(Algorithm):
             continue_randomness(self._resume, env)
         self._resume = {}
 
-    def propose(self, clock: Clock) -> np.ndarray:
+    def propose(self, clock: Counters) -> np.ndarray:
         """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
         vector = self.flat.vector.detach().cpu()
         self.deltas = torch.randn(self.config.n_delta, len(vector))
@@ -175,7 +189,7 @@ class ARS(Algorithm):
         candidates: np.ndarray = torch.cat([vector + moved, vector - moved]).numpy()
         return candidates
 
-    def update(self, outcomes: list[Outcome], clock: Clock) -> Metrics:
+    def update(self, outcomes: list[Outcome], clock: Counters) -> Metrics:
         """One step from the outcomes of the candidates that were proposed last."""
         config, vector = self.config, self.flat.vector.detach()
         learning_rate, n_top = self.schedule("learning_rate", clock), config.n_top or config.n_delta

@@ -25,7 +25,7 @@ from rlzoo.accel.threads import Threaded, one_thread
 from rlzoo.accel.tune_malloc import available_memory, tune_malloc
 from rlzoo.algorithms import saving
 from rlzoo.algorithms.action_probability import action_probability
-from rlzoo.algorithms.counters import Counters
+from rlzoo.algorithms.counters import CounterProperties
 from rlzoo.algorithms.divergence import diverged
 from rlzoo.algorithms.hyperparameters import (
     bind_arguments,
@@ -46,7 +46,7 @@ from rlzoo.core.device import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.spaces import space_name
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
@@ -55,6 +55,7 @@ from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.training_mode import depends_on_mode
 from rlzoo.optim.network_optimizer import NetworkOptimizer
+from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.training.supervised import pretrain
@@ -79,7 +80,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 """What observations may be made of, alone or as the parts of a Dict."""
 
 
-class Algorithm(SelfDescribing, Counters, Threaded):
+class Algorithm(SelfDescribing, CounterProperties, Threaded):
     """A learner.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
@@ -97,6 +98,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
+    search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
@@ -151,7 +153,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
         check_range(self, ("stats_window_size",), low=1)
         self.ep_info_buffer: deque[dict[str, Any]] = deque(maxlen=self.stats_window_size)
         self.ep_success_buffer: deque[bool] = deque(maxlen=self.stats_window_size)
-        self.clock = Clock()
+        self.clock = Counters()
         self.env: VecEnv | None = None
         self.n_envs = 1
         self.start_time = 0.0
@@ -174,11 +176,11 @@ class Algorithm(SelfDescribing, Counters, Threaded):
 
     # ------------------------------------------------------------------ what an algorithm implements
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Choose actions for every environment; runs under `torch.inference_mode`."""
         raise NotImplementedError
 
-    def update(self, batch: Any, clock: Clock) -> Metrics:
+    def update(self, batch: Any, clock: Counters) -> Metrics:
         """Learn from one batch of experience; advances `clock.n_updates` by the gradient steps it took."""
         raise NotImplementedError
 
@@ -304,7 +306,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
         array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
         return array
 
-    def summarise(self, history: list[Metrics], clock: Clock) -> Metrics:
+    def summarise(self, history: list[Metrics], clock: Counters) -> Metrics:
         """The mean of each metric over the minibatches of an update that have it.
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
@@ -353,7 +355,7 @@ class Algorithm(SelfDescribing, Counters, Threaded):
         self._require_callables()
         total_timesteps = int(total_timesteps)
         if reset_num_timesteps:
-            self.clock = Clock(total_timesteps=total_timesteps)
+            self.clock = Counters(total_timesteps=total_timesteps)
             self.ep_info_buffer.clear()
             self.ep_success_buffer.clear()
             self._callback_states = None  # they belong to the run that the file comes from

@@ -1,4 +1,4 @@
-"""Counters and schedules of a model, under the names by which scripts read them."""
+"""CounterProperties and schedules of a model, under the names by which scripts read them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 
 
-class Counters:
+class CounterProperties:
     """What a model reads from its clock and its schedules."""
 
-    clock: Clock
+    clock: Counters
     schedules: dict[str, Any]
 
     @property
@@ -54,12 +54,12 @@ class Counters:
     def _current_progress_remaining(self) -> float:
         return self.clock.progress_remaining
 
-    def schedule(self, name: str, clock: Clock) -> float:
+    def schedule(self, name: str, clock: Counters) -> float:
         """The present value of a scheduled hyperparameter."""
         value: float = self.schedules[name](clock.progress_remaining)
         return value
 
-    def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Clock) -> float:
+    def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Counters) -> float:
         """Give the optimiser the present learning rate, and return it."""
         learning_rate = self.schedule("learning_rate", clock)
         for group in optimizer.param_groups:

@@ -31,7 +31,7 @@ OF_POLICIES: Mapping[str, str] = {
 }
 OF_ROLLOUT_BUFFERS: Mapping[str, str] = {
     "add": "a callback, which sees each step, or update(rollout, clock) of the algorithm",
-    "get": "minibatches(columns, batch_size, rollout) of the algorithm",
+    "get": "minibatches(batch, batch_size, rollout) of the algorithm",
     "compute_returns_and_advantage": "update(rollout, clock) of the algorithm, which computes advantages",
     "_get_samples": "read_rollout(rollout) of the algorithm",
 }

@@ -1,4 +1,4 @@
-"""How experience that a VecNormalize scales is stored: raw wherever that can be undone."""
+"""How experience that a VecNormalize normalizes is stored: raw wherever that can be undone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from gymnasium import spaces
 from rlzoo.buffers.stored import Stored
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling, opaque_wrapper, scales, warn_of_opaque
+from rlzoo.envs.vec_wrappers.experience_normalizer import (
+    ExperienceNormalizer,
+    normalizes,
+    unknown_wrapper,
+    warn_unknown_wrapper,
+)
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
 
 
@@ -19,19 +24,19 @@ def stored_experience(env: VecEnv | None, warn: bool = True) -> Stored:
 
     :param warn: say so where it cannot be
     """
-    opaque = opaque_wrapper(env)
+    opaque = unknown_wrapper(env)
     if opaque is None:
-        rescaling = Rescaling.of(env)
-        return Stored("raw stacks" if rescaling is not None and rescaling.of_stacks else "raw")
+        normalizer = ExperienceNormalizer.of(env)
+        return Stored("raw stacks" if normalizer is not None and normalizer.stacks_frames else "raw")
     stored = scaled_as_seen(env)
     if warn and stored != Stored():
-        warn_of_opaque(opaque, "experience is replayed as it was scaled when it was collected")
+        warn_unknown_wrapper(opaque, "experience is replayed as it was scaled when it was collected")
     return stored
 
 
 def scaled_as_seen(env: VecEnv | None) -> Stored:
     """Return what is scaled of experience that is stored as the agent sees it."""
-    by = {what: "scaled" if scales(env, what) else "raw" for what in ("norm_obs", "norm_reward")}
+    by = {what: "scaled" if normalizes(env, what) else "raw" for what in ("norm_obs", "norm_reward")}
     return Stored(by["norm_obs"], by["norm_reward"])
 
 
@@ -48,10 +53,10 @@ def stored_by_older(env: VecEnv | None) -> Stored:
 
 def stored_dtypes(env: VecEnv) -> dict[str | None, Any]:
     """Return the dtypes of parts of observations that are stored otherwise than their space says."""
-    rescaling = Rescaling.of(env)
-    if rescaling is not None:
-        return rescaling.wide_parts()
-    if opaque_wrapper(env) is None or not scales(env, "norm_obs"):
+    normalizer = ExperienceNormalizer.of(env)
+    if normalizer is not None:
+        return normalizer.float64_dtypes()
+    if unknown_wrapper(env) is None or not normalizes(env, "norm_obs"):
         return {}
     space = env.observation_space
     parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}

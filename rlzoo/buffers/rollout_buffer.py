@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
-from rlzoo.core.types import Step
+from rlzoo.core.types import PolicyOutput
 
 BYTES_OF_A_ROW = 250  # the views of it
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
@@ -33,7 +32,7 @@ Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
-def _stored_dtype(dtype: Any) -> Any:
+def stored_dtype(dtype: Any) -> Any:
     """Floating-point observations are kept in single precision, the precision of the networks."""
     return np.float32 if np.issubdtype(dtype, np.floating) else dtype
 
@@ -42,7 +41,7 @@ class RolloutBuffer(RolloutArrays):
     """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
-    the column. The columns given by `Step.extra` are allocated when they first appear.
+    the column. The columns given by `PolicyOutput.extra` are allocated when they first appear.
 
     A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
 
@@ -98,7 +97,7 @@ class RolloutBuffer(RolloutArrays):
         """:raises UserError: the observations alone take more memory than is free"""
         parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else ()
         sizes = [
-            math.prod(s.shape or ()) * np.dtype(_stored_dtype(s.dtype)).itemsize
+            math.prod(s.shape or ()) * np.dtype(stored_dtype(s.dtype)).itemsize
             for s in parts or (observation_space,)
         ]
         needed, free = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW), available_memory()
@@ -111,7 +110,7 @@ class RolloutBuffer(RolloutArrays):
     def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
         shape = space.shape if space.shape is not None else ()
         normalized = like is not None and like.dtype.kind == "f"
-        dtype = np.float32 if normalized else _stored_dtype(space.dtype)
+        dtype = np.float32 if normalized else stored_dtype(space.dtype)
         return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
 
     def start(self, obs: Obs) -> None:
@@ -144,8 +143,8 @@ class RolloutBuffer(RolloutArrays):
         else:
             row[...] = obs
 
-    def add_step(self, t: int, step: Step, result: Any, episode_start: np.ndarray) -> None:
-        """Write step `t`: what was done (`step`) and what came of it (`result`, a `StepArrays`)."""
+    def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: np.ndarray) -> None:
+        """Write step `t`: what was done (`step`) and what came of it (`result`, a `VecStep`)."""
         self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards
         self.terminated[t] = result.terminated
@@ -216,7 +215,7 @@ class RolloutBuffer(RolloutArrays):
         if (found := _stacked(self._finals)) is None:
             return None
         obs, places = found
-        return map_obs(lambda rows: rows.astype(_stored_dtype(rows.dtype), copy=False), obs), places
+        return map_obs(lambda rows: rows.astype(stored_dtype(rows.dtype), copy=False), obs), places
 
     def flat_obs(self, device: torch.device) -> Obs:
         """Observations that were acted on, [n_steps * n_envs, ...]."""
@@ -263,7 +262,7 @@ class DictRolloutBuffer(RolloutBuffer):
     """A rollout buffer for Dict observations."""
 
     def __init__(
-        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+        self, buffer_size: int, observation_space: spaces.Space[object], *args: Any, **kwargs: Any
     ) -> None:
         if not isinstance(observation_space, spaces.Dict):
             raise UserError(f"DictRolloutBuffer is for Dict observations, not for {observation_space}")
@@ -274,28 +273,28 @@ class RawRollout:
     """The experience of a rollout as it was before a VecNormalize scaled it, in the precision it had.
 
     :param n_steps: of the rollout
-    :param rescaling: the `Rescaling` of the environment
+    :param normalizer: the `ExperienceNormalizer` of the environment
     """
 
-    def __init__(self, n_steps: int, rescaling: Any) -> None:
-        self.n_steps, self.rescaling = n_steps, rescaling
+    def __init__(self, n_steps: int, normalizer: Any) -> None:
+        self.n_steps, self.normalizer = n_steps, normalizer
         self.observations: Obs = None
         self._finals: list[tuple[int, int, Obs]] = []
 
     def start(self, shown: Obs) -> None:
         """:param shown: the observations that the rollout begins with, as the agent sees them"""
-        obs = self.rescaling.raw_obs(shown)
+        obs = self.normalizer.raw_obs(shown)
         if self.observations is None:
             self.observations = map_obs(
                 lambda rows: np.zeros((self.n_steps + 1, *rows.shape), rows.dtype), obs
             )
-            self.rewards = np.zeros((self.n_steps, self.rescaling.rewards.num_envs), np.float32)
+            self.rewards = np.zeros((self.n_steps, self.normalizer.reward_normalizer.num_envs), np.float32)
         self._finals.clear()
         self._write(0, obs)
 
     def add(self, t: int, result: Any) -> None:
         """Write step `t`, of which the agent saw `result`."""
-        raw = self.rescaling.raw_step(result)
+        raw = self.normalizer.raw_step(result)
         self._write(t + 1, raw.obs)
         self.rewards[t] = raw.rewards
         if len(raw.ended):
@@ -304,7 +303,7 @@ class RawRollout:
     def restart(self, t: int, running: list[int], shown: Obs) -> None:
         """Begin new episodes before step `t`; those of the environments `running` are truncated."""
         self._finals += _rows_of(map_obs(lambda column: column[t], self.observations), t - 1, running)
-        self._write(t, self.rescaling.raw_obs(shown))
+        self._write(t, self.normalizer.raw_obs(shown))
 
     def state_dict(self, filled: int) -> dict[str, Any]:
         """The first `filled` steps."""
@@ -339,8 +338,8 @@ class RawRollout:
         """Observations that were acted on, as the agent would see them now, [n_steps * n_envs, ...]."""
         rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
         return map_obs(
-            lambda part: torch.from_numpy(part.astype(_stored_dtype(part.dtype), copy=False)).to(device),
-            self.rescaling.normalize_obs(rows),
+            lambda part: torch.from_numpy(part.astype(stored_dtype(part.dtype), copy=False)).to(device),
+            self.normalizer.normalize_obs(rows),
         )
 
 
@@ -400,22 +399,3 @@ def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
 
 def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
     return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)
-
-
-def minibatches(
-    columns: dict[str, Obs], batch_size: int, n_rows: int, device: torch.device
-) -> Iterator[dict[str, Obs]]:
-    """Split columns of `n_rows` rows into shuffled minibatches; the last may be smaller.
-
-    One minibatch that holds every row is handed out as it is: a mean does not depend on the order of its
-    terms.
-    """
-    if batch_size >= n_rows:
-        yield columns
-        return
-    order = torch.randperm(n_rows, device=device)
-    for start in range(0, n_rows, batch_size):
-        rows = order[start : start + batch_size]
-        yield {
-            name: map_obs(lambda column, rows=rows: column[rows], column) for name, column in columns.items()
-        }

@@ -7,13 +7,14 @@ pads what is shorter than the longest, and takes the padding away again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_batch import Batch, PolicyContext
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 
 Memory = dict[str, Tensor]
 """What a recurrent policy remembers, by name: [n_sequences or n_envs, ...]."""
@@ -61,9 +62,9 @@ def rollout_sequences(rollout: RolloutBuffer, memory: Memory) -> Sequences:
 
 
 def sequence_minibatches(
-    columns: dict[str, Any], batch_size: int, rollout: RolloutBuffer, memory: Memory
-) -> Iterator[dict[str, Any]]:
-    """Split columns of a rollout into minibatches of `batch_size` neighbouring rows; the last may be smaller.
+    batch: Batch, batch_size: int, rollout: RolloutBuffer, memory: Memory
+) -> Iterator[Batch]:
+    """Split a batch into minibatches of `batch_size` neighbouring rows; the last may be smaller.
 
     Rows are taken environment after environment, from a random one on, so that the cuts fall elsewhere every
     time. A cut sequence goes on from what was remembered when it was collected.
@@ -72,19 +73,17 @@ def sequence_minibatches(
     """
     n_rows = rollout.n_steps * rollout.n_envs
     if batch_size >= n_rows:
-        yield columns
+        yield batch
         return
     rows = np.roll(_by_environment(rollout), -int(torch.randint(n_rows, ())))
-    rest = {**columns, "context": {k: v for k, v in columns["context"].items() if k != "sequences"}}
+    context: PolicyContext = {**batch.context}
+    context.pop("sequences", None)
+    rest = replace(batch, context=context)
     for start in range(0, n_rows, batch_size):
         chosen = rows[start : start + batch_size]
-        index = torch.from_numpy(chosen)
-        minibatch = {
-            name: map_obs(lambda column, index=index: column[index.to(column.device)], column)
-            for name, column in rest.items()
-        }
-        sequences = _sequences(chosen, np.arange(len(chosen)), rollout, memory)
-        yield {**minibatch, "context": {**minibatch["context"], "sequences": sequences}}
+        minibatch = rest.take(torch.from_numpy(chosen))
+        minibatch.context["sequences"] = _sequences(chosen, np.arange(len(chosen)), rollout, memory)
+        yield minibatch
 
 
 def _by_environment(rollout: RolloutBuffer) -> np.ndarray:

@@ -39,7 +39,7 @@ class Stored:
 
         What was scaled when it was collected is taken to be scaled by the present statistics.
 
-        :param scaling: a `Rescaling`, or None
+        :param scaling: a `ExperienceNormalizer`, or None
         """
         of_obs = of_rewards = None
         if source.observations == "raw stacks" != self.observations:
@@ -57,7 +57,7 @@ class Conversion:
 
     :param stored: what is stored
     :param older: what a file holds that does not say
-    :param scaling: the `Rescaling` of the environment, or None
+    :param scaling: the `ExperienceNormalizer` of the environment, or None
     :param dtypes: of parts of observations by key (None: the whole), where not those of the file
     """
 

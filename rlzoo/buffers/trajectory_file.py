@@ -1,44 +1,33 @@
-"""Remembered trajectories in files: safetensors, with a header that says what they belong to.
-
-Nothing in a file is executed, and its columns have a checksum.
-"""
+"""Stored trajectories in files (see `rlzoo.io.container`), with a header that says what they belong to."""
 
 from __future__ import annotations
 
 import json
-import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from rlzoo.buffers.replay.replay_file import check_rows, find_replay_file, part_of, with_suffix
+from rlzoo.buffers.replay.replay_file import check_rows, part_of
 from rlzoo.buffers.stored import Conversion, Stored
 from rlzoo.buffers.trajectories import STEPWISE, TrajectoryBuffer
-from rlzoo.core.errors import CheckpointError, RunFailed, UserError
-from rlzoo.io.atomic import atomic_write
+from rlzoo.core.errors import CheckpointError
+from rlzoo.io.container import ArrayFile, FileColumn, MissingFile, PathOrFile, checkpoint_errors, file_name
 from rlzoo.io.space_json import space_to_json
 
-FORMAT, FORMAT_VERSION = "rlzoo trajectories", "1"
+TRAJECTORY_FILE = ArrayFile("replay buffer", (".safetensors", ".pkl"), "rlzoo trajectories", sealed=False)
 
 _KINDS = {
     "rewards": "f", "log_mu": "f", "memory": "f", "terminated": "b", "truncated": "b", "episode_starts": "b",
     "position": "iu", "finals": "iu",
 }  # fmt: skip
 """NumPy's kinds of the columns that are the same for all environments."""
-_DAMAGE = (
-    ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, SafetensorError,
-    TypeError, ValueError,
-)  # fmt: skip
 
 
 def save_trajectories(
-    path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any], stored: Stored | None = None
+    path: PathOrFile, buffer: TrajectoryBuffer, identity: Mapping[str, Any], stored: Stored | None = None
 ) -> None:
     """Write all trajectories, whole or not at all.
 
@@ -47,24 +36,16 @@ def save_trajectories(
     :param stored: whether the trajectories are raw
     :raises RunFailed: the disk is full or the folder not writable; a previous file is intact
     """
-    arrays = {name: np.ascontiguousarray(array) for name, array in buffer.arrays().items()}
-    header = {"format": FORMAT, "format_version": FORMAT_VERSION, "checksum": str(_checksum(arrays))}
-    header["stored"] = json.dumps(asdict(stored or Stored()))
-    data = save(arrays, {**header, **_as_text(identity)})
-    if isinstance(path, str | os.PathLike):
-        with atomic_write(with_suffix(path), size=len(data)) as file:
-            file.write(data)
-        return
-    if not hasattr(path, "write"):
-        raise UserError(f"trajectories are saved to a path or a file opened for binary writing, not {path!r}")
-    try:
-        path.write(data)
-    except OSError as error:
-        raise RunFailed(f"cannot write the trajectories: {error.strerror or error}") from error
+    columns = {name: FileColumn.of(array) for name, array in buffer.arrays().items()}
+    metadata = {"stored": json.dumps(asdict(stored or Stored())), **_as_text(identity)}
+    TRAJECTORY_FILE.save(path, columns, metadata)
 
 
 def load_trajectories(
-    path: Any, buffer: TrajectoryBuffer, identity: Mapping[str, Any], conversion: Conversion | None = None
+    path: PathOrFile,
+    buffer: TrajectoryBuffer,
+    identity: Mapping[str, Any],
+    conversion: Conversion | None = None,
 ) -> None:
     """Fill a buffer with what a file holds; when not all of it fits, with the newest.
 
@@ -72,24 +53,17 @@ def load_trajectories(
     :raises CheckpointError: the file is missing, damaged, foreign, or of other spaces or numbers; the buffer
         is as it was before
     """
-    if isinstance(path, str | os.PathLike):
-        name, data = str(path), find_replay_file(path).read_bytes()
-    elif hasattr(path, "read"):
-        name, data = str(getattr(path, "name", "the file object")), path.read()
-    else:
-        raise UserError(f"trajectories are read from a path or a file object, not from {path!r}")
-    try:
-        arrays, said = _verified(data, _as_text(identity))
+    mine = _as_text(identity)
+    with checkpoint_errors(f"{file_name(path)} is not loaded as trajectories", MissingFile):
+        data = TRAJECTORY_FILE.map(path)
+        metadata, arrays = TRAJECTORY_FILE.load(data, lambda found: _check_identity(found, mine))
         _check_columns(arrays, identity)
         if conversion is not None and "rewards" in arrays:
-            arrays = _converted(arrays, conversion, said)
+            arrays = _converted(arrays, conversion, metadata.get("stored"))
         if "rewards" in arrays:
             buffer.set_arrays(arrays)
         else:
             buffer.reset()
-    except _DAMAGE as error:
-        reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-        raise CheckpointError(f"{name} is not loaded as trajectories: {reason}") from None
 
 
 def _converted(
@@ -113,24 +87,11 @@ def _converted(
     return converted
 
 
-def _verified(data: bytes, identity: Mapping[str, str]) -> tuple[dict[str, np.ndarray], str | None]:
-    """The arrays of a file, after its header was compared and its checksum computed; how they are stored."""
-    length = int.from_bytes(data[:8], "little")
-    if not 2 <= length <= len(data) - 8 or data[8:9] != b"{":
-        raise CheckpointError("it is damaged or of another format")
-    metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError("it is another kind of file")
-    if metadata["format_version"] != FORMAT_VERSION:
-        raise CheckpointError(f"its format {metadata['format_version'][:20]} is not the one of this rlzoo")
+def _check_identity(metadata: Mapping[str, str], identity: Mapping[str, str]) -> None:
     for name, mine in identity.items():
         if metadata[name] != mine:
             found, mine = metadata[name][:120], mine[:120]
             raise CheckpointError(f"its {name.replace('_', ' ')} is {found}, but the agent's is {mine}")
-    arrays = load(data)
-    if str(_checksum(arrays)) != metadata["checksum"]:
-        raise CheckpointError("its columns are damaged")
-    return arrays, metadata.get("stored")
 
 
 def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]) -> None:
@@ -163,13 +124,6 @@ def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]
 
 def _of_choices(identity: Mapping[str, Any]) -> bool:
     return isinstance(identity.get("action_space"), spaces.Discrete | spaces.MultiDiscrete)
-
-
-def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
-    checksum = 0
-    for name in sorted(arrays):
-        checksum = zlib.crc32(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, checksum)
-    return checksum
 
 
 def _as_text(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import optuna
 
     from rlzoo.algorithms.base import Algorithm
-    from rlzoo.playback.play import Scores
+    from rlzoo.evaluation.evaluate import Episodes
 
 MAPPING = "KEY:VALUE"  # metavar of flags whose values are a dictionary in Python
 
@@ -123,7 +123,7 @@ def _detached(model: Algorithm) -> Algorithm:
 
 
 @with_signature
-def enjoy(**options: Any) -> Scores:
+def enjoy(**options: Any) -> Episodes:
     """Play a trained agent as the command `rlzoo enjoy` does, and return its scores.
 
     The keywords are the flags of the command (`rlzoo enjoy --help`).

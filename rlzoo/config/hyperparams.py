@@ -61,6 +61,8 @@ ZOO_KEYS = (
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 
 WHOLE_FILE = "(whole file)"
+WITHOUT_FILE = {"policy": "MlpPolicy"}
+"""The entry for an algorithm without a hyperparameter file."""
 OLDER_NAMES = {"ppo": "ppo2"}
 """Files in hyperparams/sb2 that are called otherwise than today's algorithm."""
 
@@ -74,15 +76,17 @@ class HyperparamsFile:
 
 
 def shipped_files(algo: str) -> list[HyperparamsFile]:
-    """The hyperparameter files of an algorithm, the newer generation's first.
+    """Return the hyperparameter files of an algorithm, the newer generation's first.
 
-    :raises UserError: the algorithm is unknown, or nothing is shipped for it
+    Where there is none, the one entry leaves everything but the policy to the defaults of the Config.
+
+    :raises UserError: the algorithm is unknown
     """
     algo = catalog.canonical(algo)
     folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
     found = [name for name in names if (folder / name).is_file()]
     if not found:
-        raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
+        return [HyperparamsFile(f"defaults of {algo}", {"default": dict(WITHOUT_FILE)})]
     return [replace(load_file(folder / name), label=f"hyperparams/{name}") for name in found]
 
 

@@ -7,7 +7,6 @@ Anything else is a defect of rlzoo and keeps its traceback.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -70,6 +69,8 @@ class EnvironmentFailed(RunFailed):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name` (case does not count), or None when nothing is similar."""
+    import difflib  # only where a name is wrong
+
     by_folded = {candidate.casefold(): candidate for candidate in known}
     matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.5)
     return by_folded[matches[0]] if matches else None

@@ -1,21 +1,30 @@
-"""Batches of observations: an array [n_envs, ...], or a dict or a tuple of such arrays."""
+"""Batches of observations: an array [n_envs, ...], or a dict or tuple of such arrays (Dict, Tuple spaces)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.spaces import check_for_nested_spaces
 
-Obs: TypeAlias = Any
+Obs: TypeAlias = np.ndarray | dict[str, np.ndarray] | tuple[np.ndarray, ...]
+ObsKey: TypeAlias = (
+    str | int | None
+)  # of one array: name in a Dict, position in a Tuple, None where it is alone
+Info: TypeAlias = dict[str, Any]  # of `reset` and `step`; the values depend on the environment
+Array = TypeVar("Array")
+Result = TypeVar("Result")
 
 
-def map_obs(function: Callable[[Any], Any], obs: Obs) -> Obs:
-    """`function` of an observation array, or of each array of a dict or tuple of them."""
+def map_obs(
+    function: Callable[[Array], Result], obs: Array | dict[str, Array] | tuple[Array, ...]
+) -> Result | dict[str, Result] | tuple[Result, ...]:
+    """Apply `function` to an observation array, or to each array (or tensor) of a dict or tuple of them."""
     if isinstance(obs, dict):
         return {key: function(value) for key, value in obs.items()}
     if isinstance(obs, tuple):
@@ -24,33 +33,36 @@ def map_obs(function: Callable[[Any], Any], obs: Obs) -> Obs:
 
 
 def copy_obs(obs: Obs) -> Obs:
-    """A copy that later steps leave alone."""
+    """Return a copy, which later steps do not overwrite."""
     return map_obs(np.array, obs)
 
 
 def stack_obs(rows: Sequence[Obs]) -> Obs:
-    """Observations of single environments as one batch [len(rows), ...]."""
+    """Stack observations of single environments to one batch [len(rows), ...]."""
     first = rows[0]
     if isinstance(first, dict):
-        return {key: np.stack([row[key] for row in rows]) for key in first}
+        dicts = cast("Sequence[dict[str, np.ndarray]]", rows)
+        return {key: np.stack([row[key] for row in dicts]) for key in first}
     if isinstance(first, tuple):
-        return tuple(np.stack(parts) for parts in zip(*rows, strict=True))
-    return np.stack(rows)
+        tuples = cast("Sequence[tuple[np.ndarray, ...]]", rows)
+        return tuple(np.stack(parts) for parts in zip(*tuples, strict=True))
+    return np.stack(cast("Sequence[np.ndarray]", rows))
 
 
 def obs_row(obs: Obs, index: int) -> Obs:
-    """The observation of one environment out of a batch."""
+    """Return the observation of environment `index` of a batch; a view where it has axes."""
     return map_obs(lambda array: array[index], obs)
 
 
-def leaf_spaces(space: spaces.Space[Any]) -> list[tuple[Any, tuple[int, ...], Any]]:
-    """Key (None, a name or a position), shape and dtype of the arrays that an observation is made of.
+def leaf_spaces(space: spaces.Space[object]) -> list[tuple[ObsKey, tuple[int, ...], np.dtype]]:
+    """Return key, shape and dtype of each array of an observation.
 
-    :raises UnsupportedSpace: a Dict or Tuple inside a Dict or Tuple, or a space that is no array
+    :raises UnsupportedSpace: a Dict or Tuple inside a Dict or Tuple, or a space whose samples are no arrays
     """
     check_for_nested_spaces(space)
+    leaves: list[tuple[ObsKey, spaces.Space[object]]]
     if isinstance(space, spaces.Dict):
-        leaves: list[tuple[Any, spaces.Space[Any]]] = list(space.spaces.items())
+        leaves = list(space.spaces.items())
     elif isinstance(space, spaces.Tuple):
         leaves = list(enumerate(space.spaces))
     else:
@@ -60,48 +72,49 @@ def leaf_spaces(space: spaces.Space[Any]) -> list[tuple[Any, tuple[int, ...], An
         if leaf.shape is None or leaf.dtype is None:
             where = "" if key is None else f" (at {key!r})"
             raise UnsupportedSpace(
-                f"observations of {type(leaf).__name__}{where} are not supported: they are no array"
+                f"{type(leaf).__name__} observations{where} are not supported: their samples are not arrays"
             )
-        arrays.append((key, leaf.shape, leaf.dtype))
+        arrays.append((key, leaf.shape, np.dtype(leaf.dtype)))
     return arrays
 
 
 class ObsBuffer:
-    """One batch of observations in memory that is written row by row.
+    """One batch of observations in preallocated memory, written row by row.
 
-    :param space: the space of one observation
+    :param space: the observation space of one environment
     :param n_rows: number of observations
-    :param allocate: makes an array of a shape and a dtype
+    :param allocate: returns an array of a given shape and dtype
     """
 
     def __init__(
         self,
-        space: spaces.Space[Any],
+        space: spaces.Space[object],
         n_rows: int,
-        allocate: Callable[[tuple[int, ...], Any], np.ndarray] = np.zeros,
+        allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray] = np.zeros,
     ) -> None:
         self._arrays = [
             (key, allocate((n_rows, *shape), dtype), shape) for key, shape, dtype in leaf_spaces(space)
         ]
         self._single: tuple[np.ndarray, tuple[int, ...]] | None = None
         if isinstance(space, spaces.Dict):
-            self.batch: Obs = {key: array for key, array, _ in self._arrays}
+            self.batch: Obs = cast("dict[str, np.ndarray]", {key: array for key, array, _ in self._arrays})
         elif isinstance(space, spaces.Tuple):
             self.batch = tuple(array for _, array, _ in self._arrays)
         else:
-            _, self.batch, shape = self._arrays[0]
-            self._single = (self.batch, shape)
+            _, single, shape = self._arrays[0]
+            self.batch = single
+            self._single = (single, shape)
 
     def write(self, row: int, obs: Any) -> None:
-        """Put the observation of one environment into its row.
+        """Write the observation of one environment, as it came from `reset` or `step`, into its row.
 
-        :raises ValueError: its shape is not that of the space, but for leading axes of length 1 (it is never
-            broadcast), or a key is missing
+        :raises ValueError: a key is missing, or the shape is not that of the space; leading axes of length 1
+            are dropped, nothing is broadcast
         """
         if self._single is not None:
             array, shape = self._single
             if np.shape(obs) != shape:
-                if not _is_row_of_one(obs, shape):
+                if not _has_only_unit_axes_before(obs, shape):
                     raise ValueError(f"an observation of shape {np.shape(obs)} where the space has {shape}")
                 obs = np.reshape(obs, shape)
             array[row] = obs
@@ -112,47 +125,48 @@ class ObsBuffer:
             except (KeyError, IndexError, TypeError):
                 raise ValueError(f"an observation without {key!r}, which the space has") from None
             if np.shape(part) != shape:
-                if not _is_row_of_one(part, shape):
+                if not _has_only_unit_axes_before(part, shape):
                     raise ValueError(
                         f"{key!r} of shape {np.shape(part)} in an observation where the space has {shape}"
                     )
                 part = np.reshape(part, shape)
             array[row] = part
 
-    def row(self, row: int) -> Any:
-        """A copy of the observation in a row."""
+    def row(self, row: int) -> Obs:
+        """Return a copy of the observation in a row."""
         return copy_obs(obs_row(self.batch, row))
 
 
 def obs_space_info(
-    space: spaces.Space[Any],
-) -> tuple[list[Any], dict[Any, tuple[int, ...]], dict[Any, np.dtype]]:
-    """Return the keys, shapes and dtypes by key of the arrays that an observation is made of.
+    space: spaces.Space[object],
+) -> tuple[list[ObsKey], dict[ObsKey, tuple[int, ...]], dict[ObsKey, np.dtype]]:
+    """Return the keys of an observation's arrays, and their shapes and dtypes by key.
 
-    The key of an observation that is one array is None, those of a Tuple are positions.
+    >>> obs_space_info(spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))))[1]
+    {0: (), 1: (2,)}
 
     :raises UserError: see `leaf_spaces`
     """
     leaves = leaf_spaces(space)
     shapes = {key: shape for key, shape, _ in leaves}
-    return list(shapes), shapes, {key: np.dtype(dtype) for key, _, dtype in leaves}
+    return list(shapes), shapes, {key: dtype for key, _, dtype in leaves}
 
 
-def dict_to_obs(obs_space: spaces.Space[Any], obs_dict: dict[Any, np.ndarray]) -> Obs:
-    """Return an observation of the space, of its arrays by the keys of `obs_space_info`."""
+def dict_to_obs(obs_space: spaces.Space[object], obs_dict: dict[ObsKey, np.ndarray]) -> Obs:
+    """Return the observation whose arrays are given by the keys of `obs_space_info`."""
     if isinstance(obs_space, spaces.Dict):
-        return obs_dict
+        return cast("dict[str, np.ndarray]", obs_dict)
     if isinstance(obs_space, spaces.Tuple):
         return tuple(obs_dict[position] for position in range(len(obs_space.spaces)))
     return obs_dict[None]
 
 
-def copy_obs_dict(obs: dict[Any, np.ndarray]) -> dict[Any, np.ndarray]:
-    """Return a copy of the arrays by key."""
+def copy_obs_dict(obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a copy of a dict of arrays."""
     return {key: np.array(value) for key, value in obs.items()}
 
 
-def _is_row_of_one(obs: Any, shape: tuple[int, ...]) -> bool:
-    """Whether this is an observation of that shape behind leading axes of length 1."""
+def _has_only_unit_axes_before(obs: npt.ArrayLike, shape: tuple[int, ...]) -> bool:
+    """Return whether an observation has the given shape behind leading axes of length 1."""
     given = np.shape(obs)
-    return bool(given == (1,) * (len(given) - len(shape)) + shape)
+    return given == (1,) * (len(given) - len(shape)) + shape

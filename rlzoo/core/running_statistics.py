@@ -1,8 +1,6 @@
-"""Mean and variance of a stream of numbers, kept up to date batch by batch."""
+"""Running mean and variance, updated batch by batch."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -12,25 +10,25 @@ class RunningMeanStd:
 
     Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979).
 
-    :param epsilon: weight of the start values (mean 0, variance 1), as a number of samples; avoids 0 / 0
+    :param epsilon: weight of the initial values (mean 0, variance 1), in samples; avoids division by zero
     :param shape: shape of one sample
     """
 
     def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
-        self.mean: Any = np.zeros(shape, np.float64)
-        self.var: Any = np.ones(shape, np.float64)
+        self.mean: np.ndarray = np.zeros(shape, np.float64)
+        self.var: np.ndarray = np.ones(shape, np.float64)
         self.count: float = epsilon
 
     def copy(self) -> RunningMeanStd:
-        """An independent copy."""
+        """Return an independent copy."""
         new = RunningMeanStd(shape=np.shape(self.mean))
         new.mean, new.var, new.count = np.array(self.mean), np.array(self.var), float(self.count)
         return new
 
     def update(self, arr: np.ndarray) -> int:
-        """Take in a batch of samples [n, *shape]; a sample with NaN or infinity in it is left out.
+        """Update the statistics with a batch of samples [n, *shape]; skip samples with NaN or infinity.
 
-        :return: how many were left out
+        :return: the number of samples skipped
         """
         n = len(arr)
         deviation = arr - self.mean  # float64: the mean is
@@ -40,7 +38,7 @@ class RunningMeanStd:
         else:
             total = np.add.reduce(deviation)
             squares = np.add.reduce(deviation * deviation)
-        if not squares.sum() < np.inf:  # one such sample would make all statistics useless, for good
+        if not squares.sum() < np.inf:  # one such sample would spoil the statistics for good
             finite = arr[np.isfinite(arr).reshape(n, -1).all(axis=1)]
             if len(finite) < n:
                 if len(finite):
@@ -56,7 +54,7 @@ class RunningMeanStd:
         return 0
 
     def update_from_moments(self, batch_mean: np.ndarray, batch_var: np.ndarray, batch_count: float) -> None:
-        """Take in `batch_count` samples whose mean and population variance are known."""
+        """Update the statistics with the mean, population variance and size of a batch."""
         count = self.count + batch_count
         delta = batch_mean - self.mean
         between = np.square(delta) * self.count * batch_count / count
@@ -65,5 +63,5 @@ class RunningMeanStd:
         self.count = count
 
     def combine(self, other: RunningMeanStd) -> None:
-        """Take in the samples that another has seen."""
+        """Merge the statistics of another stream of samples."""
         self.update_from_moments(other.mean, other.var, other.count)

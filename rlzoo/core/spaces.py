@@ -1,9 +1,9 @@
-"""Questions about Gymnasium spaces that several layers ask."""
+"""Predicates and sizes of Gymnasium spaces."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -11,16 +11,16 @@ from gymnasium import spaces
 from rlzoo.core.errors import UnsupportedSpace, UserError
 
 MISSING = float(np.finfo(np.float32).min)
-"""Stands in raw stacks for the frames before an episode: a number, since files with NaN are refused."""
+"""Marks the frames before an episode in raw frame stacks; finite, because files with NaN are refused."""
 
 
 def is_image_space(
-    observation_space: spaces.Space[Any], check_channels: bool = False, normalized_image: bool = False
+    observation_space: spaces.Space[object], check_channels: bool = False, normalized_image: bool = False
 ) -> bool:
-    """Whether observations are images: a Box of three axes, uint8 with bounds [0, 255].
+    """Return whether observations are images: a Box with three axes, uint8, bounds [0, 255].
 
-    :param check_channels: also ask for 1, 3 or 4 channels on the first or the last axis
-    :param normalized_image: the images are floats already scaled, so neither dtype nor bounds are looked at
+    :param check_channels: also require 1, 3 or 4 channels on the first or the last axis
+    :param normalized_image: the images are already scaled to floats: do not check dtype and bounds
     """
     space = observation_space
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
@@ -35,7 +35,7 @@ def is_image_space(
 
 
 def is_channels_first(space: spaces.Box) -> bool:
-    """Whether the smallest axis of an image space is its first; a tie counts as first.
+    """Return whether the first axis of an image space is the smallest (the channels); a tie counts as first.
 
     >>> is_channels_first(spaces.Box(0, 255, (4, 84, 84), np.uint8))
     True
@@ -44,7 +44,7 @@ def is_channels_first(space: spaces.Box) -> bool:
 
 
 def is_image_space_channels_first(observation_space: spaces.Box) -> bool:
-    """Whether an image space is [channels, height, width]; warn where the middle axis is the smallest.
+    """Return whether an image space is [channels, height, width]; warn if the middle axis is the smallest.
 
     >>> is_image_space_channels_first(spaces.Box(0, 255, (4, 84, 84), np.uint8))
     True
@@ -58,10 +58,10 @@ def is_image_space_channels_first(observation_space: spaces.Box) -> bool:
     return is_channels_first(observation_space)
 
 
-def check_for_nested_spaces(obs_space: spaces.Space[Any]) -> None:
-    """Refuse a Dict or Tuple inside a Dict or Tuple.
+def check_for_nested_spaces(obs_space: spaces.Space[object]) -> None:
+    """Raise if a Dict or Tuple holds another Dict or Tuple.
 
-    :raises UnsupportedSpace: names the entry
+    :raises UnsupportedSpace: names the nested entry
     """
     if not isinstance(obs_space, spaces.Dict | spaces.Tuple):
         return
@@ -74,8 +74,14 @@ def check_for_nested_spaces(obs_space: spaces.Space[Any]) -> None:
             )
 
 
-def action_size(space: spaces.Space[Any]) -> int:
-    """Numbers in one stored action: the flattened size of a Box, one per choice of the discrete spaces."""
+def action_size(space: spaces.Space[object]) -> int:
+    """Return the size of one stored action: the flattened size of a Box, the number of choices else.
+
+    >>> action_size(spaces.Discrete(5)), action_size(spaces.MultiDiscrete([3, 2]))
+    (1, 2)
+
+    :raises UnsupportedSpace: not a Box, Discrete, MultiDiscrete or MultiBinary
+    """
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
     if isinstance(space, spaces.Discrete):
@@ -89,8 +95,8 @@ def action_size(space: spaces.Space[Any]) -> int:
     )
 
 
-def choice_counts(space: spaces.Space[Any]) -> list[int]:
-    """Numbers of choices, one per dimension of an action: n for Discrete, two per bit for MultiBinary.
+def choice_counts(space: spaces.Space[object]) -> list[int]:
+    """Return the number of choices in each dimension of an action; each bit of a MultiBinary has two.
 
     :raises UserError: a Box has no choices
     """
@@ -105,15 +111,15 @@ def choice_counts(space: spaces.Space[Any]) -> list[int]:
     )
 
 
-def space_name(space: spaces.Space[Any]) -> str:
-    """The class name of a space, for messages."""
+def space_name(space: spaces.Space[object]) -> str:
+    """Return the class name of a space, for messages."""
     return type(space).__name__
 
 
-def check_shape_equal(space1: spaces.Space[Any], space2: spaces.Space[Any]) -> None:
-    """Check that two spaces, or all parts of two Dicts, have the same shapes.
+def check_shape_equal(space1: spaces.Space[object], space2: spaces.Space[object]) -> None:
+    """Raise if two spaces, or any parts of two Dicts, have different shapes.
 
-    :raises AssertionError: they have not
+    :raises AssertionError: names the shapes or keys that differ
     """
     if isinstance(space1, spaces.Dict):
         if not isinstance(space2, spaces.Dict) or space1.spaces.keys() != space2.spaces.keys():
@@ -124,12 +130,24 @@ def check_shape_equal(space1: spaces.Space[Any], space2: spaces.Space[Any]) -> N
         raise AssertionError(f"spaces must have the same shape: {space1.shape} and {space2.shape}")
 
 
-def check_for_correct_spaces(
-    env: Any, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> None:
-    """Check that an environment has the given spaces.
+class HasSpaces(Protocol):
+    """An environment or a vector of them."""
 
-    :raises UserError: it has others
+    @property
+    def observation_space(self) -> spaces.Space[object]:
+        """The space of one observation."""
+
+    @property
+    def action_space(self) -> spaces.Space[object]:
+        """The space of one action."""
+
+
+def check_for_correct_spaces(
+    env: HasSpaces, observation_space: spaces.Space[object], action_space: spaces.Space[object]
+) -> None:
+    """Raise if an environment has other spaces than the given ones.
+
+    :raises UserError: names the space that differs
     """
     for name, wanted in {"observation_space": observation_space, "action_space": action_space}.items():
         if getattr(env, name) != wanted:

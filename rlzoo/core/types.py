@@ -1,19 +1,28 @@
-"""What a training loop and an algorithm hand each other at every step."""
+"""What a training loop and an algorithm exchange at every step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+Obs: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
+"""Observations of all environments, [n_envs, ...], as an array or a dict of arrays."""
+
+TensorObs: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
+"""Observations as policies take them, [batch, ...], a tensor or a dict of tensors."""
 
 
 @dataclass(slots=True)
-class Clock:
-    """Where training stands. The loop owns it; algorithms only read it.
+class Counters:
+    """Counters of a training; the loop advances them, algorithms read them.
 
-    :param total_timesteps: the number of environment steps at which this training ends, counted from zero
-    :param collected: steps of each environment since the last round of updates, where experience is replayed
+    :param total_timesteps: number of environment steps at which this training ends, counted from zero
+    :param collected: steps of each environment since the last update, off-policy only
     :param ended: episodes that ended in these steps
-    :param episodes: episodes that ended since the training began, where experience is replayed
+    :param episodes: episodes that ended since the training began, off-policy only
     :param warm_up: actions are still random
     """
 
@@ -28,37 +37,36 @@ class Clock:
 
     @property
     def progress_remaining(self) -> float:
-        """1 at the beginning, 0 at the end: the argument of every schedule."""
+        """Fraction of the training that is left, from 1 to 0: the argument of every schedule."""
         return max(0.0, 1.0 - self.num_timesteps / self.total_timesteps) if self.total_timesteps else 1.0
 
 
 @dataclass(slots=True)
-class Inputs:
-    """What an algorithm sees when it must act.
+class PolicyInput:
+    """What an algorithm sees when it chooses actions.
 
-    :param obs: observations, a tensor [n_envs, ...] or a dict of them, on the algorithm's device
+    :param obs: observations [n_envs, ...] on the algorithm's device
     :param episode_start: bool array [n_envs], whether this observation is the first of its episode
     :param step: index of the step in the current rollout
     :param action_masks: bool array [n_envs, n_choices], or None
     """
 
-    obs: Any
-    episode_start: Any
+    obs: TensorObs
+    episode_start: np.ndarray
     step: int
-    clock: Clock
-    action_masks: Any = None
+    clock: Counters
+    action_masks: np.ndarray | None = None
 
 
 @dataclass(slots=True)
-class Step:
-    """What an algorithm answers.
+class PolicyOutput:
+    """The actions that an algorithm chose.
 
     :param action: tensor [n_envs, ...], as it is stored and learned from
-    :param env_action: array [n_envs, ...], as the environments execute it (clipped or unscaled to a Box)
-    :param extra: further columns for the rollout (values, log-probabilities, LSTM states), tensors
-        [n_envs, ...]
+    :param env_action: array [n_envs, ...], as the environments execute it (a Box's clipped or unscaled)
+    :param extra: further columns of the rollout (values, log-probabilities, LSTM states), [n_envs, ...]
     """
 
-    action: Any
-    env_action: Any
-    extra: dict[str, Any] = field(default_factory=dict)
+    action: torch.Tensor
+    env_action: np.ndarray
+    extra: dict[str, torch.Tensor] = field(default_factory=dict)

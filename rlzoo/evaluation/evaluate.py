@@ -1,10 +1,10 @@
-"""Playing whole episodes with an agent, to measure it."""
+"""Play episodes with a model, and evaluate it by their returns."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -37,21 +37,48 @@ class Predictor(Protocol):
 
 @dataclass(slots=True)
 class Episodes:
-    """Finished episodes, in the order they ended."""
+    """Finished episodes, in the order they ended.
+
+    :param lengths: in steps
+    :param successes: None where the environment does not report success
+    :param n_steps: steps of all environments together, those of unfinished episodes included
+    """
 
     returns: list[float] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)  # in steps
-    successes: list[bool | None] = field(default_factory=list)  # None: the environment did not say
+    lengths: list[int] = field(default_factory=list)
+    successes: list[bool | None] = field(default_factory=list)
+    n_steps: int = 0
+
+    def add(self, episode_return: float, length: int, info: Mapping[str, object]) -> None:
+        """Add an episode that ended with this info."""
+        self.returns.append(float(episode_return))
+        self.lengths.append(int(length))
+        success = info.get("is_success")
+        self.successes.append(None if success is None else bool(success))
 
     @property
     def report_success(self) -> bool:
-        """Whether any episode said whether it was a success."""
+        """Whether any episode reported success or failure."""
         return any(success is not None for success in self.successes)
 
     @property
     def succeeded(self) -> list[bool]:
-        """Per episode; one that did not say was none."""
+        """Per episode; one that reported nothing counts as a failure."""
         return [bool(success) for success in self.successes]
+
+    def summary(self) -> str:
+        """Return the mean return, length and success rate, one line each."""
+        n = len(self.returns)
+        if not n:
+            return f"no episode ended in {self.n_steps:,} steps"
+        lines = [
+            f"{n:,} episode{'s' if n > 1 else ''}",
+            f"return       {np.mean(self.returns):.2f} +/- {np.std(self.returns):.2f}",
+            f"length       {np.mean(self.lengths):.2f} +/- {np.std(self.lengths):.2f}",
+        ]
+        if reported := [success for success in self.successes if success is not None]:
+            lines.append(f"success rate {np.mean(reported):.1%} +/- {np.std(reported):.1%}")
+        return "\n".join(lines)
 
 
 def evaluate_policy(
@@ -97,33 +124,51 @@ def evaluate_policy(
 def play_episodes(
     model: Predictor,
     env: VecEnv,
-    n_eval_episodes: int,
+    n_eval_episodes: int | None,
     deterministic: bool = True,
     render: bool = False,
     callback: StepHook | None = None,
     use_masking: bool | None = None,
+    *,
+    n_steps: int | None = None,
+    wrapped_rewards: bool = False,
+    episodes: Episodes | None = None,
+    on_step: Callable[[int], None] | None = None,
+    on_episode: Callable[[Episodes], None] | None = None,
 ) -> Episodes:
-    """Play episodes to their end; the arguments are those of `evaluate_policy`."""
-    if n_eval_episodes < 1:
-        raise UserError(f"n_eval_episodes must be at least 1, not {n_eval_episodes}")
+    """Play episodes to their end; the other arguments are those of `evaluate_policy`.
+
+    :param n_eval_episodes: each environment plays its share of them; None: until `n_steps`
+    :param n_steps: stop after so many steps of each environment, within episodes
+    :param wrapped_rewards: sum the rewards that the model sees, instead of taking the return of the Monitor
+    :param episodes: each episode is added to it when it ends
+    :param on_step: called after each step with the number of finished episodes, or of steps where
+        `n_eval_episodes` is None
+    :param on_episode: called after each episode
+    """
     n_envs = env.num_envs
     monitored = is_monitored(env)
     masks = mask_keywords(model, env, use_masking)
-    episodes = Episodes()
+    episodes = Episodes() if episodes is None else episodes
     episode_rewards, episode_lengths = episodes.returns, episodes.lengths
-    episode_count_targets = np.array([(n_eval_episodes + i) // n_envs for i in range(n_envs)])
+    episode_count_targets = _share(n_eval_episodes, n_envs)
     episode_counts = np.zeros(n_envs, dtype=int)
     current_rewards, current_lengths = np.zeros(n_envs), np.zeros(n_envs, dtype=int)
+    seen_rewards = np.zeros(n_envs)  # of the whole game: a lost life may end an episode before it
+    step = 0
     observations = copy_obs(env.reset())  # `callback` compares them with what the first step leads to
     states: Any = None
     episode_starts = np.ones(n_envs, dtype=bool)
-    while (playing := episode_counts < episode_count_targets).any():
+    while (playing := episode_counts < episode_count_targets).any() and step != n_steps:
         actions, states = model.predict(
             observations, state=states, episode_start=episode_starts, deterministic=deterministic, **masks()
         )
         new_observations, rewards, dones, infos = env.step(actions)
+        step += 1
+        episodes.n_steps += n_envs
         current_rewards += rewards
         current_lengths += 1
+        seen_rewards += rewards
         for i in np.flatnonzero(playing if callback is not None else playing & dones).tolist():
             reward, done, info = rewards[i], dones[i], infos[i]
             if callback is not None:
@@ -132,17 +177,28 @@ def play_episodes(
             if not done or (monitored and "episode" not in info):
                 continue
             statistics = info["episode"] if monitored else {"r": current_rewards[i], "l": current_lengths[i]}
-            episode_rewards.append(float(statistics["r"]))
-            episode_lengths.append(int(statistics["l"]))
-            success = info.get("is_success")
-            episodes.successes.append(None if success is None else bool(success))
+            episodes.add(seen_rewards[i] if wrapped_rewards else statistics["r"], statistics["l"], info)
             episode_counts[i] += 1
+            seen_rewards[i] = 0
+            if on_episode is not None:
+                on_episode(episodes)
         current_rewards[dones] = 0
         current_lengths[dones] = 0
         observations, episode_starts = new_observations, dones
         if render:
             env.render()
+        if on_step is not None:
+            on_step(step if n_eval_episodes is None else len(episode_rewards))
     return episodes
+
+
+def _share(n_episodes: int | None, n_envs: int) -> np.ndarray:
+    """Return the number of episodes of each environment, [n_envs]."""
+    if n_episodes is None:
+        return np.full(n_envs, np.iinfo(int).max)
+    if n_episodes < 1:
+        raise UserError(f"n_eval_episodes must be at least 1, not {n_episodes}")
+    return np.array([(n_episodes + i) // n_envs for i in range(n_envs)])
 
 
 def evaluate_masked_policy(

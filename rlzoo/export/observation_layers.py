@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import MISSING
 from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
-from rlzoo.envs.vec_wrappers.rescaling import is_transparent
+from rlzoo.envs.vec_wrappers.experience_normalizer import is_transparent
 from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
@@ -113,6 +113,7 @@ class _WrapperReader:
                 " only frame stacking and VecTransposeImage may be around VecNormalize"
             )
         raw = wrapper.venv.observation_space
+        assert wrapper.obs_rms is not None
         statistics = wrapper.obs_rms if isinstance(wrapper.obs_rms, dict) else {SINGLE: wrapper.obs_rms}
         for name, rms in statistics.items():
             scaling = Scaling(np.asarray(rms.mean), np.sqrt(rms.var + wrapper.epsilon), wrapper.clip_obs)

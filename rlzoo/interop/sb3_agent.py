@@ -314,6 +314,8 @@ def policy_kwargs(file: Sb3File) -> Any:
     shares = any(name.startswith("mlp_extractor.shared_net.") for name in file.weights)
     if shares and isinstance(arch, list) and all(type(width) is int for width in arch):
         kwargs["net_arch"] = [*arch, {"pi": [], "vf": []}]  # a plain list was shared before 1.8
+    elif isinstance(arch, list) and len(arch) == 1 and isinstance(arch[0], dict):  # before 1.8, too
+        kwargs["net_arch"] = arch[0]
     try:
         return encode(kwargs)
     except Unreadable as error:

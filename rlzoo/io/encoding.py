@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from rlzoo.core.action_noise import NOISE_CLASSES
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.moved_modules import current_name
 from rlzoo.core.schedules import make_schedule, schedule_text
+from rlzoo.io.container import checkpoint_errors
 from rlzoo.io.space_json import space_from_json, space_to_json
 
 TRUSTED_ROOTS = (
@@ -42,7 +43,6 @@ TRUSTED_ROOTS = (
 
 _DTYPES = """bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
 _STORABLE = {getattr(torch, name) for name in _DTYPES.split()}
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,6 @@ class MissingCallable:
             f"the model file names the callable {self.name!r} but cannot hold it; "
             f"hand it over: load(..., custom_objects={{{(attribute or self.name)!r}: ...}})"
         )
-
-
-def _damage_is_a_checkpoint_error(function: _Function) -> _Function:
-    """Whatever a malformed tree trips over is one clear error."""
-
-    @functools.wraps(function)
-    def read(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except CheckpointError:
-            raise
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            text = str(error).splitlines()[0][:120] if str(error) else ""
-            raise CheckpointError(f"damaged values in the file: {type(error).__name__}: {text}") from None
-
-    return read  # type: ignore[return-value]
 
 
 def pack(nested: Any, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
@@ -120,7 +104,7 @@ def _pack(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     raise UserError(f"{path or 'the value'} cannot be saved: a {type(value).__name__}")
 
 
-@_damage_is_a_checkpoint_error
+@checkpoint_errors("damaged values in the file")
 def unpack(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     """The values that `pack` split.
 
@@ -171,7 +155,7 @@ def _add_tensor(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor
     return name
 
 
-def _tensor_of(array: np.ndarray[Any, Any], path: str) -> torch.Tensor:
+def _tensor_of(array: np.ndarray, path: str) -> torch.Tensor:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(f"{path or 'the value'} cannot be saved: an array of {array.dtype}")
     native = np.array(array, array.dtype.newbyteorder("="), order="C")  # a copy: torch wants it writable
@@ -201,7 +185,7 @@ def _special_float(content: Any) -> float:
     return float(content)
 
 
-def _plain_dtype(name: Any) -> np.dtype[Any]:
+def _plain_dtype(name: Any) -> np.dtype[np.generic]:
     dtype = np.dtype(str(name))
     if dtype.kind not in "biuf":
         raise CheckpointError(f"damaged values in the file: a number of dtype {dtype}")
@@ -288,7 +272,7 @@ def _value_now(schedule: Callable[[float], Any], progress_remaining: float) -> f
     return value if math.isfinite(value) else None
 
 
-@_damage_is_a_checkpoint_error
+@checkpoint_errors("damaged values in the file")
 def decode_value(
     tree: Any,
     custom_objects: Mapping[str, Any] | None = None,

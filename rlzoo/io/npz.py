@@ -6,32 +6,28 @@ import math
 import os
 import tokenize
 import zipfile
-import zlib
-from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
 from rlzoo.core.errors import UserError
+from rlzoo.io.container import PathOrFile, file_name, first_line
+from rlzoo.io.zip_members import DAMAGE
 
 FREE_BYTES, RATIO = 256 * 2**20, 20
 """Bytes that the arrays of any archive may take; larger ones may take so many times what they do packed."""
 
-# What zipfile and NumPy raise on bytes that are not what they should be.
-_DAMAGE = (
-    ArithmeticError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError,
-    ValueError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+_DAMAGE = (*DAMAGE, SyntaxError, tokenize.TokenError)  # of NumPy, on a damaged header
 
 
-def read_npz(file: str | os.PathLike[str] | BinaryIO, what: str) -> dict[str, np.ndarray]:
+def read_npz(file: PathOrFile, what: str) -> dict[str, np.ndarray]:
     """The arrays of an archive.
 
     :param what: it should hold, for the error
     :raises UserError: there is no such file, it is damaged or of another kind, holds pickled objects, or
         unpacks to more than an archive of its size should
     """
-    name = str(file) if isinstance(file, str | os.PathLike) else str(getattr(file, "name", "the file object"))
+    name = file_name(file)
     try:
         if isinstance(file, str | os.PathLike) and not os.path.isfile(file):
             raise UserError(f"there is no file {name}")
@@ -52,15 +48,14 @@ def read_npz(file: str | os.PathLike[str] | BinaryIO, what: str) -> dict[str, np
     except UserError:
         raise
     except _DAMAGE as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise UserError(f"{name} is damaged: {reason}") from None
+        raise UserError(f"{name} is damaged: {first_line(error)}") from None
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
     """An array of numbers or texts, after its header was compared with the size of its member."""
     with archive.open(member) as file:
         version = npy.read_magic(file)
-        read_header: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, dtype = read_header(file)
         if dtype.hasobject:
             raise UserError(

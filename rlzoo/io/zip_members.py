@@ -26,9 +26,9 @@ DEFAULT_LIMITS = Limits()
 
 DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ArithmeticError,
-    AttributeError, LookupError, TypeError, ValueError, MemoryError,
+    AssertionError, AttributeError, LookupError, TypeError, ValueError, MemoryError,
 )  # fmt: skip
-"""What zipfile, json, torch and NumPy raise on bytes that are not what they should be."""
+"""What zipfile, json, torch, NumPy and Gymnasium raise on bytes that are not what they should be."""
 
 
 def check_members(

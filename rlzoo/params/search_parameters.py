@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from rlzoo.core.errors import UserError
 from rlzoo.params.grid import Endless, walk
@@ -69,6 +69,10 @@ class Parameter:
             return kind(**{name: _from_json(value) for name, value in given.items()})
         except (KeyError, TypeError, ValueError):
             raise UserError(OTHER_VERSION) from None
+
+
+SearchSpace: TypeAlias = dict[str, Parameter]
+"""Hyperparameters by key, such as `gamma` or `policy_kwargs.net_arch`, and what each may be."""
 
 
 def _to_json(value: Any) -> Any:

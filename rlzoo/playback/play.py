@@ -6,12 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
-import numpy as np
 import torch
 
 from rlzoo.callbacks.progress_bar import ProgressBar
@@ -21,7 +19,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.evaluation.evaluate import mask_keywords
+from rlzoo.evaluation.evaluate import Episodes, play_episodes
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
 from rlzoo.experiment.named_classes import import_packages
@@ -33,31 +31,7 @@ from rlzoo.runs.agent_file import with_agent_file
 DEFAULT_STEPS = 1000
 
 
-@dataclass
-class Scores:
-    """The whole episodes that were played."""
-
-    returns: list[float] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    successes: list[bool] = field(default_factory=list)  # of the environments that report success
-    n_steps: int = 0
-
-    def summary(self) -> str:
-        """Return, length and success rate, one line each."""
-        n = len(self.returns)
-        if not n:
-            return f"no episode ended in {self.n_steps:,} steps"
-        lines = [
-            f"{n:,} episode{'s' if n > 1 else ''}",
-            f"return       {np.mean(self.returns):.2f} +/- {np.std(self.returns):.2f}",
-            f"length       {np.mean(self.lengths):.2f} +/- {np.std(self.lengths):.2f}",
-        ]
-        if self.successes:
-            lines.append(f"success rate {np.mean(self.successes):.1%} +/- {np.std(self.successes):.1%}")
-        return "\n".join(lines)
-
-
-def play(config: PlayConfig) -> Scores:
+def play(config: PlayConfig) -> Episodes:
     """Play an agent as `rlzoo enjoy` does, and print how it did.
 
     :raises UserError: there is no such agent
@@ -80,72 +54,22 @@ def play(config: PlayConfig) -> Scores:
         set_random_seed(config.seed)
         venv.seed(config.seed)
         n_steps = config.n_timesteps or (None if config.n_episodes else DEFAULT_STEPS)
-        scores = Scores()
+        scores = Episodes()
         with suppress(KeyboardInterrupt), progress(config, config.n_episodes or n_steps) as on_step:
             play_episodes(
                 model,
                 venv,
-                scores,
+                config.n_episodes,
+                config.is_deterministic,
                 n_steps=n_steps,
-                n_episodes=config.n_episodes,
-                deterministic=config.is_deterministic,
                 wrapped_rewards=config.norm_reward,
+                episodes=scores,
                 on_step=on_step,
                 on_episode=_print_episode if config.verbose > 0 and not config.progress else None,
             )
     print(scores.summary())
+    scores.successes = [success for success in scores.successes if success is not None]
     return scores
-
-
-def play_episodes(
-    model: Any,
-    venv: VecEnv,
-    scores: Scores,
-    *,
-    n_steps: int | None = None,
-    n_episodes: int | None = None,
-    deterministic: bool = True,
-    wrapped_rewards: bool = False,
-    on_step: Callable[[int], None] | None = None,
-    on_episode: Callable[[Scores], None] | None = None,
-) -> None:
-    """Step all environments until `n_steps` steps of each or `n_episodes` whole episodes of all are done.
-
-    Each environment plays its share of the episodes, so short episodes are not preferred.
-
-    :param scores: each whole episode is added to it when it ends
-    :param wrapped_rewards: add up the rewards that the agent sees, instead of taking the game's own return
-    :param on_step: called after each step with the number of steps so far, or of whole episodes
-    """
-    n_envs = venv.num_envs
-    quota = None if n_episodes is None else [(n_episodes + index) // n_envs for index in range(n_envs)]
-    returns, played = np.zeros(n_envs), [0] * n_envs
-    obs, state = venv.reset(), None
-    starts = np.ones(n_envs, bool)
-    masks = mask_keywords(model, venv, None)
-    step = 0
-    while (n_steps is None or step < n_steps) and (quota is None or any(map(int.__lt__, played, quota))):
-        actions, state = model.predict(
-            obs, state=state, episode_start=starts, deterministic=deterministic, **masks()
-        )
-        obs, rewards, starts, infos = venv.step(actions)
-        returns += rewards
-        step += 1
-        scores.n_steps += n_envs
-        for index, info in enumerate(infos):
-            if "episode" not in info:  # a lost life is no end of a game
-                continue
-            played[index] += 1
-            if quota is None or played[index] <= quota[index]:
-                scores.returns.append(float(returns[index] if wrapped_rewards else info["episode"]["r"]))
-                scores.lengths.append(int(info["episode"]["l"]))
-                if "is_success" in info:
-                    scores.successes.append(bool(info["is_success"]))
-                if on_episode is not None:
-                    on_episode(scores)
-            returns[index] = 0
-        if on_step is not None:
-            on_step(step if quota is None else len(scores.returns))
 
 
 def has_display() -> bool:
@@ -196,8 +120,8 @@ def _build_env(config: PlayConfig, resolved: ResolvedConfig) -> VecEnv:
     return build(resolved, "auto")
 
 
-def _print_episode(scores: Scores) -> None:
-    success = f", success {scores.successes[-1]}" if scores.successes else ""
+def _print_episode(scores: Episodes) -> None:
+    success = "" if scores.successes[-1] is None else f", success {scores.successes[-1]}"
     print(
         f"episode {len(scores.returns)}: return {scores.returns[-1]:.2f},"
         f" length {scores.lengths[-1]}{success}"

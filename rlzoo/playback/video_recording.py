@@ -25,15 +25,16 @@ from rlzoo.core.seeding import set_random_seed
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.tile_images import tile_images
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper, unwrap_vec_wrapper
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
+from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
 from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.playback.play import DEFAULT_STEPS, Scores, has_display, play_episodes, progress
+from rlzoo.playback.play import DEFAULT_STEPS, has_display, progress
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import with_agent_file
@@ -67,7 +68,7 @@ class FrameRecorder(VecEnvWrapper):
         self._capture()
         return obs
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self._returns += step.rewards
         self._returns[step.ended] = 0
@@ -135,10 +136,9 @@ def record_video(
         play_episodes(
             model,
             FrameRecorder(venv, video, title),
-            Scores(),
+            episodes,
+            deterministic,
             n_steps=n_steps or (None if episodes else DEFAULT_STEPS),
-            n_episodes=episodes,
-            deterministic=deterministic,
             on_step=on_step,
         )
     return video.path
@@ -279,10 +279,9 @@ def _play(
     play_episodes(
         model,
         FrameRecorder(venv, video, title),
-        Scores(),
+        play.n_episodes,
+        play.is_deterministic,
         n_steps=play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS),
-        n_episodes=play.n_episodes,
-        deterministic=play.is_deterministic,
         on_step=on_step,
     )
 

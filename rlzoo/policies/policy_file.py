@@ -6,7 +6,6 @@ Q-network) names the policy that it belongs to. Nothing in a file is executed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +15,11 @@ from torch import nn
 
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.io.atomic import atomic_write
+from rlzoo.io.container import FileKind, PathOrFile, described_from_bytes, described_to_bytes
 from rlzoo.io.encoding import decode_value, encode_value
-from rlzoo.io.tensor_file import from_bytes, to_bytes
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 
+POLICY_FILE = FileKind("policy file")
 KEY = "rlzoo_policy"  # of the description among the metadata
 FREE_BYTES = 64 * 2**20  # what networks may have beyond eight times the parameters in a file
 LR_SCHEDULE = 2  # position of `lr_schedule` among the arguments of a policy
@@ -73,7 +72,7 @@ class Recipe:
         return self
 
 
-def save(module: nn.Module, recipe: Recipe | None, path: Any) -> None:
+def save(module: nn.Module, recipe: Recipe | None, path: PathOrFile) -> None:
     """Write a policy or a part of one to a path or a binary file object.
 
     :raises UserError: it was not made by a policy, or with arguments that a file cannot hold
@@ -90,17 +89,13 @@ def save(module: nn.Module, recipe: Recipe | None, path: Any) -> None:
         "part": recipe.part,
         "learning_rate": recipe.learning_rate,
     }
-    content = to_bytes(module.state_dict(), KEY, description)
-    if hasattr(path, "write"):
-        path.write(content)
-        return
-    with atomic_write(path, len(content)) as file:
-        file.write(content)
+    content = described_to_bytes(module.state_dict(), KEY, description)
+    POLICY_FILE.write(path, [content], len(content))
 
 
 def load(
     cls: type,
-    path: Any,
+    path: PathOrFile,
     device: torch.device | str,
     find_class: Callable[[str], type | None],
     custom_objects: dict[str, Any] | None = None,
@@ -110,7 +105,8 @@ def load(
 
     :param find_class: the class with a dotted name, where it is one of rlzoo's policies
     """
-    content = _read(path)
+    with POLICY_FILE.open(path) as file:
+        content = bytes(file.read())
     description, tensors = _parse(content)
     known = {f"{cls.__module__}.{cls.__qualname__}": cls, **(custom_objects or {})}
     try:
@@ -131,23 +127,14 @@ def load(
     return module.to(get_device(device))
 
 
-def _read(path: Any) -> bytes:
-    if hasattr(path, "read"):
-        return bytes(path.read())
-    try:
-        with open(os.fspath(path), "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-
-
 def _parse(content: bytes) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
-        return from_bytes(content, KEY)
+        description, tensors = described_from_bytes(content, KEY)
     except ValueError:
+        description = None
+    if not isinstance(description, dict):
         raise CheckpointError(
             "this is not the file of a policy that rlzoo saved: a file of PyTorch (a pickle) is not read,"
             " and a model (.zip) is read by the algorithm's load()"
-        ) from None
+        )
+    return description, tensors

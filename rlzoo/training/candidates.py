@@ -24,7 +24,7 @@ from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.finite import check_finite
 from rlzoo.envs.vec_env.subproc import Pickled
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.processes.workers import (
     CLOSE_TIMEOUT,
@@ -75,6 +75,9 @@ def play(
 ) -> list[Outcome]:
     """Play `n_episodes` episodes of each candidate, all candidates at once.
 
+    `evaluation.play_episodes` does not serve here: each environment has weights of its own, its seed and
+    number of steps must not depend on the others, every reward is needed, and workers import no PyTorch.
+
     :param env: at least as many environments as candidates; one that is done goes on idly until all are
     :param actor: an `ArrayActor`, or what has its `with_weights`
     :param weights: float32 [n_candidates, n_parameters]
@@ -84,7 +87,7 @@ def play(
     n = len(weights)
     idle = np.repeat(weights[-1:], env.num_envs - n, axis=0)
     act = actor.with_weights(np.concatenate([weights, idle]) if len(idle) else weights)
-    normalizer, rescaling = unwrap_vec_normalize(env), Rescaling.of(env)
+    normalizer, experience = unwrap_vec_normalize(env), ExperienceNormalizer.of(env)
     rewards: list[np.ndarray] = []
     observed: list[np.ndarray] = []
     ends: list[dict[int, dict[str, Any]]] = [{} for _ in range(n)]
@@ -95,10 +98,12 @@ def play(
         while playing:
             if learn_statistics:
                 assert normalizer is not None
-                observed.append(normalizer.old_obs.copy())
+                observed.append(np.array(normalizer.raw_obs))
             step = env.step_arrays(act(obs))
             check_finite(step, len(rewards) + 1)
-            rewards.append((step.rewards if rescaling is None else rescaling.rewards.old_reward).copy())
+            rewards.append(
+                (step.rewards if experience is None else experience.reward_normalizer.raw_reward).copy()
+            )
             for index in step.ended.tolist():
                 if index < n and len(ends[index]) < n_episodes:
                     ends[index][len(rewards) - 1] = dict(step.infos[index])

@@ -21,25 +21,27 @@ import inspect
 import io
 import json
 import math
-import os
 import platform
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
-import numpy as np
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
-from rlzoo.core.errors import CheckpointError, RunFailed, UserError, nearest
-from rlzoo.io.atomic import atomic_write
-from rlzoo.io.zip_members import DEFAULT_LIMITS, Limits, check_members, read_member
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.io.container import (
+    FileKind,
+    PathOrFile,
+    file_name,
+    first_line,
+    is_pickle,
+    refuse_foreign_start,
+    tensors_from_bytes,
+    tensors_to_bytes,
+)
+from rlzoo.io.zip_members import DAMAGE, DEFAULT_LIMITS, Limits, check_members, read_member
 from rlzoo.processes.system_info import get_system_info as get_system_info
 from rlzoo.processes.system_info import git_commit, processor_name, utc_now, versions
 
@@ -49,7 +51,9 @@ MAX_DEPTH = 64
 
 Json: TypeAlias = dict[str, Any]
 Tensors: TypeAlias = dict[str, torch.Tensor]
-PathOrFile: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+MODEL_FILE = FileKind("model file", (".zip",))
+find_checkpoint = MODEL_FILE.find
 
 _JSON = {"metadata": "metadata.json", "config": "config.json", "state": "state.json"}
 _TENSORS = {name: f"{name}.safetensors" for name in ("weights", "optimizers", "normalize")}
@@ -99,10 +103,6 @@ class ForeignCheckpoint(CheckpointError):
         self.kind = kind
 
 
-class MissingCheckpoint(CheckpointError, FileNotFoundError):
-    """There is no such file."""
-
-
 def metadata(algorithm: str, env_id: str | None) -> Json:
     """What a file says about its origin."""
     return {
@@ -128,30 +128,7 @@ def write_checkpoint(path: PathOrFile, checkpoint: Checkpoint) -> None:
     :raises RunFailed: the disk is full or the folder not writable; a previous file is intact
     """
     content = _to_zip(checkpoint)
-    if not isinstance(path, str | os.PathLike):
-        _write_to(path, content)
-        return
-    with atomic_write(with_suffix(path), size=len(content)) as file:
-        file.write(content)
-
-
-def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """The path that `write_checkpoint` writes to."""
-    path = Path(path)
-    if not path.name:
-        raise UserError(f"{str(path)!r} is no name for a model file")
-    return path if path.suffix else path.with_name(f"{path.name}.zip")
-
-
-def _write_to(file: BinaryIO, content: memoryview) -> None:
-    try:
-        file.write(content)
-    except OSError as error:
-        raise RunFailed(f"cannot write the model file: {error.strerror or error}") from error
-    except (AttributeError, TypeError):
-        raise UserError(
-            f"a model is saved to a path or to a file opened for binary writing, not {file!r}"
-        ) from None
+    MODEL_FILE.write(path, [content], len(content))
 
 
 def _to_zip(checkpoint: Checkpoint) -> memoryview:
@@ -164,23 +141,8 @@ def _to_zip(checkpoint: Checkpoint) -> memoryview:
             archive.writestr(member, text, zipfile.ZIP_DEFLATED, 1)
         for name, member in _TENSORS.items():
             if (tensors := getattr(checkpoint, name)) or member not in dispensable:
-                archive.writestr(member, _to_bytes(tensors), packing)
+                archive.writestr(member, tensors_to_bytes(tensors), packing)
     return buffer.getbuffer()
-
-
-def _to_bytes(tensors: Mapping[str, torch.Tensor | np.ndarray[Any, Any]]) -> bytes:
-    """Safetensors, which wants each tensor contiguous on the CPU and no two of them in the same memory."""
-    plain: Tensors = {}
-    seen: set[int] = set()
-    for name, value in tensors.items():
-        tensor = torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value.detach()
-        tensor = tensor.cpu().contiguous()
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() in seen or storage.nbytes() != tensor.numel() * tensor.element_size():
-            tensor = tensor.clone()
-        seen.add(storage.data_ptr())
-        plain[name] = tensor
-    return safetensors.torch.save(plain)
 
 
 # Reading
@@ -190,36 +152,11 @@ def read_checkpoint(path: PathOrFile, limits: Limits = DEFAULT_LIMITS) -> Checkp
     """Read a model file; nothing in it is executed and nothing is written to the disk.
 
     :param path: a path (also without its `.zip`), or a binary file object
-    :raises CheckpointError: the file is missing, damaged, foreign, or asks for more than the limits
+    :raises MissingFile: there is no such file
+    :raises CheckpointError: the file is damaged, foreign, or asks for more than the limits
     """
-    if isinstance(path, str | os.PathLike):
-        found = find_checkpoint(path)
-        try:
-            opened = found.open("rb")
-        except OSError as error:
-            raise CheckpointError(f"cannot read {found}: {error.strerror}") from None
-        with opened:
-            return _read(opened, str(found), limits)
-    if not hasattr(path, "read"):
-        raise UserError(f"a model is loaded from a path or a file opened for binary reading, not {path!r}")
-    return _read(seekable(path), str(getattr(path, "name", "the file object")), limits)
-
-
-def find_checkpoint(path: str | os.PathLike[str]) -> Path:
-    """The existing file that a path means, with or without `.zip`.
-
-    :raises MissingCheckpoint: there is none; the nearest name in the same folder is suggested
-    """
-    path = Path(path)
-    for candidate in (path, path.with_name(f"{path.name}.zip")) if path.name else ():
-        if candidate.is_file():
-            return candidate
-    if path.is_dir():
-        raise MissingCheckpoint(f"{path} is a folder, not a model file")
-    names = [other.name for other in path.parent.glob("*.zip")] if path.parent.is_dir() else []
-    match = nearest(f"{path.name}.zip" if not path.suffix else path.name, names)
-    hint = f"; did you mean {str(path.with_name(match))!r}?" if match else ""
-    raise MissingCheckpoint(f"there is no model file {str(path)!r}{hint}")
+    with MODEL_FILE.open(path) as file:
+        return _read(seekable(file), file_name(file), limits)
 
 
 def seekable(file: BinaryIO) -> BinaryIO:
@@ -230,13 +167,6 @@ def seekable(file: BinaryIO) -> BinaryIO:
     if not isinstance(content, bytes):
         raise UserError("a model is loaded from a file opened for binary reading, not for text")
     return io.BytesIO(content)
-
-
-# What zipfile, json, safetensors and torch raise on bytes that are not what they should be.
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, SafetensorError, RuntimeError,
-    ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError,
-)  # fmt: skip
 
 
 def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
@@ -263,9 +193,8 @@ def _read(file: BinaryIO, name: str, limits: Limits) -> Checkpoint:
             }
     except ForeignCheckpoint as error:
         raise ForeignCheckpoint(f"{name} is {error}", error.kind) from None
-    except _DAMAGE as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise CheckpointError(f"{name} is no intact model file: {reason}") from None
+    except DAMAGE as error:
+        raise CheckpointError(f"{name} is no intact model file: {first_line(error)}") from None
     return Checkpoint(info, config, tensors["weights"], tensors["optimizers"], tensors["normalize"], state)
 
 
@@ -275,18 +204,13 @@ def _refuse_foreign_start(file: BinaryIO) -> None:
     start = file.read(64)
     if not isinstance(start, bytes):
         raise CheckpointError("it was opened for text, not for binary reading")
-    if not start:
-        raise CheckpointError("it is empty")
-    if start[0] == 0x80 and len(start) > 1 and start[1] <= 5:
+    if is_pickle(start):
         raise ForeignCheckpoint(
             "a pickle (an agent of Stable Baselines 2.7 or older, or of cloudpickle); "
             "pickles are never loaded, they can execute anything",
             "pickle",
         )
-    if start.startswith(b"version https://git-lfs"):
-        raise CheckpointError("it is a Git LFS pointer, the file itself was not downloaded")
-    if start.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
-        raise CheckpointError("it is a web page, so the download went wrong")
+    refuse_foreign_start(start)
 
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:
@@ -379,8 +303,8 @@ def _read_tensors(
     if int.from_bytes(content[:8], "little") > limits.header_bytes:
         raise CheckpointError(f"{name}: its header is larger than {limits.header_bytes} bytes")
     try:
-        return safetensors.torch.load(content)
-    except _DAMAGE as error:
+        return tensors_from_bytes(content)
+    except ValueError as error:
         raise CheckpointError(f"{name}: {error}") from None
 
 
@@ -458,7 +382,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
         optimizer.load_state_dict({"state": entries, "param_groups": cast(Any, groups)})
     except CheckpointError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise CheckpointError(f"the state of {name} does not fit the model: {error}") from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +20,11 @@ from rlzoo.core.spaces import is_channels_first, is_image_space, space_name
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
+from rlzoo.envs.vec_wrappers.experience_normalizer import (
+    unknown_wrapper,
+    vec_normalize_wrappers,
+    warn_unknown_wrapper,
+)
 from rlzoo.evaluation.evaluate import is_monitored, mask_keywords
 from rlzoo.io.atomic import atomic_write
 
@@ -115,13 +119,13 @@ def _standing_still(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
 
     None where there is none.
     """
-    normalizers = vec_normalizers(venv)
+    normalizers = vec_normalize_wrappers(venv)
     of_obs = [normalize for normalize in normalizers if normalize.norm_obs]
     of_rewards = [normalize for normalize in normalizers if normalize.norm_reward]
     if of_obs and of_obs[-1].observation_space != venv.observation_space:
         raise UserError("a wrapper around VecNormalize changes observations; put VecNormalize outermost")
-    if (of_obs or of_rewards) and (opaque := opaque_wrapper(venv)) is not None:
-        warn_of_opaque(opaque, "what is recorded is from before it")
+    if (of_obs or of_rewards) and (opaque := unknown_wrapper(venv)) is not None:
+        warn_unknown_wrapper(opaque, "what is recorded is from before it")
     learning = [normalize for normalize in normalizers if normalize.training]
     for normalize in learning:
         normalize.training = False
@@ -187,7 +191,7 @@ def _play(
             if played[index] == quota[index]:
                 continue
             seen = obs_row(raw, index)
-            episode.obs.append(seen if store is None else store(seen))
+            episode.obs.append(seen if store is None else store(cast(np.ndarray, seen)))
             episode.actions.append(actions[index])
             episode.rewards.append(float(rewards[index]))
             if not ("episode" in infos[index] if monitored else starts[index]):

@@ -18,9 +18,9 @@ from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
 from rlzoo.core.observations import copy_obs
-from rlzoo.core.types import Inputs
+from rlzoo.core.types import PolicyInput
 from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, infos_of_step
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecStep, infos_of_step
 
 
 def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -85,7 +85,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             clock.warm_up = clock.num_timesteps < config.learning_starts
-            inputs = Inputs(obs, algorithm._last_episode_starts, clock.collected, clock)
+            inputs = PolicyInput(obs, algorithm._last_episode_starts, clock.collected, clock)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
@@ -107,15 +107,16 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     return True
 
 
-def add_transition(replay: Any, actions: Any, result: StepArrays) -> None:
+def add_transition(replay: Any, actions: Any, result: VecStep) -> None:
     """Give a step to the `add` that a derived class of replay buffers has, with the arguments of that."""
     obs, next_obs = map_obs(np.array, replay.obs.current(replay.head)), copy_obs(result.obs)
     infos = infos_of_step(result)
     for index in result.ended:
         final = infos[index]["terminal_observation"]
-        for key in final if isinstance(final, dict) else ():
-            next_obs[key][index] = final[key]
-        if not isinstance(final, dict):
+        if isinstance(next_obs, dict):
+            for key, rows in next_obs.items():
+                rows[index] = final[key]
+        elif isinstance(next_obs, np.ndarray):
             next_obs[index] = final
     dones = result.terminated | result.truncated
     replay.add(obs, next_obs, actions.cpu().numpy(), result.rewards.copy(), dones, infos)

@@ -13,10 +13,10 @@ import torch
 from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer, map_obs
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, log_progress, record_episodes, record_metrics
-from rlzoo.core.types import Inputs
+from rlzoo.core.types import PolicyInput
 from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 
 def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
@@ -26,8 +26,8 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     """
     clock = algorithm.clock
     rollout = algorithm.make_rollout_buffer(env)
-    if algorithm.keeps_raw_rollouts and (rescaling := Rescaling.of(env)) is not None:
-        rollout.raw = RawRollout(rollout.n_steps, rescaling)
+    if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
+        rollout.raw = RawRollout(rollout.n_steps, normalizer)
     algorithm.rollout_buffer = rollout
     resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
@@ -79,7 +79,7 @@ def collect(
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             masks = None if ask_masks is None else ask_masks()
-            inputs = Inputs(obs, episode_start, t, clock, masks)
+            inputs = PolicyInput(obs, episode_start, t, clock, masks)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             rollout.add_step(t, step, result, episode_start)

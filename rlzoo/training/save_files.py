@@ -16,11 +16,11 @@ import torch
 
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.io.container import described_from_bytes, described_to_bytes
 from rlzoo.io.encoding import decode_value, pack, unpack
 from rlzoo.io.pickle_tree import Instance, Reference, read_pickle, walk
 from rlzoo.io.pickled_values import plain_value
 from rlzoo.io.space_json import space_from_json
-from rlzoo.io.tensor_file import from_bytes, to_bytes
 from rlzoo.processes.system_info import get_system_info
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
@@ -91,7 +91,7 @@ def save_to_pkl(path: Any, obj: Any, verbose: int = 0) -> None:
         ) from None
     file = open_path(path, "w", verbose, suffix="pkl")
     try:
-        file.write(to_bytes(tensors, KEY, tree))
+        file.write(described_to_bytes(tensors, KEY, tree))
     finally:
         if file is not path:
             file.close()
@@ -110,7 +110,7 @@ def load_from_pkl(path: Any, verbose: int = 0) -> Any:
         if file is not path:
             file.close()
     try:
-        return unpack(*from_bytes(content, KEY))
+        return unpack(*described_from_bytes(content, KEY))
     except ValueError as error:
         if isinstance(error, CheckpointError):
             raise

@@ -27,7 +27,11 @@ from rlzoo.callbacks.progress import LoopLocals, log_progress
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.distributions import Distribution
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import opaque_wrapper, vec_normalizers, warn_of_opaque
+from rlzoo.envs.vec_wrappers.experience_normalizer import (
+    unknown_wrapper,
+    vec_normalize_wrappers,
+    warn_unknown_wrapper,
+)
 
 Metrics = dict[str, Any]
 
@@ -157,7 +161,7 @@ def _storable(part: np.ndarray) -> np.ndarray:
 
 def _normalizer(model: Any) -> Any:
     """The VecNormalize that scales the observations of the agent, if any."""
-    scaling = [normalize for normalize in vec_normalizers(model.env) if normalize.norm_obs]
+    scaling = [normalize for normalize in vec_normalize_wrappers(model.env) if normalize.norm_obs]
     if not scaling:
         return None
     if len(scaling) > 1:
@@ -171,8 +175,8 @@ def _normalizer(model: Any) -> Any:
             "demonstrations cannot be scaled as this agent's observations are: a wrapper around VecNormalize"
             " changes them; put VecNormalize outermost"
         )
-    if (opaque := opaque_wrapper(model.env)) is not None:
-        warn_of_opaque(opaque, "demonstrations are learned from without what it does")
+    if (opaque := unknown_wrapper(model.env)) is not None:
+        warn_unknown_wrapper(opaque, "demonstrations are learned from without what it does")
     return normalize
 
 

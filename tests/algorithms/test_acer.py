@@ -16,8 +16,8 @@ from rlzoo.algorithms.off_policy.acer import policy_gradient, trust_region
 from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import retrace
-from rlzoo.core.types import Clock
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.core.types import Counters
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 N, N_ACTIONS = 12, 4
 
@@ -172,7 +172,7 @@ def test_an_update_is_one_step_along_the_gradient(trusted):
     before = [parameter.detach().clone() for parameter in policy.parameters()]
     average_before = [parameter.clone() for parameter in model.average_policy.parameters()]
 
-    model._learn(trajectories, Clock())
+    model._learn(trajectories, Counters())
     for parameter, old, gradient in zip(policy.parameters(), before, gradients, strict=True):
         torch.testing.assert_close(parameter.detach(), old + 0.5 * gradient, atol=1e-5, rtol=1e-4)
     for average, old, new in zip(
@@ -371,7 +371,7 @@ def test_trajectories_scaled_by_an_earlier_version_can_be_loaded(tmp_path):
     torch.manual_seed(0)
     raw = model.replay_buffer.sample()
     assert raw.obs.dtype == np.float64
-    found = raw.scaled(Rescaling.of(model.env))
+    found = raw.scaled(ExperienceNormalizer.of(model.env))
     np.testing.assert_allclose(found.rewards, expected.rewards, rtol=1e-5)
     held = len(model.replay_buffer)
     model.learn(40)

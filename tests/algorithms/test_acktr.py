@@ -13,7 +13,7 @@ from rlzoo import ACKTR, BaseFeaturesExtractor, DummyVecEnv
 from rlzoo.algorithms.on_policy.acktr import acktr_loss, sampled_log_likelihood
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.returns import gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Categorical, DiagGaussian
 
 SPACES = {"Discrete": spaces.Discrete(3), "Box": spaces.Box(-1, 1, (2,), np.float32)}
@@ -100,7 +100,7 @@ def test_acktr_update_is_a_clipped_natural_gradient(space, gae_lambda):
     gradient = torch.cat([g.flatten() for g in torch.autograd.grad(objective, list(policy.parameters()))])
     before = model.flat.vector.detach().clone()
 
-    model.update(rollout, Clock(total_timesteps=100))
+    model.update(rollout, Counters(total_timesteps=100))
     model.flat.vector.grad.copy_(gradient)
     model.factors.precondition(model.damping)
     natural = model.flat.vector.grad
@@ -118,7 +118,7 @@ def moved(model, clock):
 def test_acktr_learning_rate_follows_its_schedule():
     model = agent(learning_rate="lin_0.4", kfac_clip=1e9, max_grad_norm=1e9).learn(24)
     model.momentum = 0.0
-    assert moved(model, Clock(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.1, rel=1e-3)
+    assert moved(model, Counters(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.1, rel=1e-3)
 
 
 def rates(model):

@@ -23,7 +23,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.algorithms.ars import ars_step
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.training.candidates import Outcome, play_here
 
 
@@ -50,7 +50,7 @@ def test_the_step_is_that_of_the_paper() -> None:
 def test_an_update_moves_the_policy_by_its_definition() -> None:
     model = agent(n_top=3, learning_rate=0.5, delta_std=0.1, alive_bonus_offset=-2.0, zero_policy=False)
     start = weights(model)
-    candidates = model.propose(Clock())
+    candidates = model.propose(Counters())
     assert candidates.shape == (8, 3)
     deltas = model.deltas.numpy()
     np.testing.assert_allclose(
@@ -63,15 +63,15 @@ def test_an_update_moves_the_policy_by_its_definition() -> None:
     )
     best = np.argsort(-returns.max(axis=0))[:3]
     gains = (returns[0] - returns[1])[best] @ deltas[best]
-    model.update(outcomes, Clock())
+    model.update(outcomes, Counters())
     expected = start + 0.5 / (3 * returns[:, best].std(ddof=1) + 1e-6) * gains
     np.testing.assert_allclose(weights(model), expected, rtol=1e-4)
 
 
 def test_equal_returns_are_no_step() -> None:
     model = agent(learning_rate=100.0)
-    model.propose(Clock())
-    model.update([Outcome(np.ones(2, np.float32))] * 8, Clock())
+    model.propose(Counters())
+    model.update([Outcome(np.ones(2, np.float32))] * 8, Counters())
     assert not weights(model).any()
 
 

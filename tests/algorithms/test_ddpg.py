@@ -13,7 +13,7 @@ from torch import nn
 from rlzoo import DDPG, AdaptiveParamNoiseSpec, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.ddpg import pop_art
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Clock, Inputs
+from rlzoo.core.types import Counters, PolicyInput
 from tests.algorithms.idle_env import IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
@@ -54,7 +54,7 @@ def vectors(model):
 def moves(model, batch=None, clock=None):
     """How one update changes the parameters of each network."""
     before = {name: vector.clone() for name, vector in vectors(model).items()}
-    model.update(batch or batch_of(), clock or Clock(total_timesteps=100))
+    model.update(batch or batch_of(), clock or Counters(total_timesteps=100))
     return {name: vector - before[name] for name, vector in vectors(model).items()}
 
 
@@ -73,7 +73,7 @@ def test_actor_and_critic_have_learning_rates_of_their_own():
     slow_actor = moves(agent(actor_lr=0.0, policy_kwargs=SGD))
     assert not slow_actor["actor"].any() and torch.equal(slow_actor["critic"], plain["critic"])
     model = agent(critic_lr="lin_0.4", policy_kwargs=SGD)
-    fast_critic = moves(model, clock=Clock(num_timesteps=50, total_timesteps=100))
+    fast_critic = moves(model, clock=Counters(num_timesteps=50, total_timesteps=100))
     torch.testing.assert_close(fast_critic["critic"], 2 * plain["critic"], atol=1e-6, rtol=1e-4)
     assert model.policy.actor.optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
 
@@ -94,7 +94,7 @@ def test_the_hidden_weights_of_the_critic_are_penalised(policy):
     )
     before = {name: value.clone() for name, value in plain.policy.critic.state_dict().items()}
     for model in (plain, penalised):
-        model.update(batch_of(), Clock())
+        model.update(batch_of(), Counters())
     after = penalised.policy.critic.state_dict()
     hidden = {name for name, value in before.items() if name.endswith("weight") and value.dim() == 2}
     hidden -= {name for name in hidden if len(before[name]) == 1}  # the last layer has one output
@@ -109,7 +109,7 @@ def test_ddpg_normalises_with_running_statistics():
     seen = torch.tensor([[0.0, 10, 100], [2, 10.5, 300], [4, 11, 100], [6, 10.5, 200]])
     with torch.inference_mode():
         for rows in (seen[:2], seen[2:]):
-            model.act(Inputs(rows, None, 0, Clock(warm_up=True)))
+            model.act(PolicyInput(rows, None, 0, Counters(warm_up=True)))
     weights = {name: value for name, value in plain.policy.state_dict().items() if "target" not in name}
     missing = model.policy.load_state_dict(weights, strict=False).missing_keys
     assert all("target" in name or "normalizer" in name for name in missing)
@@ -154,7 +154,7 @@ def test_ddpg_normalises_dict_with_shared_extractor(share):
     )
     with torch.inference_mode():
         obs = {"a": torch.full((1, 3), 7.0), "b": torch.ones(1, dtype=torch.int64)}
-        model.act(Inputs(obs, None, 0, Clock()))
+        model.act(PolicyInput(obs, None, 0, Counters()))
     assert (model.policy.actor.features_extractor is model.policy.critic.features_extractor) == share
     assert model.normalizer.statistics[0].mean.tolist() == [7.0, 7.0, 7.0]
 
@@ -172,7 +172,7 @@ def test_the_critic_learns_returns_in_units_of_their_statistics():
     with torch.no_grad():
         outputs = model.policy.critic(batch.observations, batch.actions)[0, :, 0]
         y = target_of(model, batch)
-    metrics = model.update(batch, Clock())
+    metrics = model.update(batch, Counters())
     expected = (outputs - (y - y.mean()) / y.std(correction=0)).square().mean()
     assert float(metrics["critic_loss"]) == pytest.approx(float(expected), rel=1e-4)
     assert float(model.returns.mean) == pytest.approx(float(y.mean()), rel=1e-5)
@@ -180,13 +180,13 @@ def test_the_critic_learns_returns_in_units_of_their_statistics():
         actions = model.policy.actor_target(batch.next_observations)
         following = model.policy.critic_target(batch.next_observations, actions)[0, :, 0]
     y2 = batch.rewards + batch.discounts * (following * y.std(correction=0) + y.mean())
-    model.update(batch, Clock())
+    model.update(batch, Counters())
     assert float(model.returns.mean) == pytest.approx(float(torch.cat([y, y2]).mean()), rel=1e-5)
 
 
 def test_without_normalisation_no_statistics_are_kept():
     model = agent()
-    model.update(batch_of(scale=20, shift=50), Clock())
+    model.update(batch_of(scale=20, shift=50), Counters())
     assert float(model.returns.count) == 0 and "returns" not in model.state()
 
 
@@ -217,10 +217,10 @@ def test_an_update_with_pop_art_learns_from_preserved_values():
     with torch.no_grad():
         before = model.policy.critic(batch.observations, batch.actions)[0, :, 0]
         y = target_of(model, batch)
-    metrics = model.update(batch, Clock())
+    metrics = model.update(batch, Counters())
     expected = ((before - y) / y.std(correction=0)).square().mean()
     assert float(metrics["critic_loss"]) == pytest.approx(float(expected), rel=1e-3)
-    assert float(without.update(batch, Clock())["critic_loss"]) != pytest.approx(float(expected), rel=1e-2)
+    assert float(without.update(batch, Counters())["critic_loss"]) != pytest.approx(float(expected), rel=1e-2)
 
 
 def test_pop_art_learns_large_returns_in_few_steps():
@@ -230,7 +230,7 @@ def test_pop_art_learns_large_returns_in_few_steps():
         batch = batch_of(scale=100, shift=1000)
         batch.discounts = torch.zeros(BATCH)
         for _ in range(100):
-            model.update(batch, Clock())
+            model.update(batch, Counters())
         with torch.no_grad():
             outputs = model.policy.critic(batch.observations, batch.actions)
             values[option] = float(model.returns.restore(outputs).mean())
@@ -245,7 +245,7 @@ def test_the_range_of_returns_bounds_what_the_critic_says():
         outputs = model.policy.critic(batch.observations, batch.actions)[0, :, 0]
     y = batch.rewards + batch.discounts * high
     expected = (outputs - y.clamp(low, high)).square().mean()
-    assert float(model.update(batch, Clock())["critic_loss"]) == pytest.approx(float(expected), rel=1e-4)
+    assert float(model.update(batch, Counters())["critic_loss"]) == pytest.approx(float(expected), rel=1e-4)
     with torch.no_grad():
         model.policy.critic.layers[-1].bias.fill_(7.0)
     move = moves(model, batch)
@@ -258,7 +258,7 @@ SPEC = AdaptiveParamNoiseSpec(initial_stddev=0.5, desired_action_stddev=0.1, ado
 def test_ddpg_predicts_with_the_unperturbed_actor():
     model, obs = agent(n_envs=2, param_noise=SPEC), torch.randn(2, 3)
     with torch.inference_mode():
-        inputs = Inputs(obs, None, 0, Clock())
+        inputs = PolicyInput(obs, None, 0, Counters())
         first, again = model.act(inputs).action, model.act(inputs).action
         assert torch.equal(first, again), "the same noise for all of an episode"
         assert not torch.allclose(first, model.policy(obs), atol=1e-3)
@@ -273,7 +273,7 @@ def test_ddpg_predicts_with_the_unperturbed_actor():
 
 def test_the_size_of_parameter_noise_is_adapted_now_and_then():
     model = agent(param_noise=SPEC, param_noise_adaption_interval=3)
-    clock, sizes = Clock(), []
+    clock, sizes = Counters(), []
     for step in range(7):
         model.update(batch_of(step), clock)
         sizes.append(model.parameter_noise.stddev)
@@ -285,7 +285,7 @@ def test_the_size_of_parameter_noise_is_adapted_now_and_then():
 def test_parameter_noise_sees_observations_as_the_actor_does():
     model = agent(param_noise=SPEC, normalize_observations=True)
     with torch.inference_mode():
-        model.act(Inputs(torch.full((1, 3), 1e4), None, 0, Clock()))
+        model.act(PolicyInput(torch.full((1, 3), 1e4), None, 0, Counters()))
     for network in (model.parameter_noise.exploring, model.policy.critic_target, model.policy.actor):
         assert network.features_extractor.normalizer is model.normalizer
 
@@ -316,7 +316,7 @@ def test_ddpg_with_every_option_resumes_exactly(tmp_path):
         for step in steps:
             torch.manual_seed(step)
             with torch.inference_mode():
-                actions.append(one.act(Inputs(obs + step, None, 0, one.clock)).action)
+                actions.append(one.act(PolicyInput(obs + step, None, 0, one.clock)).action)
                 one.end_episodes(np.array([step % 2]))
             one.update(batch_of(step), one.clock)
         return torch.stack(actions)
@@ -367,4 +367,4 @@ def test_a_policy_of_the_user_needs_no_number_of_critics():
             super().__init__(observation_space, action_space, lr_schedule, [8], nn.Tanh, n_critics=1)
 
     model = DDPG(Mine, DummyVecEnv([make_env]), buffer_size=10)
-    model.update(batch_of(), Clock())
+    model.update(batch_of(), Counters())

@@ -9,7 +9,7 @@ import torch
 from rlzoo import DDPG, TD3, DummyVecEnv
 from rlzoo.algorithms.off_policy.td3 import td3_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Clock, Inputs
+from rlzoo.core.types import Counters, PolicyInput
 from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
@@ -110,7 +110,7 @@ def test_a_step_of_td3_is_its_equations(n_critics, weighted):
     model = agent(TD3, policy_delay=1, target_policy_noise=0.0, policy_kwargs={"n_critics": n_critics, **SGD})
     batch = batch_of(weights=torch.rand(BATCH) if weighted else None)
     expected, loss, priorities = expected_step(model, batch, 0.0, n_critics)
-    metrics = model.update(batch, Clock())
+    metrics = model.update(batch, Counters())
     assert_same(model, expected)
     assert float(metrics["critic_loss"]) == pytest.approx(float(loss), rel=1e-5)
     if weighted:
@@ -124,7 +124,7 @@ def test_a_step_of_ddpg_is_its_equations(n_critics):
     model = agent(DDPG, policy_kwargs={**SGD, **({} if n_critics == 1 else {"n_critics": 2})})
     assert model.policy.n_critics == n_critics, "one critic unless asked for more"
     expected, _, _ = expected_step(model, batch_of(), 0.0, n_critics)
-    model.update(batch_of(), Clock())
+    model.update(batch_of(), Counters())
     assert_same(model, expected)
 
 
@@ -135,7 +135,7 @@ def test_the_target_of_td3_is_smoothed_by_clipped_noise():
     noise = (sigma * torch.randn(BATCH, 2)).clamp(-clip, clip)
     expected, _, _ = expected_step(model, batch_of(), noise, 2, update_actor=False)
     torch.manual_seed(5)
-    model.update(batch_of(), Clock())
+    model.update(batch_of(), Counters())
     assert_same(model, expected)
 
 
@@ -165,7 +165,7 @@ def test_noise_on_the_target_stays_in_its_bounds(monkeypatch):
 @pytest.mark.parametrize("policy_delay", [1, 2, 3])
 def test_actor_and_targets_wait_for_their_turn(policy_delay):
     model = agent(TD3, policy_delay=policy_delay)
-    clock = Clock()
+    clock = Counters()
     for step in range(1, 8):
         before = parameters(model)
         metrics = model.update(batch_of(step), clock)
@@ -186,14 +186,14 @@ def test_no_gradient_of_the_critic_is_computed_for_the_actor(cls, monkeypatch):
     seen = []
     step = optimizer.step
     monkeypatch.setattr(optimizer, "step", lambda: seen.append(gradient.clone()) or step())
-    model.update(batch_of(), Clock())
+    model.update(batch_of(), Counters())
     assert torch.equal(gradient, seen[0]) and float(gradient.abs().max()) > 0
 
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
 def test_the_learning_rate_follows_the_clock(cls):
     model = agent(cls, learning_rate="lin_1.0", policy_kwargs=SGD)
-    metrics = model.update(batch_of(), Clock(num_timesteps=75, total_timesteps=100))
+    metrics = model.update(batch_of(), Counters(num_timesteps=75, total_timesteps=100))
     assert metrics["learning_rate"] == pytest.approx(0.25)
     for network in (model.policy.actor, model.policy.critic):
         assert network.optimizer.param_groups[0]["lr"] == pytest.approx(0.25)
@@ -201,13 +201,13 @@ def test_the_learning_rate_follows_the_clock(cls):
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
 def test_dqn_explores_with_epsilon_greedy(cls):
-    n_envs, clock = 400, Clock(num_timesteps=1000)
+    n_envs, clock = 400, Counters(num_timesteps=1000)
     obs = torch.randn(n_envs, 3)
     with torch.inference_mode():
         model = agent(cls, n_envs=n_envs)
         greedy = model.policy(obs)
-        assert torch.equal(model.act(Inputs(obs, None, 0, clock)).action, greedy)
-        step = agent(cls, n_envs=n_envs, random_exploration=0.3).act(Inputs(obs, None, 0, clock))
+        assert torch.equal(model.act(PolicyInput(obs, None, 0, clock)).action, greedy)
+        step = agent(cls, n_envs=n_envs, random_exploration=0.3).act(PolicyInput(obs, None, 0, clock))
         random = (step.action != greedy).any(dim=1)
         assert float(random.float().mean()) == pytest.approx(0.3, abs=0.08)
         assert float(step.action[random].std()) == pytest.approx(3**-0.5, abs=0.08), "uniform in [-1, 1]"

@@ -28,7 +28,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock, Inputs
+from rlzoo.core.types import Counters, PolicyInput
 
 SMALL: dict[str, Any] = {
     "buffer_size": 100,
@@ -177,8 +177,8 @@ def test_warmup_is_random_without_gsde(
 
     monkeypatch.setattr(model, "explore", explore)
     for warm_up in (True, False):
-        clock = Clock(warm_up=warm_up)
-        model.act(Inputs(torch.zeros(1, 3), np.zeros(1, bool), 0, clock))
+        clock = Counters(warm_up=warm_up)
+        model.act(PolicyInput(torch.zeros(1, 3), np.zeros(1, bool), 0, clock))
         assert len(asked) == (not warm_up)
 
 
@@ -203,7 +203,7 @@ def test_random_exploration_replaces_the_whole_action(shape: tuple[int, ...]) ->
     model.explore = lambda obs: torch.full((n_envs, *shape), 2.0)  # type: ignore[method-assign]
     replaced = []
     for _ in range(100):
-        actions = model.act(Inputs(torch.zeros(n_envs, 2), None, 0, Clock(num_timesteps=1000))).action
+        actions = model.act(PolicyInput(torch.zeros(n_envs, 2), None, 0, Counters(num_timesteps=1000))).action
         assert actions.shape == (n_envs, *shape)
         replaced.append((actions != 2).reshape(n_envs, -1))
     found = torch.stack(replaced)

@@ -10,9 +10,10 @@ from gymnasium import spaces
 from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
 from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.core.types import Clock, Inputs, Step
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 6, 3
@@ -43,12 +44,7 @@ class Answers:
 def test_ppo_objective_is_its_definition(clip_range_vf, normalize, entropy):
     config = PPO.Config(normalize_advantage=normalize, ent_coef=0.7, vf_coef=0.4)
     names = ("advantages", "returns", "values", "log_probs")
-    batch = {
-        "obs": None,
-        "actions": None,
-        "context": {},
-        **{name: torch.tensor(ROWS[name]) for name in names},
-    }
+    batch = RolloutBatch(torch.empty(N, 0), **{name: torch.tensor(ROWS[name]) for name in names})
     loss, metrics = ppo_loss(Answers(entropy), batch, 0.2, clip_range_vf, config)
 
     a = ROWS["advantages"]
@@ -81,8 +77,8 @@ def test_ppo_keeps_the_advantage_of_a_single_row():
         def evaluate_actions(self, obs, actions):
             return torch.zeros(1, 1), torch.zeros(1), torch.zeros(1)
 
-    batch = {"obs": None, "actions": None, "context": {}, "advantages": torch.tensor([300.0])}
-    batch |= {name: torch.zeros(1) for name in ("returns", "values", "log_probs")}
+    zeros = {name: torch.zeros(1) for name in ("returns", "values", "log_probs")}
+    batch = RolloutBatch(torch.empty(1, 0), advantages=torch.tensor([300.0]), **zeros)
     loss, _ = ppo_loss(One(), batch, 0.2, None, PPO.Config())
     assert float(loss) == -300
 
@@ -127,10 +123,10 @@ def rollout_of(model):
         final_obs = rng.normal(size=(len(ended), 4)).astype(np.float32)
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         obs = rng.normal(size=(N_ENVS, 4))
-        result = StepArrays(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
+        result = VecStep(obs, rewards, terminated, truncated, ended, final_obs, [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
-        rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+        rollout.add_step(t, PolicyOutput(action, None), result, np.zeros(N_ENVS, bool))
     return rollout
 
 
@@ -191,7 +187,7 @@ def test_an_update_is_one_step_along_the_gradient(cls, space):
     before = [parameter.detach().clone() for parameter in model.policy.parameters()]
     gradients = torch.autograd.grad(objective, list(model.policy.parameters()))
 
-    model.update(rollout, Clock(total_timesteps=100))
+    model.update(rollout, Counters(total_timesteps=100))
     for parameter, old, gradient in zip(model.policy.parameters(), before, gradients, strict=True):
         torch.testing.assert_close(parameter.detach(), old + 0.5 * gradient.float(), atol=1e-6, rtol=1e-5)
 
@@ -200,7 +196,7 @@ def moved(model, clock=None):
     """Length of the way that one update goes in parameter space."""
     rollout = rollout_of(model)
     before = model.flat.vector.detach().clone()
-    model.update(rollout, clock or Clock(total_timesteps=100))
+    model.update(rollout, clock or Counters(total_timesteps=100))
     return float((model.flat.vector.detach() - before).norm())
 
 
@@ -215,21 +211,21 @@ def test_gradients_are_clipped_by_their_norm(cls):
 def test_the_learning_rate_follows_the_clock(cls):
     sgd = {"optimizer_class": torch.optim.SGD}
     model = agent(cls, learning_rate="lin_1.0", max_grad_norm=0.01, policy_kwargs=sgd)
-    assert moved(model, Clock(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.0025, rel=1e-3)
+    assert moved(model, Counters(num_timesteps=75, total_timesteps=100)) == pytest.approx(0.0025, rel=1e-3)
 
 
 def test_clip_ranges_follow_the_clock():
     model = agent(PPO, clip_range="lin_0.4", clip_range_vf=lambda remaining: remaining)
-    metrics = model.update(rollout_of(model), Clock(num_timesteps=75, total_timesteps=100))
+    metrics = model.update(rollout_of(model), Counters(num_timesteps=75, total_timesteps=100))
     assert metrics["clip_range"] == pytest.approx(0.1) and metrics["clip_range_vf"] == pytest.approx(0.25)
 
 
 def test_an_update_stops_before_the_step_that_would_go_too_far():
-    clock = Clock(total_timesteps=100)
+    clock = Counters(total_timesteps=100)
     model = agent(PPO, n_epochs=20, learning_rate=0.05, target_kl=0.01)
     metrics = model.update(rollout_of(model), clock)
     assert 0 < clock.n_updates < 20
-    clock_without = Clock(total_timesteps=100)
+    clock_without = Counters(total_timesteps=100)
     free = agent(PPO, n_epochs=20, learning_rate=0.05)
     free_metrics = free.update(rollout_of(free), clock_without)
     assert clock_without.n_updates == 20 and metrics["approx_kl"] < free_metrics["approx_kl"]
@@ -245,7 +241,7 @@ def test_noise_is_drawn_anew_as_often_as_asked(cls, every, draws, monkeypatch):
     model.begin_rollout()
     with torch.inference_mode():
         for t in range(N_STEPS):
-            model.act(Inputs(torch.zeros(N_ENVS, 4), np.zeros(N_ENVS, bool), t, Clock()))
+            model.act(PolicyInput(torch.zeros(N_ENVS, 4), np.zeros(N_ENVS, bool), t, Counters()))
     assert drawn == [N_ENVS] * draws
 
 

@@ -87,13 +87,13 @@ def test_the_rollout_is_learned_from_with_its_masks() -> None:
     model.update = update  # type: ignore[method-assign]
     model.learn(64)
     columns = before["columns"]
-    masks = columns["context"]["action_masks"]
+    masks = columns.context["action_masks"]
     assert masks.shape == (64, 6) and masks.sum(dim=1).unique().tolist() == [2]
-    assert masks.gather(1, columns["actions"].unsqueeze(1)).all()
+    assert masks.gather(1, columns.actions.unsqueeze(1)).all()
     with torch.no_grad():
-        latent = model.policy.get_distribution(columns["obs"]).logits
+        latent = model.policy.get_distribution(columns.obs).logits
     expected = latent.masked_fill(~masks, -torch.inf).log_softmax(1)
-    chosen = expected.gather(1, columns["actions"].unsqueeze(1)).squeeze(1)
+    chosen = expected.gather(1, columns.actions.unsqueeze(1)).squeeze(1)
     assert torch.allclose(before["log_probs"], chosen, atol=1e-6)
 
 

@@ -178,17 +178,15 @@ def test_cut_sequences_give_what_was_collected(arrangement, batch_size):
     model.learn(3 * N_STEPS * N_ENVS)
     rollout = model.rollout_buffer
     batch = model.read_rollout(rollout)
-    batch["log_probs"], values, _ = model.old_values(rollout, batch)
-    batch["values"] = torch.tensor(values).flatten()
+    batch.log_probs, values, _ = model.old_values(rollout, batch)
+    batch.values = torch.tensor(values).flatten()
     n_rows = 0
     for minibatch in model.minibatches(batch, batch_size, rollout):
-        context = minibatch["context"]
+        context = minibatch.context
         with torch.no_grad():
-            values, log_probs, _ = model.policy.evaluate_actions(
-                minibatch["obs"], minibatch["actions"], **context
-            )
-        torch.testing.assert_close(values.flatten(), minibatch["values"], atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(log_probs, minibatch["log_probs"], atol=1e-5, rtol=1e-4)
+            values, log_probs, _ = model.policy.evaluate_actions(minibatch.obs, minibatch.actions, **context)
+        torch.testing.assert_close(values.flatten(), minibatch.values, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(log_probs, minibatch.log_probs, atol=1e-5, rtol=1e-4)
         n_rows += len(log_probs)
     assert n_rows == N_STEPS * N_ENVS
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from rlzoo import SAC, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.sac import sac_actor_loss, sac_critic_loss, sac_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}
@@ -344,7 +344,7 @@ def test_discounts_are_those_of_the_rows():
 
 def test_the_learning_rate_follows_its_schedule():
     model = agent(learning_rate="lin_0.4")
-    clock = Clock(num_timesteps=75, total_timesteps=100)
+    clock = Counters(num_timesteps=75, total_timesteps=100)
     metrics = model.update(batch_of(), clock)
     assert metrics["learning_rate"] == pytest.approx(0.1)
     for optimizer in (model.policy.actor.optimizer, model.policy.critic.optimizer, model.entropy.optimizer):

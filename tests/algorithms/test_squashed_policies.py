@@ -29,11 +29,11 @@ def test_rollout_keeps_actions_before_the_tanh(learner, policy):
     model.update = lambda rollout, clock: seen.append(model.read_rollout(rollout)) or update(rollout, clock)
     model.learn(64)
     columns = seen[0]
-    u = columns["context"]["gaussian_actions"]
+    u = columns.context["gaussian_actions"]
     assert (u > 7.3).any()
-    assert torch.allclose(torch.tanh(u), columns["actions"].reshape(u.shape))
+    assert torch.allclose(torch.tanh(u), columns.actions.reshape(u.shape))
     for batch in model.minibatches(columns, 16, model.rollout_buffer):
-        assert torch.equal(torch.tanh(batch["context"]["gaussian_actions"]), batch["actions"].reshape(-1, 1))
+        assert torch.equal(torch.tanh(batch.context["gaussian_actions"]), batch.actions.reshape(-1, 1))
 
 
 @pytest.mark.parametrize("learner", [PPO, A2C, TRPO])
@@ -44,11 +44,11 @@ def test_score_is_zero_on_average_far_out(learner):
     model.update = lambda rollout, clock: columns.append(model.read_rollout(rollout)) or {}
     model.learn(2048)
     batch = columns[0]
-    _, log_probs, _ = model.policy.evaluate_actions(batch["obs"], batch["actions"], **batch["context"])
+    _, log_probs, _ = model.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
     (score,) = torch.autograd.grad(log_probs.mean(), [model.policy.action_net.bias])
-    u = batch["context"]["gaussian_actions"]
+    u = batch.context["gaussian_actions"]
     with torch.no_grad():
-        dist = model.policy.get_distribution(batch["obs"])
+        dist = model.policy.get_distribution(batch.obs)
         exact = ((u - dist.mean) / dist.stddev.square()).mean()
     assert float(score) == pytest.approx(float(exact), abs=1e-4)
 
@@ -62,14 +62,12 @@ def test_entropy_bonus_has_a_gradient():
     model.learn(256)
     batch = columns[0]
     zeros = torch.zeros(256)
-    batch.update(advantages=zeros, returns=zeros, values=zeros)
+    batch.advantages = batch.returns = batch.values = zeros
     with torch.no_grad():
-        batch["log_probs"] = model.policy.evaluate_actions(
-            batch["obs"], batch["actions"], **batch["context"]
-        )[1]
+        batch.log_probs = model.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)[1]
     loss, _ = ppo_loss(model.policy, batch, 0.2, None, model.config)
     (of_loss,) = torch.autograd.grad(loss, [model.policy.log_std])
-    entropy = model.policy.evaluate_actions(batch["obs"], batch["actions"])[2]
+    entropy = model.policy.evaluate_actions(batch.obs, batch.actions)[2]
     (of_entropy,) = torch.autograd.grad(entropy.mean(), [model.policy.log_std])
     assert torch.allclose(of_loss, -of_entropy, atol=1e-6)
     assert float(of_entropy.abs().sum()) > 0.1

@@ -61,7 +61,7 @@ def test_baseline_is_that_of_evaluation_mode(learner: Any, kind: str) -> None:
         result = baseline(rollout, columns, values)
         model.policy.set_training_mode(False)
         with torch.no_grad():
-            exact = model.policy.predict_values(columns["obs"]).reshape(16, 1).numpy()
+            exact = model.policy.predict_values(columns.obs).reshape(16, 1).numpy()
             last = model.policy.predict_values(torch.from_numpy(rollout.last_obs())).numpy()
         compared.append((result[0], exact, result[1][-1], last[0]))
         return result
@@ -110,7 +110,7 @@ def test_trpo_gathers_statistics_once_and_keeps_its_kl(shared: bool) -> None:
         assert int(behaviour.num_batches_tracked) == before + 1
         with torch.no_grad():
             model.policy.set_training_mode(False)
-            divergences.append((copy.deepcopy(model.policy.get_distribution(batch["obs"])), batch["obs"]))
+            divergences.append((copy.deepcopy(model.policy.get_distribution(batch.obs)), batch.obs))
         return metrics
 
     model.improve_policy = spy
@@ -126,7 +126,7 @@ def test_trpo_starts_the_line_search_from_a_ratio_of_one() -> None:
     found, improve, objective = [], model.improve_policy, trpo.trpo_objective
 
     def spy(batch: Any) -> Any:
-        found.append(batch["advantages"].mean())
+        found.append(batch.advantages.mean())
         return improve(batch)
 
     def first(distribution: Any, batch: Any, config: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -14,10 +15,11 @@ from gymnasium import spaces
 from rlzoo import TRPO, DummyVecEnv, UserError, flat_grad
 from rlzoo.algorithms.on_policy import trpo
 from rlzoo.algorithms.on_policy.trpo import TRPOConfig, trpo_objective
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.core.types import Clock, Step
+from rlzoo.core.types import Counters, PolicyOutput
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
 
 N_STEPS, N_ENVS = 16, 3
@@ -57,17 +59,17 @@ def rollout_of(model: TRPO, truncated: bool = False) -> RolloutBuffer:
         obs = rng.normal(size=(N_ENVS, 4))
         rewards = rng.normal(size=N_ENVS).astype(np.float32)
         how = (never, ends) if truncated else (ends, never)
-        result = StepArrays(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
+        result = VecStep(obs, rewards, *how, ended, 2 * obs[ended], [{}] * N_ENVS)
         with torch.no_grad():
             action = model.policy.act(rollout.obs_rows[t])
-        rollout.add_step(t, Step(action, None), result, np.zeros(N_ENVS, bool))
+        rollout.add_step(t, PolicyOutput(action, None), result, np.zeros(N_ENVS, bool))
     return rollout
 
 
-def batch_of(model: TRPO, rollout: RolloutBuffer) -> dict[str, Any]:
+def batch_of(model: TRPO, rollout: RolloutBuffer) -> RolloutBatch:
     batch = model.read_rollout(rollout)
-    batch["log_probs"], *_ = model.old_values(rollout, batch)
-    batch["advantages"] = torch.from_numpy(rollout.rewards.reshape(-1))
+    batch.log_probs, *_ = model.old_values(rollout, batch)
+    batch.advantages = torch.from_numpy(rollout.rewards.reshape(-1))
     return batch
 
 
@@ -84,11 +86,12 @@ def divergence(model: TRPO, old: Any, obs: torch.Tensor) -> float:
 
 def test_the_objective_is_its_definition() -> None:
     logits = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.5, 0.5]])
-    batch = {
-        "actions": torch.tensor([0, 1, 1]),
-        "log_probs": torch.tensor([-1.0, -2.0, -0.5]),
-        "advantages": torch.tensor([1.0, -2.0, 3.0]),
-    }
+    batch = RolloutBatch(
+        torch.empty(3, 0),
+        actions=torch.tensor([0, 1, 1]),
+        log_probs=torch.tensor([-1.0, -2.0, -0.5]),
+        advantages=torch.tensor([1.0, -2.0, 3.0]),
+    )
     p = torch.softmax(logits, 1).numpy()
     chosen = p[range(3), [0, 1, 1]]
     expected = (chosen / np.exp([-1.0, -2.0, -0.5]) * [1.0, -2.0, 3.0]).mean()
@@ -105,7 +108,7 @@ def test_without_a_closed_form_the_entropy_is_estimated() -> None:
     squashed = SquashedDiagGaussian(1).proba_distribution(mean, log_std)
     actions = torch.tensor([[0.1], [0.5], [-0.7]])
     log_probs = squashed.log_prob(actions)
-    batch = {"actions": actions, "log_probs": log_probs, "advantages": torch.zeros(3)}
+    batch = RolloutBatch(torch.empty(3, 0), actions, log_probs=log_probs, advantages=torch.zeros(3))
     objective = trpo_objective(squashed, batch, TRPOConfig(ent_coef=0.5))
     torch.testing.assert_close(objective, -0.5 * log_probs.mean())
     assert isinstance(squashed, DiagGaussian)
@@ -120,10 +123,10 @@ def test_trpo_step_reaches_the_trust_region_boundary(space: str) -> None:
     )  # fmt: skip
     batch = batch_of(model, rollout_of(model))
     parameters = model.actor_flat.parameters
-    old = distribution_now(model, batch["obs"])
-    distribution = model.policy.get_distribution(batch["obs"])
-    ratio = (distribution.log_prob(batch["actions"]) - batch["log_probs"]).exp()
-    gradient = flat_grad((ratio * batch["advantages"]).mean(), parameters, retain_graph=True)
+    old = distribution_now(model, batch.obs)
+    distribution = model.policy.get_distribution(batch.obs)
+    ratio = (distribution.log_prob(batch.actions) - batch.log_probs).exp()
+    gradient = flat_grad((ratio * batch.advantages).mean(), parameters, retain_graph=True)
     slope = flat_grad(old.kl(distribution).mean(), parameters, create_graph=True)
     fisher = torch.stack([flat_grad(entry, parameters, retain_graph=True) for entry in slope])
     damped = (fisher + 1e-3 * torch.eye(len(gradient))).double()
@@ -136,21 +139,19 @@ def test_trpo_step_reaches_the_trust_region_boundary(space: str) -> None:
     assert metrics["is_line_search_success"] == 1.0
     torch.testing.assert_close(moved, step, rtol=2e-2, atol=2e-2 * float(step.norm()))
     expected = float(step @ fisher.double() @ step) / 2
-    assert divergence(model, old, batch["obs"]) == pytest.approx(expected, rel=0.1)
+    assert divergence(model, old, batch.obs) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(("space", "options"), CASES)
 def test_every_update_improves_inside_the_trust_region(space: str, options: dict[str, Any]) -> None:
     model = agent(space, target_kl=0.02, **options)
     batch = batch_of(model, rollout_of(model))
-    old = distribution_now(model, batch["obs"])
+    old = distribution_now(model, batch.obs)
     critic = model.critic_flat.vector.detach().clone()
     metrics = model.improve_policy(batch)
     assert metrics["is_line_search_success"] == 1.0 and metrics["policy_objective"] > 0.01
-    assert 0.002 < divergence(model, old, batch["obs"]) <= 0.02
-    assert divergence(model, old, batch["obs"]) == pytest.approx(
-        float(metrics["kl_divergence_loss"]), rel=1e-4
-    )
+    assert 0.002 < divergence(model, old, batch.obs) <= 0.02
+    assert divergence(model, old, batch.obs) == pytest.approx(float(metrics["kl_divergence_loss"]), rel=1e-4)
     assert torch.equal(critic, model.critic_flat.vector.detach())
 
 
@@ -203,18 +204,18 @@ def test_the_longest_step_inside_the_trust_region_is_taken(space: str) -> None:
     """With little damping the quadratic model is far off: the first lengths all lie outside."""
     model = agent(space, target_kl=0.2, cg_damping=1e-3)
     batch = batch_of(model, rollout_of(model))
-    old, vector = distribution_now(model, batch["obs"]), model.actor_flat.vector.detach()
+    old, vector = distribution_now(model, batch.obs), model.actor_flat.vector.detach()
     before = vector.clone()
     assert model.improve_policy(batch)["is_line_search_success"] == 1.0
-    assert divergence(model, old, batch["obs"]) <= 0.2
+    assert divergence(model, old, batch.obs) <= 0.2
     vector.copy_(before + (vector - before) / model.line_search_shrinking_factor)
-    assert divergence(model, old, batch["obs"]) > 0.2
+    assert divergence(model, old, batch.obs) > 0.2
 
 
 def test_nothing_to_gain_is_no_step() -> None:
     """Equal advantages have no gradient once they are normalised."""
     model = agent()
-    batch = {**batch_of(model, rollout_of(model)), "advantages": torch.ones(N_STEPS * N_ENVS)}
+    batch = replace(batch_of(model, rollout_of(model)), advantages=torch.ones(N_STEPS * N_ENVS))
     before = model.actor_flat.vector.detach().clone()
     model.improve_policy(batch)
     assert torch.equal(before, model.actor_flat.vector.detach())
@@ -225,10 +226,9 @@ def test_the_critic_takes_its_steps_and_the_actor_none() -> None:
     model = agent(n_critic_updates=3, learning_rate=0.01, target_kl=1e-9)
     rollout = rollout_of(model)
     actor = model.actor_flat.vector.detach().clone()
-    columns = {
-        "obs": rollout.flat_obs(model.device),
-        "returns": torch.from_numpy(rollout.rewards.reshape(-1)),
-    }
+    columns = RolloutBatch(
+        rollout.flat_obs(model.device), returns=torch.from_numpy(rollout.rewards.reshape(-1))
+    )
     losses = model.fit_critic(columns, rollout)
     assert len(losses) == 18 and losses[-1]["value_loss"].isfinite()
     assert torch.equal(actor, model.actor_flat.vector.detach())
@@ -245,16 +245,16 @@ def test_trpo_returns_bootstrap_from_the_next_value(truncated: bool) -> None:
     final = torch.tensor(2 * rollout.obs_column[4])  # of the first episode
     with torch.no_grad():
         value = model.policy.predict_values(final).flatten().numpy() * truncated
-    seen: dict[str, torch.Tensor] = {}
-    model.fit_critic = lambda columns, rollout: seen.update(columns) or []  # type: ignore[method-assign]
-    model.update(rollout, Clock(total_timesteps=100))
+    seen: list[torch.Tensor] = []
+    model.fit_critic = lambda batch, rollout: seen.append(batch.returns) or []  # type: ignore[method-assign]
+    model.update(rollout, Counters(total_timesteps=100))
     expected = 0.9 ** np.arange(4) @ rollout.rewards[:4] + 0.9**4 * value
-    np.testing.assert_allclose(seen["returns"].view(N_STEPS, N_ENVS)[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(seen[0].view(N_STEPS, N_ENVS)[0], expected, rtol=1e-4)
 
 
 def test_the_learning_rate_of_the_critic_follows_its_schedule() -> None:
     model = agent(learning_rate="lin_0.01", n_critic_updates=1)
-    metrics = model.update(rollout_of(model), Clock(num_timesteps=75, total_timesteps=100))
+    metrics = model.update(rollout_of(model), Counters(num_timesteps=75, total_timesteps=100))
     (group,) = model.policy.optimizer.param_groups
     assert group["lr"] == metrics["learning_rate"] == pytest.approx(0.0025)
 
@@ -269,7 +269,7 @@ def test_what_actor_and_critic_share_is_the_actors() -> None:
     assert {"mlp_extractor.shared_net.0.weight", "action_net.weight"} <= actor
     rollout = rollout_of(model)
     shared = model.policy.mlp_extractor.shared_net[0].weight.detach().clone()
-    columns = {"obs": rollout.flat_obs(model.device), "returns": torch.ones(N_STEPS * N_ENVS)}
+    columns = RolloutBatch(rollout.flat_obs(model.device), returns=torch.ones(N_STEPS * N_ENVS))
     model.fit_critic(columns, rollout)
     assert torch.equal(shared, model.policy.mlp_extractor.shared_net[0].weight)
 
@@ -282,13 +282,13 @@ def test_the_policy_learns_from_a_sample_and_the_critic_from_all(
     seen: list[int] = []
     improve, fit = model.improve_policy, model.fit_critic
 
-    def watch(batch: dict[str, Any]) -> Any:
-        seen.append(len(batch["actions"]))
+    def watch(batch: RolloutBatch) -> Any:
+        seen.append(len(batch.actions))
         return improve(batch)
 
     monkeypatch.setattr(model, "improve_policy", watch)
-    monkeypatch.setattr(model, "fit_critic", lambda c, r: seen.append(len(c["returns"])) or fit(c, r))
-    metrics = model.update(rollout_of(model), Clock(total_timesteps=100))
+    monkeypatch.setattr(model, "fit_critic", lambda c, r: seen.append(len(c.returns)) or fit(c, r))
+    metrics = model.update(rollout_of(model), Counters(total_timesteps=100))
     assert seen == [rows, 48] and np.isfinite(float(metrics["value_loss"]))
 
 

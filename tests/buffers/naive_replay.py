@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.buffers.rollout_buffer import map_obs
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from rlzoo.envs.vec_wrappers.vec_frame_stack import FrameStack
 
 FRAME = spaces.Box(0, 255, (1, 3, 4), np.uint8)
@@ -52,7 +52,7 @@ class RandomEnvs:
             obs = obs.copy()
         rewards = self.rng.normal(size=self.n_envs).astype(np.float32)
         infos = [{} for _ in range(self.n_envs)]
-        return StepArrays(obs, rewards, terminated, truncated, ended, finals, infos)
+        return VecStep(obs, rewards, terminated, truncated, ended, finals, infos)
 
 
 def sample(space, n, rng):

@@ -18,7 +18,7 @@ from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.core.errors import UserError
 from rlzoo.envs.examples.toy import SimpleMultiObsEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 ACTIONS = spaces.Box(-1, 1, (2,))
@@ -56,7 +56,7 @@ def drive(envs, replay, naive, steps, restart=0.05, check=0.1):
 def step(obs, final=None, terminated=False, truncated=False, reward=0.0):
     ended = np.array([0]) if terminated or truncated else NO_END
     flags = np.array([terminated]), np.array([truncated])
-    return StepArrays(obs, np.array([reward], np.float32), *flags, ended, final, [{}])
+    return VecStep(obs, np.array([reward], np.float32), *flags, ended, final, [{}])
 
 
 # -- against the slow double ----------------------------------------------------------------------
@@ -189,9 +189,7 @@ def test_add_accepts_unrelated_transitions(space, n_steps):
         obs, next_obs, actions = envs.draw(2), envs.draw(2), envs.actions()
         replay.add(obs, next_obs, actions, np.ones(2), np.zeros(2, bool), [{}, {}])
         naive.start(obs)
-        result = StepArrays(
-            next_obs, np.ones(2), np.zeros(2, bool), np.zeros(2, bool), NO_END, None, [{}, {}]
-        )
+        result = VecStep(next_obs, np.ones(2), np.zeros(2, bool), np.zeros(2, bool), NO_END, None, [{}, {}])
         naive.add(actions, result)
         assert_same(replay, naive)
 
@@ -325,17 +323,17 @@ class FakeVenv(DummyVecEnv):
 def test_vec_normalize_shows_what_it_was_given():
     envs = VecNormalize(DummyVecEnv([SimpleMultiObsEnv] * 2), norm_obs_keys=["vec"])
     envs.reset()
-    assert envs.old_final_obs is None
+    assert envs.raw_final_obs is None
     for _ in range(400):
         result = envs.step_arrays(np.array([envs.action_space.sample() for _ in range(2)]))
         if len(result.ended):
             break
-    raw = envs.old_final_obs["vec"]
+    raw = envs.raw_final_obs["vec"]
     assert raw.shape == (len(result.ended), *envs.observation_space["vec"].shape)
-    np.testing.assert_array_equal(envs.normalize_obs(envs.old_final_obs)["vec"], result.final_obs["vec"])
+    np.testing.assert_array_equal(envs.normalize_obs(envs.raw_final_obs)["vec"], result.final_obs["vec"])
     assert not np.array_equal(raw, result.final_obs["vec"])
     envs.reset()
-    assert envs.old_final_obs is None
+    assert envs.raw_final_obs is None
 
 
 # -- size, memory, mistakes -----------------------------------------------------------------------
@@ -415,9 +413,9 @@ def test_mistakes_are_named():
         DictReplayBuffer(5, VECTOR, ACTIONS)
     assert len(DictReplayBuffer(5, DICT, ACTIONS)) == 0
     replay = ReplayBuffer(5, VECTOR, ACTIONS)
-    with pytest.raises(UserError, match="nothing to draw from"):
+    with pytest.raises(UserError, match="nothing to sample"):
         replay.draw(3)
-    with pytest.raises(UserError, match="nothing to draw from"):
+    with pytest.raises(UserError, match="nothing to sample"):
         next(replay.batches(1, 3))
     with pytest.raises(UserError, match="call start"):
         replay.add_step(np.zeros((1, 2)), step(np.zeros((1, 3))))

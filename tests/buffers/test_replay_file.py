@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ import torch
 from gymnasium import spaces
 from naive_replay import DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same
 
-from rlzoo.buffers.replay import replay_file
 from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.io import container
 
 ACTIONS = spaces.Box(-1, 1, (2,))
 KINDS = [(VECTOR, 1), (DICT, 1), (FRAME, 4)]
@@ -58,7 +59,7 @@ def path(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(replay_file, "CHUNK_BYTES", 100)  # several of them even here
+    monkeypatch.setattr(container, "CHUNK_BYTES", 100)  # several of them even here
 
 
 @pytest.mark.parametrize("steps", [0, 1, 10, 20, 21, 47])
@@ -260,7 +261,7 @@ def rewritten(path, change):
     tree["__metadata__"]["checksum"] = "00000000"
     text = json.dumps(tree, separators=(",", ":"))
     text += " " * (-len(text) % 8)
-    checksum = f'"checksum":"{replay_file.zlib.crc32(text.encode()):08x}"'
+    checksum = f'"checksum":"{zlib.crc32(text.encode()):08x}"'
     header = text.replace('"checksum":"00000000"', checksum, 1).encode()
     return io.BytesIO(len(header).to_bytes(8, "little") + header + content[8 + length :])
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, minibatches
+from rlzoo.buffers.rollout_batch import RolloutBatch, minibatches
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
-from rlzoo.core.types import Step
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.core.types import PolicyOutput
+from rlzoo.envs.vec_env.vec_env import VecStep
 
 BOX = spaces.Box(-1, 1, (2,), np.float64)
 
@@ -19,14 +20,14 @@ def result(obs, reward=0.0, terminated=(0, 0), truncated=(0, 0), final_obs=None)
     terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
     ended = np.flatnonzero(terminated | truncated)
     rewards = np.full(2, reward, np.float32)
-    return StepArrays(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
+    return VecStep(obs, rewards, terminated, truncated, ended, final_obs, ({}, {}))
 
 
 def filled(n_steps=3, **last):
     buffer = RolloutBuffer(n_steps, BOX, spaces.Discrete(3), n_envs=2)
     buffer.start(np.zeros((2, 2)))
     for t in range(n_steps):
-        step = Step(torch.tensor([t, t + 1]), None, {"values": torch.full((2,), float(t))})
+        step = PolicyOutput(torch.tensor([t, t + 1]), None, {"values": torch.full((2,), float(t))})
         outcome = result(np.full((2, 2), t + 1.0), t, **(last if t == n_steps - 1 else {}))
         buffer.add_step(t, step, outcome, np.array([t == 0, False]))
     return buffer
@@ -67,7 +68,7 @@ def test_dict_observations():
     buffer.start(obs)
     after = {"a": np.ones((2, 2)), "b": np.array([3, 0])}
     outcome = result(after, truncated=(0, 1), final_obs={"a": np.full((1, 2), 5.0), "b": np.array([2])})
-    buffer.add_step(0, Step(torch.ones(2, 2, 3), None), outcome, np.zeros(2, bool))
+    buffer.add_step(0, PolicyOutput(torch.ones(2, 2, 3), None), outcome, np.zeros(2, bool))
     assert buffer.flat_obs(torch.device("cpu"))["b"].tolist() == [1, 2]
     assert buffer.last_obs()["a"].tolist() == [[1, 1], [1, 1]]
     assert buffer.finals()[0]["b"].tolist() == [2]
@@ -110,21 +111,22 @@ def test_opposite_infinities_do_not_cancel():
 
 
 def test_minibatches_partition_the_rows():
-    columns = {"a": torch.arange(10), "obs": {"x": torch.arange(10) * 2}}
+    columns = RolloutBatch({"x": torch.arange(10) * 2}, actions=torch.arange(10))
     seen = []
     for batch in minibatches(columns, 4, 10, torch.device("cpu")):
-        assert (batch["obs"]["x"] == 2 * batch["a"]).all()
-        seen.append(batch["a"].tolist())
+        assert (batch.obs["x"] == 2 * batch.actions).all()
+        seen.append(batch.actions.tolist())
+        assert not len(batch.returns)
     assert [len(part) for part in seen] == [4, 4, 2]
     assert sorted(row for part in seen for row in part) == list(range(10))
 
 
 def test_minibatches_are_shuffled_by_the_torch_seed():
-    columns = {"a": torch.arange(64)}
+    columns = RolloutBatch(torch.arange(64))
 
     def orders(seed):
         torch.manual_seed(seed)
-        return [batch["a"].tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
+        return [batch.obs.tolist() for batch in minibatches(columns, 32, 64, torch.device("cpu"))]
 
     assert orders(0) == orders(0) != orders(1)
 
@@ -144,18 +146,18 @@ def test_actions_come_to_the_host():
 
     buffer = RolloutBuffer(1, BOX, spaces.Discrete(3), n_envs=2)
     buffer.start(np.zeros((2, 2)))
-    buffer.add_step(0, Step(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
+    buffer.add_step(0, PolicyOutput(OnDevice([2, 1]), None), result(np.zeros((2, 2))), np.zeros(2, bool))
     assert buffer.action_column.tolist() == [[2, 1]]
 
 
 def test_restarted_rollout_truncates_the_episodes_in_progress() -> None:
     rollout = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     rollout.start(np.zeros((2, 1), np.float32))
-    ended = StepArrays(
+    ended = VecStep(
         np.array([[0.1], [0.2]], np.float32), np.ones(2), np.array([True, False]), np.zeros(2, bool),
         np.array([0]), np.array([[0.9]], np.float32), [{}, {}],
     )  # fmt: skip
-    rollout.add_step(0, Step(torch.zeros(2, dtype=torch.int64), np.zeros(2)), ended, np.ones(2, bool))
+    rollout.add_step(0, PolicyOutput(torch.zeros(2, dtype=torch.int64), np.zeros(2)), ended, np.ones(2, bool))
     again = RolloutBuffer(3, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=2)
     again.load_state_dict(rollout.state_dict(), torch.device("cpu"))
     assert again.filled == 1

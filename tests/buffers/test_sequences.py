@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.sequences import Sequences, rollout_sequences, sequence_minibatches
 
@@ -29,11 +30,8 @@ def rollout_and_memory():
 
 def columns():
     """The row numbers, to be recognised by."""
-    return {
-        "row": torch.arange(N),
-        "obs": {"a": torch.arange(N) * 10},
-        "context": {"sequences": "of all rows"},
-    }
+    rows = torch.arange(N)
+    return RolloutBatch({"a": rows * 10}, actions=rows, context={"sequences": "of all rows"})
 
 
 def expected_sequences(rows):
@@ -101,9 +99,9 @@ def test_cut_sequences_start_from_stored_rnn_state(batch_size):
     for _ in range(5):
         of_pass = []
         for minibatch in sequence_minibatches(columns(), batch_size, rollout, memory):
-            rows = minibatch["row"]
-            assert torch.equal(minibatch["obs"]["a"], rows * 10)
-            assert_sequences(minibatch["context"]["sequences"], rows, expected_sequences(rows.tolist()))
+            rows = minibatch.actions
+            assert torch.equal(minibatch.obs["a"], rows * 10)
+            assert_sequences(minibatch.context["sequences"], rows, expected_sequences(rows.tolist()))
             of_pass.append(rows.tolist())
         assert {len(rows) for rows in of_pass[:-1]} <= {batch_size} and len(of_pass[-1]) <= batch_size
         seen.append(sorted(row for rows in of_pass for row in rows))
@@ -124,8 +122,9 @@ def test_one_environment_does_not_run_on_into_itself():
     rollout = RolloutBuffer(4, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
     memory = {"m": torch.arange(5.0)[:, None, None, None]}
     torch.manual_seed(0)
+    batch = RolloutBatch(torch.arange(4), actions=torch.arange(4))
     for _ in range(10):
-        for minibatch in sequence_minibatches({"row": torch.arange(4), "context": {}}, 3, rollout, memory):
-            rows, sequences = minibatch["row"], minibatch["context"]["sequences"]
+        for minibatch in sequence_minibatches(batch, 3, rollout, memory):
+            rows, sequences = minibatch.actions, minibatch.context["sequences"]
             n_jumps = int((rows.diff() != 1).sum())
             assert sequences.n_sequences == n_jumps + 1

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.single_env.registration import ensure_registered, known_env_ids, today_id
+from rlzoo.envs.single_env.registration import ensure_registered, known_env_ids, newest_id
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ ROBOTICS = {
 @pytest.mark.parametrize(("package", "name"), [(p, name) for p, names in ROBOTICS.items() for name in names])
 def test_goal_environments_of_the_robotics_extra(package: str, name: str) -> None:
     pytest.importorskip(package)
-    current = today_id(f"{name}-v1")
+    current = newest_id(f"{name}-v1")
     assert current is not None
     ensure_registered(current)
     assert gym.spec(current)
@@ -108,7 +108,7 @@ def test_ids_of_the_old_mujoco_bindings_are_retired() -> None:
     gym.register("OldForTest-v1", entry_point="package.module:MujocoPyEnv")
     gym.register("OldForTest-v2", entry_point="package.module:MujocoEnv")
     try:
-        with pytest.raises(UserError, match="retired; today's version is 'OldForTest-v2'"):
+        with pytest.raises(UserError, match="retired; the current version is 'OldForTest-v2'"):
             ensure_registered("OldForTest-v1")
     finally:
         gym.registry.pop("OldForTest-v1")
@@ -142,7 +142,7 @@ def test_gym_packages_are_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: ob
     ],
 )
 def test_today_id(old: str, new: str | None) -> None:
-    assert today_id(old) == new
+    assert newest_id(old) == new
 
 
 def test_known_env_ids_can_all_be_made() -> None:

@@ -68,7 +68,7 @@ def test_asking_for_single_envs_is_logged(caplog: pytest.LogCaptureFixture) -> N
             assert not venv.has_attr("get_episode_length")
             assert not caplog.messages
             assert venv.env_method("get_episode_lengths") == [[]]
-            assert any("single environments are asked for" in text for text in caplog.messages)
+            assert any("single environments were accessed" in text for text in caplog.messages)
 
 
 def test_every_backend_is_of_the_class_that_was_meant() -> None:
@@ -133,7 +133,7 @@ def test_atari_in_progress_names_the_cure(tmp_path: Path) -> None:
     venv.step(np.zeros(2, int))
     assert not venv.has_attr("ale")
     for ask in (lambda: venv.envs, lambda: venv.set_attr("x", 1), lambda: venv.env_method("clone_state")):
-        with pytest.raises(AttributeError, match=r"call reset\(\) and ask again, or make them with vec_env"):
+        with pytest.raises(AttributeError, match=r"call reset\(\) and try again, or make them with vec_env"):
             ask()
     seen = venv.render()
     assert seen.shape == (420, 160, 3)
@@ -148,7 +148,7 @@ def test_atari_in_progress_names_the_cure(tmp_path: Path) -> None:
 def test_atari_after_a_reset_restarts_as_real_games() -> None:
     venv: Any = make_atari_env(PONG, 2, seed=0)
     venv.reset()
-    with pytest.warns(UserWarning, match="restart, because single environments were asked for after"):
+    with pytest.warns(UserWarning, match="restart, because single environments were accessed after"):
         frames = [env.unwrapped.ale.getEpisodeFrameNumber() for env in venv.envs]
     seeded: Any = make_atari_env(PONG, 2, seed=0, vec_env_cls=DummyVecEnv)
     seeded.reset()

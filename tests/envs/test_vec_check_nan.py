@@ -44,7 +44,7 @@ def check(env_kwargs: dict[str, Any], action: float = 0.0, **kwargs: Any) -> Non
 @pytest.mark.parametrize(
     ("env_kwargs", "action", "message"),
     [
-        ({}, np.nan, r"the action of environment 1 is NaN at step 1: \[nan\] \(the policy gave it\)"),
+        ({}, np.nan, r"the action of environment 1 is NaN at step 1: \[nan\] \(from the policy\)"),
         ({"obs": np.inf}, 0.0, r"the observation of environment 1 is infinite at step 1: \[ 1. inf\]"),
         ({"reward": -np.inf}, 0.0, r"the reward of environment 1 is infinite at step 1: -inf"),
         (

@@ -13,9 +13,9 @@ from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.native import NativeCartPole
 from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env.vec_env import (
-    StepArrays,
     VecEnv,
     VecEnvWrapper,
+    VecStep,
     env_state,
     is_vecenv_wrapped,
     load_env_state,
@@ -137,7 +137,7 @@ def test_a_mixin_that_is_no_vec_env_counts_too() -> None:
 
 def test_subclass_may_override_either_step_api() -> None:
     class Arrays(TupleFace):
-        def wait_arrays(self) -> StepArrays:
+        def wait_arrays(self) -> VecStep:
             step = super().wait_arrays()
             step.rewards = step.rewards * 10
             return step

@@ -14,7 +14,7 @@ from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.examples.toy import SimpleMultiObsEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.native import NativeCartPole
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, VecEnv, VecStep
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 
@@ -35,15 +35,13 @@ class Script(VecEnv):
     def step_async(self, actions: Any) -> None:
         self.now += 1
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         done = np.zeros(self.num_envs, dtype=bool)
         ended = np.array(self.ended[self.now - 1], dtype=int) if self.ended else NO_ENDS
         done[ended] = True
         finals = self.obs[self.now][ended] + 1 if len(ended) else None
         rewards = self.rewards[self.now - 1]
-        return StepArrays(
-            self.obs[self.now], rewards, done, ~done & done, ended, finals, [{}] * self.num_envs
-        )
+        return VecStep(self.obs[self.now], rewards, done, ~done & done, ended, finals, [{}] * self.num_envs)
 
 
 def random_script(n_steps: int = 40, n_envs: int = 3, ended: Any = ()) -> Script:
@@ -68,7 +66,7 @@ def test_statistics_are_of_the_raw_observations_resets_included() -> None:
     assert step.obs.dtype == step.rewards.dtype == np.float32
     np.testing.assert_array_equal(venv.get_original_obs(), script.obs[40])
     np.testing.assert_array_equal(venv.get_original_reward(), script.rewards[39])
-    np.testing.assert_array_equal(venv.old_rews, venv.old_reward)
+    np.testing.assert_array_equal(venv.old_rews, venv.raw_reward)
     np.testing.assert_array_equal(venv.ret, venv.returns)
 
 

@@ -62,7 +62,7 @@ def test_a_gif_repeats_its_frames_at_their_speed(tmp_path):
 
 
 def test_what_is_no_frame_of_the_video_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"an \.mp4 or a \.gif file, not 'video\.avi'"):
+    with pytest.raises(UserError, match=r"an \.mp4 or \.gif file, not 'video\.avi'"):
         VideoWriter(tmp_path / "video.avi", 30)
     for frame in (np.zeros((8, 8, 3)), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 4), np.uint8)):
         with pytest.raises(UserError, match="a frame is uint8"), VideoWriter(tmp_path / "a.mp4", 30) as video:

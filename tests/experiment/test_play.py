@@ -10,9 +10,10 @@ import rlzoo
 from rlzoo import PPO, VecNormalize
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
+from rlzoo.evaluation.evaluate import Episodes, play_episodes
 from rlzoo.experiment.training_run import train
 from rlzoo.playback.expert_recording import record_expert
-from rlzoo.playback.play import Scores, play, play_episodes
+from rlzoo.playback.play import play
 
 
 @pytest.fixture
@@ -186,30 +187,37 @@ class Counter:
 
 def test_short_episodes_are_not_preferred():
     venv = rlzoo.make_vec_env("CartPole-v1", n_envs=4, seed=0)
-    scores = Scores()
-    ended = [0] * 4
-    play_episodes(
-        Counter(), venv, scores, n_episodes=6, on_episode=lambda scores: ended.append(len(scores.returns))
+    counts = []
+    episodes = play_episodes(
+        Counter(), venv, 6, on_episode=lambda episodes: counts.append(len(episodes.returns))
     )
-    assert len(scores.returns) == 6
+    assert len(episodes.returns) == 6
+    assert counts == [1, 2, 3, 4, 5, 6]
+
+
+def test_play_episodes_stops_within_episodes_after_n_steps():
+    venv = rlzoo.make_vec_env("CartPole-v1", n_envs=2, seed=0)
+    steps = []
+    episodes = play_episodes(Counter(), venv, None, n_steps=3, on_step=steps.append)
+    assert steps == [1, 2, 3]
+    assert (episodes.n_steps, episodes.returns) == (6, [])
 
 
 def test_a_summary_names_what_it_counts():
-    scores = Scores(returns=[1.0, 3.0], lengths=[2, 2], successes=[True, False], n_steps=4)
+    scores = Episodes(returns=[1.0, 3.0], lengths=[2, 2], successes=[True, False], n_steps=4)
     assert scores.summary().splitlines() == [
         "2 episodes",
         "return       2.00 +/- 1.00",
         "length       2.00 +/- 0.00",
         "success rate 50.0% +/- 50.0%",
     ]
-    assert Scores(n_steps=9).summary() == "no episode ended in 9 steps"
+    assert Episodes(n_steps=9).summary() == "no episode ended in 9 steps"
 
 
 def test_a_loaded_agent_can_be_played_by_hand(run):
     result = train(run(n_timesteps=40))
     model, venv = PPO.load(result.model_path, device="cpu"), rlzoo.make_vec_env("CartPole-v1", seed=0)
-    scores = Scores()
-    play_episodes(model, venv, scores, n_episodes=2)
+    scores = play_episodes(model, venv, 2)
     assert rlzoo.evaluate_policy(model, rlzoo.make_vec_env("CartPole-v1", seed=0), 2)[0] == np.mean(
         scores.returns
     )

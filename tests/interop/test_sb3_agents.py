@@ -354,7 +354,7 @@ def test_hostile_statistics_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"it would call posix\.system if it were unpickled: refused"):
         rlzoo.VecNormalize.load(path, rlzoo.make_vec_env("Pendulum-v1"))
     path.write_bytes((NEW / "ppo_normalized_vecnormalize.pkl").read_bytes()[:-40])
-    with pytest.raises(UserError, match="no readable file of stable-baselines3's VecNormalize"):
+    with pytest.raises(UserError, match="is not a readable file of stable-baselines3's VecNormalize"):
         rlzoo.VecNormalize.load(path, rlzoo.make_vec_env("Pendulum-v1"))
 
 

@@ -22,11 +22,11 @@ import torch
 from torch import nn
 
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.io.container import MissingFile
 from rlzoo.training.checkpoint import (
     Checkpoint,
     ForeignCheckpoint,
     Limits,
-    MissingCheckpoint,
     find_checkpoint,
     load_module,
     load_optimizer,
@@ -291,14 +291,14 @@ def test_ctrl_c_while_writing_leaves_the_previous_checkpoint(
 
 def test_a_missing_file_names_the_nearest_one(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "ppo_cartpole", CHECKPOINT)
-    with pytest.raises(MissingCheckpoint, match=r"did you mean '.*/ppo_cartpole\.zip'\?"):
+    with pytest.raises(MissingFile, match=r"did you mean '.*/ppo_cartpole\.zip'\?"):
         read_checkpoint(tmp_path / "ppo_cartpoel")
     with pytest.raises(FileNotFoundError, match="no model file"):
         read_checkpoint("gone/nothing.zip")
-    with pytest.raises(MissingCheckpoint, match="is a folder"):
+    with pytest.raises(MissingFile, match="is a folder"):
         find_checkpoint(tmp_path)
     for odd in ("", ".", "/"):
-        with pytest.raises(MissingCheckpoint):
+        with pytest.raises(MissingFile):
             find_checkpoint(odd)
 
 

@@ -75,9 +75,7 @@ def test_a_callback_without_masks_is_refused_before_the_training() -> None:
 
 
 def test_playing_an_agent_asks_for_masks() -> None:
-    from rlzoo.playback.play import Scores, play_episodes
+    from rlzoo.evaluation.evaluate import play_episodes
 
-    scores = Scores()
     venv = make_vec_env(lambda: ActionMasker(IdentityEnv(8), lambda env: np.arange(8) == env.state), 2)
-    play_episodes(make(), venv, scores, n_episodes=2)
-    assert scores.returns == [100.0, 100.0]
+    assert play_episodes(make(), venv, 2).returns == [100.0, 100.0]

@@ -26,11 +26,12 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, Examples, demonstrations_of, imitation_loss, supervised
 
 
@@ -47,6 +48,17 @@ class BCConfig:
         check_range(self, ("batch_size",), low=1)
         check_range(self, ("learning_rate", "ent_coef"), low=0)
         check_range(self, ("max_grad_norm",), low=0, above=True)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    "ent_coef": ranges.ENT_COEF,
+    "max_grad_norm": Or(None, Float(0.1, 10.0, log=True)),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+    "policy_kwargs.ortho_init": Choice(True, False),
+}
 
 
 def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Tensor, Metrics]:
@@ -77,6 +89,7 @@ class BC(Algorithm):
     """
 
     Config = BCConfig
+    search_space = SEARCH_SPACE
     config: BCConfig
     loop = supervised
     action_spaces = (spaces.Box, spaces.Discrete)
@@ -97,7 +110,7 @@ class BC(Algorithm):
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
         super()._reset_envs(env, resume)
 
-    def update(self, examples: Examples, clock: Clock) -> Metrics:
+    def update(self, examples: Examples, clock: Counters) -> Metrics:
         """One gradient step on a minibatch of demonstrations."""
         learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         loss, metrics = bc_loss(self.policy, examples, self.config.ent_coef)

@@ -33,16 +33,19 @@ from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
+from rlzoo.algorithms.on_policy.trpo import SEARCH_SPACE as TRPO_SEARCH_SPACE
 from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.optim.network_optimizer import NetworkOptimizer
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, If, Int, Power, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, demonstrations_of
 
 LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}
@@ -132,6 +135,31 @@ class GAILConfig:
         learner_config(self)
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "n_steps": Power(64, 4096),
+    "batch_size": Power(32, 1024),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "ent_coef": ranges.ENT_COEF,
+    "g_step": Int(1, 5),
+    "d_step": Int(1, 5),
+    "d_stepsize": Float(1e-5, 1e-2, log=True),
+    "hidden_size_adversary": Int(16, 512, log=True),
+    "adversary_entcoeff": Float(1e-5, 1e-1, log=True),
+    **{
+        key: If("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
+        for key in ("target_kl", "cg_damping", "n_critic_updates")
+    },
+    **{
+        key: If("learner", ("ppo",), PPO_SEARCH_SPACE[key])
+        for key in ("n_epochs", "clip_range", "vf_coef", "max_grad_norm")
+    },
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
 def learner_config(config: GAILConfig) -> Any:
     """The Config of the learner.
 
@@ -180,6 +208,7 @@ class GAIL(OnPolicyAlgorithm):
     """
 
     Config = GAILConfig
+    search_space = SEARCH_SPACE
     config: GAILConfig
     default_log_interval = 1
     action_spaces = (spaces.Box, spaces.Discrete)
@@ -254,12 +283,12 @@ class GAIL(OnPolicyAlgorithm):
     def begin_rollout(self) -> None:
         self.student.begin_rollout()
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         return self.student.act(inputs)
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         obs, stored = rollout.flat_obs(self.device), rollout.action_column
         executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
         actions = torch.from_numpy(executed).to(self.device)

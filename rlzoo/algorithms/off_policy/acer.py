@@ -38,13 +38,14 @@ from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, following_values, retrace
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Clock, Inputs, Step
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Near1, SearchSpace
 from rlzoo.policies.q_valued import with_q_values
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
@@ -114,6 +115,25 @@ class ACERConfig:
             )
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Float(1e-5, 1e-2, log=True),
+    "lr_schedule": Choice("constant", "linear"),
+    "n_steps": Int(4, 128, log=True),
+    "gamma": ranges.GAMMA,
+    "q_coef": Float(0.1, 1.0),
+    "ent_coef": ranges.ENT_COEF,
+    "max_grad_norm": Float(0.3, 20.0, log=True),
+    "replay_ratio": Float(0.0, 8.0),
+    "replay_start": Int(100, 5_000, log=True),
+    "buffer_size": Int(1_000, 50_000, log=True),
+    "correction_term": Float(1.0, 20.0, log=True),
+    "alpha": Near1(1e-3, 0.1),
+    "delta": Float(0.1, 10.0, log=True),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+}
+
+
 def policy_gradient(
     log_probs: Tensor, log_mu: Tensor, actions: Tensor, q: Tensor, targets: Tensor, config: ACERConfig
 ) -> Tensor:
@@ -149,6 +169,7 @@ class ACER(OnPolicyAlgorithm):
     """
 
     Config = ACERConfig
+    search_space = SEARCH_SPACE
     config: ACERConfig
     action_spaces = (spaces.Discrete,)
     default_log_interval = 100
@@ -183,18 +204,18 @@ class ACER(OnPolicyAlgorithm):
 
     # ------------------------------------------------------------------ acting
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.recurrent:
             step = self._act_with_memory(inputs)
         else:
             actions = self.policy.act(inputs.obs)
-            step = Step(actions, self.to_env_action(actions))
+            step = PolicyOutput(actions, self.to_env_action(actions))
         step.extra["log_mu"] = self.policy.action_dist.log_probs  # as acting has left them in the policy
         return step
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, replay = self.config, self.replay_buffer
         learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         self.set_training_mode(True)
@@ -206,14 +227,14 @@ class ACER(OnPolicyAlgorithm):
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
                     drawn = replay.sample()
                     if rollout.raw is not None:
-                        drawn = drawn.scaled(rollout.raw.rescaling)
+                        drawn = drawn.scaled(rollout.raw.normalizer)
                     history.append(self._learn(drawn, clock))
         explained = history[0].pop("explained_variance")
         metrics = self.summarise(history, clock)
         metrics.update(explained_variance=explained, learning_rate=learning_rate)
         return metrics
 
-    def _learn(self, trajectories: Trajectories, clock: Clock) -> Metrics:
+    def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
         """One gradient step on trajectories of the present policy or of earlier ones."""
         config = self.config
         obs = trajectories.all_obs(self.device)
@@ -320,7 +341,7 @@ class ACER(OnPolicyAlgorithm):
         conversion = Conversion(
             stored_experience(self.env),
             scaled_as_seen(self.env),  # what earlier versions stored
-            Rescaling.of(self.env),
+            ExperienceNormalizer.of(self.env),
             {} if self.env is None else stored_dtypes(self.env),
         )
         trajectory_file.load_trajectories(path, self.replay_buffer, self._identity(), conversion)

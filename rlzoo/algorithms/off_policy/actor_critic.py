@@ -13,7 +13,7 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.optim.polyak import TargetNetwork
 
@@ -91,7 +91,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
             raise AttributeError(f"{type(self).__name__} has no entropy coefficient")
         return self.entropy
 
-    def set_learning_rates(self, clock: Clock) -> float:
+    def set_learning_rates(self, clock: Counters) -> float:
         """Set the current learning rate of both optimisers, and return it."""
         self.set_learning_rate(self.policy.critic.optimizer, clock)
         return self.set_learning_rate(self.policy.actor.optimizer, clock)

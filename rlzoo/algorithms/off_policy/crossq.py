@@ -32,12 +32,14 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,19 @@ class CrossQConfig:
         check_off_policy(self)
         check_entropy(self)
         check_range(self, ("policy_delay",), low=1)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(SAC_SEARCH_SPACE, "tau"),
+    "policy_delay": Int(1, 4),
+    "policy_kwargs.net_arch": Choice(
+        [64, 64],
+        [256, 256],
+        {"pi": [256, 256], "qf": [512, 512]},
+        {"pi": [256, 256], "qf": [1024, 1024]},
+        {"pi": [256, 256], "qf": [2048, 2048]},
+    ),
+}
 
 
 def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -> torch.Tensor:
@@ -120,10 +135,11 @@ class CrossQ(ActorCriticAlgorithm):
     """
 
     Config = CrossQConfig
+    search_space = SEARCH_SPACE
     config: CrossQConfig
     policy_family = "crossq"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -36,7 +36,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
@@ -44,8 +44,9 @@ from rlzoo.networks.running_normalizer import (
     ObservationNormalizer,
     RunningNormalizer,
 )
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
 from rlzoo.policies.policy_kwargs import accepted_keywords
 
 
@@ -143,6 +144,21 @@ class DDPGConfig:
             raise UserError(f"param_noise must be an AdaptiveParamNoiseSpec, not {self.param_noise!r}")
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "actor_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "critic_lr": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    **ranges.REPLAY,
+    "tau": Float(5e-4, 0.1, log=True),
+    **ranges.UPDATES,
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=Or(-1, Int(1, 1024, log=True))),
+    **ranges.ACTION_NOISE,
+    "noise_type": Choice("none", "normal", "ornstein-uhlenbeck", "adaptive-param"),
+    **ranges.OFF_POLICY_NETWORKS,
+}
+
+
 def ddpg_target(
     policy: Any, batch: ReplayBatch, returns: RunningNormalizer, reward_scale: float
 ) -> torch.Tensor:
@@ -201,6 +217,7 @@ class DDPG(ActorCriticAlgorithm):
     """
 
     Config = DDPGConfig
+    search_space = SEARCH_SPACE
     config: DDPGConfig
     policy_family = "deterministic"
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
@@ -256,7 +273,7 @@ class DDPG(ActorCriticAlgorithm):
         noise = self.parameter_noise
         return {**super().rollout_metrics(), **({} if noise is None else noise.spec.get_stats())}
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.normalizer is not None:
             self.normalizer.update(inputs.obs)
         return super().act(inputs)
@@ -271,7 +288,7 @@ class DDPG(ActorCriticAlgorithm):
         if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
             self.parameter_noise.perturb()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rates = self._set_learning_rates(clock)
         clock.n_updates += 1
@@ -297,7 +314,7 @@ class DDPG(ActorCriticAlgorithm):
             self._adapt_parameter_noise(batch.observations)
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
 
-    def _set_learning_rates(self, clock: Clock) -> Metrics:
+    def _set_learning_rates(self, clock: Counters) -> Metrics:
         metrics = {"learning_rate": self.schedule("learning_rate", clock)}
         for network in ("actor", "critic"):
             name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"

@@ -38,11 +38,12 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import TargetNetwork
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, If, Int, Or, Ratio, Scheduled, SearchSpace
 
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
@@ -117,6 +118,28 @@ class DQNConfig:
             raise UserError(f"prioritized_replay=True does not go together with {other.__name__}")
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 256, log=True),
+    **ranges.REPLAY,
+    "train_freq": Int(1, 512, log=True),
+    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0),
+    "n_steps": Int(1, 5),
+    "target_update_interval": Int(1, 20_000, log=True),
+    "exploration_fraction": Float(2e-3, 0.5, log=True),
+    "exploration_final_eps": Float(5e-3, 0.3, log=True),
+    "max_grad_norm": Or(None, Float(0.5, 20.0, log=True)),
+    "double_q": Choice(False, True),
+    "prioritized_replay": Choice(False, True),
+    "prioritized_replay_alpha": If("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "prioritized_replay_beta0": If("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "policy_kwargs.net_arch": ranges.NET_ARCH,
+    "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
+    "policy_kwargs.dueling": Choice(False, True),
+    "policy_kwargs.layer_norm": Choice(False, True),
+}
+
+
 def check_q_learning(config: Any) -> None:
     """Check the hyperparameters that DQN and QR-DQN share."""
     check_range(config, ("target_update_interval",), low=1)
@@ -162,6 +185,7 @@ class DQN(OffPolicyAlgorithm):
     """
 
     Config: ClassVar[type] = DQNConfig
+    search_space = SEARCH_SPACE
     config: Any
     policy_family = "q_network"
     action_spaces = (spaces.Discrete,)
@@ -294,7 +318,7 @@ class DQN(OffPolicyAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         self.update_target_network(clock)
         noise = self.parameter_noise
@@ -309,7 +333,7 @@ class DQN(OffPolicyAlgorithm):
         clock.n_updates += 1
         return {"loss": loss.detach(), "learning_rate": learning_rate}
 
-    def update_target_network(self, clock: Clock) -> None:
+    def update_target_network(self, clock: Counters) -> None:
         """Update the target network if `target_update_interval` environment steps have passed."""
         config = self.config
         if n := self.target_updates.crossings(clock.num_timesteps, config.target_update_interval):

@@ -30,9 +30,9 @@ from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.types import Clock, Inputs, Step
+from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
@@ -123,7 +123,7 @@ def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.T
 class _RoundOfNoise:
     """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
 
-    def __init__(self, distribution: Any, clock: Clock) -> None:
+    def __init__(self, distribution: Any, clock: Counters) -> None:
         self._distribution, self._clock = distribution, clock
 
     def state_dict(self) -> dict[str, Any]:
@@ -187,14 +187,14 @@ class OffPolicyAlgorithm(Algorithm):
         actions: torch.Tensor = self.policy._predict(obs)
         return actions
 
-    def update(self, batch: Any, clock: Clock) -> Metrics:
+    def update(self, batch: Any, clock: Counters) -> Metrics:
         """One gradient step on a `ReplayBatch`; advances `clock.n_updates` by one, and writes the absolute
         TD errors into `batch.priorities` where replay is prioritised."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ acting
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         use_sde = getattr(self.config, "use_sde", False)
         if use_sde:
             self.refresh_noise(inputs.step)
@@ -209,7 +209,7 @@ class OffPolicyAlgorithm(Algorithm):
         if self.action_noise is not None:
             noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
             actions = (actions + noise.reshape(self.noise_shape)).clamp_(-1, 1)
-        return Step(actions, self.to_env_action(actions))
+        return PolicyOutput(actions, self.to_env_action(actions))
 
     def random_actions(self) -> torch.Tensor:
         """Uniformly random actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""
@@ -382,7 +382,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _connect_statistics(self, replay: ReplayBuffer) -> None:
         """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
-        replay.normalizer, was = Rescaling.of(self.env), replay.stored
+        replay.normalizer, was = ExperienceNormalizer.of(self.env), replay.stored
         of_goals = isinstance(replay, HerReplayBuffer)
         replay.stored = stored_experience(self.env, warn=not of_goals)
         if of_goals and replay.stored != Stored():

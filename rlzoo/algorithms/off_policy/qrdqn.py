@@ -20,13 +20,15 @@ from torch import Tensor
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
+from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
 from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,12 @@ class QRDQNConfig:
     def __post_init__(self) -> None:
         check_off_policy(self)
         check_q_learning(self)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(DQN_SEARCH_SPACE, *ranges.PRIORITIES, "prioritized_replay", "double_q"),
+    "policy_kwargs.n_quantiles": Int(5, 250, log=True),
+}
 
 
 def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
@@ -94,6 +102,7 @@ class QRDQN(DQN):
     """
 
     Config = QRDQNConfig
+    search_space = SEARCH_SPACE
     config: QRDQNConfig
     policy_family = "quantile"
 
@@ -110,7 +119,7 @@ class QRDQN(DQN):
             arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         self.update_target_network(clock)
         learning_rate = self.set_learning_rate(policy.optimizer, clock)

@@ -33,9 +33,10 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, If, Int, Or, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,19 @@ class SACConfig:
         check_off_policy(self)
         check_entropy(self)
         check_range(self, ("target_update_interval", "policy_delay", "n_target_critics"), low=1)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    **ranges.REPLAY,
+    "tau": Float(5e-4, 0.1, log=True),
+    **ranges.UPDATES,
+    "ent_coef": Or("auto", Float(1e-4, 1.0, log=True)),
+    **ranges.STATE_DEPENDENT_NOISE,
+    "policy_kwargs.log_std_init": If("use_sde", (True,), Float(-4.0, 1.0)),
+    **ranges.OFF_POLICY_NETWORKS,
+}
 
 
 def sac_target(
@@ -120,6 +134,7 @@ class SAC(ActorCriticAlgorithm):
     """
 
     Config = SACConfig
+    search_space = SEARCH_SPACE
     config: SACConfig
     policy_family = "squashed"
 
@@ -132,7 +147,7 @@ class SAC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

@@ -30,9 +30,10 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,20 @@ class TD3Config:
         check_off_policy(self)
         check_range(self, ("policy_delay",), low=1)
         check_range(self, ("target_policy_noise", "target_noise_clip"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "batch_size": Int(16, 512, log=True),
+    **ranges.REPLAY,
+    "tau": Float(5e-4, 0.1, log=True),
+    **ranges.UPDATES,
+    "policy_delay": Int(1, 4),
+    "target_policy_noise": Float(0.0, 0.5),
+    "target_noise_clip": Float(0.1, 1.0),
+    **ranges.ACTION_NOISE,
+    **ranges.OFF_POLICY_NETWORKS,
+}
 
 
 def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
@@ -118,10 +133,11 @@ class TD3(ActorCriticAlgorithm):
     """
 
     Config = TD3Config
+    search_space = SEARCH_SPACE
     config: TD3Config
     policy_family = "deterministic"
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         clock.n_updates += 1

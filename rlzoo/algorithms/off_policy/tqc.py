@@ -27,13 +27,15 @@ from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
+from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,13 @@ class TQCConfig:
         check_entropy(self)
         check_range(self, ("target_update_interval",), low=1)
         check_range(self, ("top_quantiles_to_drop_per_net",), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    **SAC_SEARCH_SPACE,
+    "top_quantiles_to_drop_per_net": Int(0, 8),
+    "policy_kwargs.n_critics": Int(1, 5),
+}
 
 
 def truncate_quantiles(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
@@ -125,6 +134,7 @@ class TQC(ActorCriticAlgorithm):
     """
 
     Config = TQCConfig
+    search_space = SEARCH_SPACE
     config: TQCConfig
     policy_family = "tqc"
 
@@ -136,7 +146,7 @@ class TQC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Clock) -> Metrics:
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(clock)
         if config.use_sde:

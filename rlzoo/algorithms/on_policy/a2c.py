@@ -23,9 +23,10 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,21 @@ class A2CConfig:
         check_range(self, ("gamma", "gae_lambda"), low=0, high=1)
         check_range(self, ("max_grad_norm", "rms_prop_eps"), low=0, above=True)
         check_range(self, ("learning_rate", "vf_coef"), low=0)
+
+
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
+    "n_steps": Int(2, 256, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "normalize_advantage": Choice(False, True),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    "use_rms_prop": Choice(True, False),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
 
 
 def a2c_loss(
@@ -93,6 +109,7 @@ class A2C(OnPolicyAlgorithm):
     """
 
     Config = A2CConfig
+    search_space = SEARCH_SPACE
     config: A2CConfig
     reads_old_values = False
     default_log_interval = 100
@@ -105,16 +122,14 @@ class A2C(OnPolicyAlgorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
         batch = self.read_rollout(rollout)
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
-        values, log_probs, entropy = policy.evaluate_actions(
-            batch["obs"], batch["actions"], **batch["context"]
-        )
+        values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         baseline, next_values = old or self.baseline(rollout, batch, values)
         advantages, returns = gae(
@@ -127,9 +142,7 @@ class A2C(OnPolicyAlgorithm):
             config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.optimizer.step(loss, config.max_grad_norm)

@@ -33,14 +33,15 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
 from rlzoo.optim.network_optimizer import NetworkOptimizer
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,21 @@ class ACKTRConfig:
         lr_schedule(self.lr_schedule, 1.0)  # that there is one of this name
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Float(1e-3, 1.0, log=True),
+    "lr_schedule": Choice("constant", "linear"),
+    "n_steps": Int(4, 2048, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": Or(None, ranges.GAE_LAMBDA),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 10.0, log=True),
+    "kfac_clip": Float(1e-4, 1e-2, log=True),
+    "damping": Float(1e-3, 1e-1, log=True),
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
 def acktr_loss(
     values: torch.Tensor,
     log_probs: torch.Tensor,
@@ -160,6 +176,7 @@ class ACKTR(OnPolicyAlgorithm):
     """
 
     Config = ACKTRConfig
+    search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)
     reads_old_values = False
@@ -191,7 +208,7 @@ class ACKTR(OnPolicyAlgorithm):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
         learning_rate = self.set_learning_rate(optimizer, clock)
         for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):
@@ -201,9 +218,7 @@ class ACKTR(OnPolicyAlgorithm):
         old = self.baseline(rollout, batch) if self.has_modes else None
         self.set_training_mode(True)
         with self.factors.recording():
-            values, log_probs, entropy = policy.evaluate_actions(
-                batch["obs"], batch["actions"], **batch["context"]
-            )
+            values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
         # evaluate_actions has left the distribution of these observations in the policy
         log_likelihood = sampled_log_likelihood(policy.action_dist, values, config.vf_fisher_coef)
@@ -220,9 +235,7 @@ class ACKTR(OnPolicyAlgorithm):
             1.0 if config.gae_lambda is None else config.gae_lambda,
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = (
-            torch.from_numpy(array.reshape(-1)).to(self.device) for array in (advantages, returns)
-        )
+        advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
         self.optimizer.step(loss)

@@ -19,19 +19,17 @@ from gymnasium import spaces
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
 from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
-from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs, minibatches
+from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
+from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import following_values, gae
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.types import Inputs, Step
+from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.on_policy_loop import on_policy
-
-Columns = dict[str, Any]
-"""`obs`, `actions`, `context`, and whatever else an algorithm adds, row by row [n_steps * n_envs, ...]."""
 
 
 class OnPolicyAlgorithm(Algorithm):
@@ -109,7 +107,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ collecting
 
-    def act(self, inputs: Inputs) -> Step:
+    def act(self, inputs: PolicyInput) -> PolicyOutput:
         self.refresh_noise(inputs.step)
         context: dict[str, torch.Tensor] = {}
         if inputs.action_masks is not None:
@@ -125,7 +123,7 @@ class OnPolicyAlgorithm(Algorithm):
             context.update(values=values.flatten(), log_probs=log_probs)
         else:
             actions = self.policy.act(inputs.obs, **context)
-        return Step(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
+        return PolicyOutput(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
 
     def _before_tanh(self) -> dict[str, torch.Tensor]:
         """The last actions of a squashed policy before the tanh, whose inverse would not be exact."""
@@ -134,7 +132,7 @@ class OnPolicyAlgorithm(Algorithm):
             return {"gaussian_actions": distribution.gaussian_actions}
         return {}
 
-    def _act_with_memory(self, inputs: Inputs) -> Step:
+    def _act_with_memory(self, inputs: PolicyInput) -> PolicyOutput:
         """Act on observations and memory; the rollout keeps the memory from before each step."""
         if self.memory is None or len(next(iter(self.memory.values()))) != self.n_envs:
             self.memory = self.policy.initial_memory(self.n_envs)
@@ -142,7 +140,7 @@ class OnPolicyAlgorithm(Algorithm):
         before = self.memory
         actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
         extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
-        return Step(actions, self.to_env_action(actions), extra)
+        return PolicyOutput(actions, self.to_env_action(actions), extra)
 
     def train(self) -> None:
         """Learn once more from the last rollout, as if the present policy had collected it.
@@ -167,19 +165,23 @@ class OnPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ reading a rollout
 
-    def read_rollout(self, rollout: RolloutBuffer) -> Columns:
+    def read_rollout(self, rollout: RolloutBuffer) -> RolloutBatch:
         """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
-        context: dict[str, Any] = {}
+        context: PolicyContext = {}
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
-        for name in ("action_masks", "gaussian_actions"):
-            if name in rollout.extra:
-                context[name] = rollout.extra[name].flatten(0, 1).clone()  # for autograd to keep
-        obs, actions = rollout.flat_obs(self.device), rollout.flat_actions(self.device)
-        return {"obs": obs, "actions": actions, "context": context}
+        if "action_masks" in rollout.extra:
+            context["action_masks"] = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
+        if "gaussian_actions" in rollout.extra:
+            context["gaussian_actions"] = rollout.extra["gaussian_actions"].flatten(0, 1).clone()
+        return RolloutBatch(rollout.flat_obs(self.device), rollout.flat_actions(self.device), context)
+
+    def flat_columns(self, *arrays: np.ndarray) -> Iterator[torch.Tensor]:
+        """Yield arrays [n_steps, n_envs] as tensors [n_steps * n_envs] on the device."""
+        return (torch.from_numpy(array.reshape(-1)).to(self.device) for array in arrays)
 
     def old_values(
-        self, rollout: RolloutBuffer, columns: Columns
+        self, rollout: RolloutBuffer, batch: RolloutBatch
     ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
         """Log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
 
@@ -189,14 +191,12 @@ class OnPolicyAlgorithm(Algorithm):
             values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
         else:
             with torch.no_grad():
-                values, log_probs, _ = self.policy.evaluate_actions(
-                    columns["obs"], columns["actions"], **columns["context"]
-                )
+                values, log_probs, _ = self.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
         return log_probs, array, self.next_values(rollout, array)
 
     def baseline(
-        self, rollout: RolloutBuffer, columns: Columns, values: torch.Tensor | None = None
+        self, rollout: RolloutBuffer, batch: RolloutBatch, values: torch.Tensor | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Values and next values, [n_steps, n_envs], for an update that is one gradient step.
 
@@ -205,7 +205,7 @@ class OnPolicyAlgorithm(Algorithm):
         computed before training mode is switched on, without `values`.
         """
         if values is None or self.own_forward:
-            return self.old_values(rollout, columns)[1:]
+            return self.old_values(rollout, batch)[1:]
         array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)
 
@@ -258,10 +258,12 @@ class OnPolicyAlgorithm(Algorithm):
             name: torch.cat([rollout.extra[name], value.unsqueeze(0)]) for name, value in self.memory.items()
         }
 
-    def minibatches(self, columns: Columns, batch_size: int, rollout: RolloutBuffer) -> Iterator[Columns]:
+    def minibatches(
+        self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
+    ) -> Iterator[RolloutBatch]:
         """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
         if self.recurrent:
-            batches = sequence_minibatches(columns, batch_size, rollout, self._memory_columns(rollout))
+            batches = sequence_minibatches(batch, batch_size, rollout, self._memory_columns(rollout))
         else:
-            batches = minibatches(columns, batch_size, rollout.n_steps * rollout.n_envs, self.device)
+            batches = minibatches(batch, batch_size, rollout.n_steps * rollout.n_envs, self.device)
         return iter(self.threads.timed(batches))

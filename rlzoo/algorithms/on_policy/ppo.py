@@ -23,12 +23,14 @@ import torch.nn.functional as F
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
-from rlzoo.params import shared
+from rlzoo.core.types import Counters
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Or, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,23 @@ class PPOConfig:
         check_ppo(self)
 
 
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(5e-6, 1e-2, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(8, 1024),
+    "n_epochs": Int(1, 20, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "clip_range": Scheduled(Float(0.05, 0.5)),
+    "clip_range_vf": Or(None, Scheduled(Float(0.05, 1.0, log=True))),
+    "ent_coef": ranges.ENT_COEF,
+    "vf_coef": Float(0.1, 1.0),
+    "max_grad_norm": Float(0.3, 5.0, log=True),
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
 def check_ppo(config: Any) -> None:
     """Check the hyperparameters that PPO and its variants share."""
     check_range(config, ("n_steps", "n_epochs", "batch_size"), low=1)
@@ -64,29 +83,28 @@ def check_ppo(config: Any) -> None:
 
 
 def ppo_loss(
-    policy: Any, batch: dict[str, Any], clip_range: float, clip_range_vf: float | None, config: PPOConfig
+    policy: Any, batch: RolloutBatch, clip_range: float, clip_range_vf: float | None, config: PPOConfig
 ) -> tuple[torch.Tensor, Metrics]:
     """The negated objective of eq. 9 on one minibatch.
 
-    :param batch: `obs` [batch, ...], `actions` [batch, ...], the policy's `context`, and per row `advantages,
-        returns, values, log_probs`, the last two under the policy that collected them
+    :param batch: with `advantages, returns, values, log_probs`
     :return: the scalar loss, and metrics as detached tensors
     """
-    values, log_probs, entropy = policy.evaluate_actions(batch["obs"], batch["actions"], **batch["context"])
-    advantages = batch["advantages"]
+    values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
+    advantages = batch.advantages
     if config.normalize_advantage and len(advantages) > 1:
         std, mean = torch.std_mean(advantages)
         advantages = (advantages - mean) / (std + 1e-8)
 
-    log_ratio = log_probs - batch["log_probs"]
+    log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1 - clip_range, 1 + clip_range)
     policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean()  # eq. 7
 
     values = values.flatten()
     if clip_range_vf is not None:
-        values = batch["values"] + (values - batch["values"]).clamp(-clip_range_vf, clip_range_vf)
-    value_loss = F.mse_loss(values, batch["returns"])
+        values = batch.values + (values - batch.values).clamp(-clip_range_vf, clip_range_vf)
+    value_loss = F.mse_loss(values, batch.returns)
 
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
@@ -116,6 +134,7 @@ class PPO(OnPolicyAlgorithm):
     """
 
     Config: ClassVar[type] = PPOConfig
+    search_space = SEARCH_SPACE
     config: Any  # a variant has a Config of its own
     default_log_interval = 1
 
@@ -145,14 +164,14 @@ class PPO(OnPolicyAlgorithm):
             f"{n_envs} = {rows}, so each minibatch is the whole rollout"
         )
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rate(policy.optimizer, clock)
         clip_range = self.schedule("clip_range", clock)
         clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
 
         batch = self.read_rollout(rollout)
-        batch["log_probs"], values, next_values = self.old_values(rollout, batch)
+        batch.log_probs, values, next_values = self.old_values(rollout, batch)
         advantages, returns = gae(
             rollout.rewards,
             values,
@@ -162,9 +181,8 @@ class PPO(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
-        rollout.learned = (values, batch["log_probs"], advantages, returns)
-        for name, column in {"values": values, "advantages": advantages, "returns": returns}.items():
-            batch[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
+        rollout.learned = (values, batch.log_probs, advantages, returns)
+        batch.values, batch.advantages, batch.returns = self.flat_columns(values, advantages, returns)
 
         self.set_training_mode(True)
         history: list[Metrics] = []

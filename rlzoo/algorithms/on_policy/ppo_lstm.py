@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Choice, Power, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,14 @@ class RecurrentPPOConfig:
         check_ppo(self)
 
 
+SEARCH_SPACE: SearchSpace = {
+    **PPO_SEARCH_SPACE,
+    "policy_kwargs.net_arch": Choice([], [16], [64], [64, 64], [256], [256, 256]),
+    "policy_kwargs.lstm_hidden_size": Power(16, 512),
+    "policy_kwargs.enable_critic_lstm": Choice(True, False),
+}
+
+
 class RecurrentPPO(PPO):
     """PPO of recurrent policies for Box, Discrete, MultiDiscrete and MultiBinary actions.
 
@@ -53,5 +63,6 @@ class RecurrentPPO(PPO):
     """
 
     Config = RecurrentPPOConfig
+    search_space = SEARCH_SPACE
     config: RecurrentPPOConfig
     policy_family = "recurrent"

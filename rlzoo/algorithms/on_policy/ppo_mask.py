@@ -22,9 +22,11 @@ from gymnasium import spaces
 from rlzoo.algorithms.action_probability import action_probability
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.core.errors import UserError
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Int, Near1, SearchSpace
 
 Self = TypeVar("Self", bound="MaskablePPO")
 
@@ -49,6 +51,14 @@ class MaskablePPOConfig:
         check_ppo(self)
 
 
+SEARCH_SPACE: SearchSpace = {
+    **ranges.without(PPO_SEARCH_SPACE, *ranges.STATE_DEPENDENT_NOISE),
+    "n_steps": Int(16, 4096, log=True),
+    "batch_size": Int(8, 1024, log=True),
+    "gamma": Near1(5e-5, 1.0),
+}
+
+
 class MaskablePPO(PPO):
     """PPO for Discrete, MultiDiscrete and MultiBinary actions of which some are invalid.
 
@@ -62,6 +72,7 @@ class MaskablePPO(PPO):
     """
 
     Config = MaskablePPOConfig
+    search_space = SEARCH_SPACE
     config: MaskablePPOConfig
     policy_family = "maskable"
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -31,15 +31,17 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
-from rlzoo.algorithms.on_policy.on_policy_algorithm import Columns, OnPolicyAlgorithm
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Clock
+from rlzoo.core.types import Counters
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
 from rlzoo.optim.network_optimizer import NetworkOptimizer
-from rlzoo.params import shared
+from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
+from rlzoo.params.search_parameters import Float, Int, Power, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +81,38 @@ class TRPOConfig:
         check_range(self, ("learning_rate", "cg_damping", "n_critic_updates"), low=0)
 
 
-def trpo_objective(distribution: Distribution, batch: Columns, config: TRPOConfig) -> torch.Tensor:
+SEARCH_SPACE: SearchSpace = {
+    "learning_rate": Scheduled(Float(1e-5, 1e-1, log=True)),
+    "n_steps": Power(8, 4096),
+    "batch_size": Power(32, 1024),
+    "n_critic_updates": Int(1, 40, log=True),
+    "gamma": ranges.GAMMA,
+    "gae_lambda": ranges.GAE_LAMBDA,
+    "target_kl": Float(1e-6, 1e-1, log=True),
+    "cg_max_steps": Int(5, 30),
+    "cg_damping": Float(1e-5, 0.5, log=True),
+    "line_search_shrinking_factor": Float(0.5, 0.9),
+    "ent_coef": ranges.ENT_COEF,
+    **ranges.STATE_DEPENDENT_NOISE,
+    **ranges.ACTOR_CRITIC_NETWORKS,
+}
+
+
+def log_prob_of(distribution: Distribution, batch: RolloutBatch) -> torch.Tensor:
+    """Return the log-probabilities of the actions of a batch, [batch]."""
+    if (gaussian_actions := batch.context.get("gaussian_actions")) is None:
+        return distribution.log_prob(batch.actions)
+    return distribution.log_prob(batch.actions, gaussian_actions=gaussian_actions)  # type: ignore[call-arg]
+
+
+def trpo_objective(distribution: Distribution, batch: RolloutBatch, config: TRPOConfig) -> torch.Tensor:
     """L of eq. 14, a scalar.
 
     :param distribution: of the policy at the observations of the batch
-    :param batch: per row `actions` and, under the policy that collected them, `log_probs` and `advantages`;
-        `context` may hold the `gaussian_actions` of a squashed policy
+    :param batch: with `log_probs` and `advantages`
     """
-    log_probs = distribution.log_prob(batch["actions"], **batch.get("context", {}))
-    objective: torch.Tensor = ((log_probs - batch["log_probs"]).exp() * batch["advantages"]).mean()
+    log_probs = log_prob_of(distribution, batch)
+    objective: torch.Tensor = ((log_probs - batch.log_probs).exp() * batch.advantages).mean()
     if config.ent_coef != 0:
         entropy = distribution.entropy()
         # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
@@ -104,6 +129,7 @@ class TRPO(OnPolicyAlgorithm):
     """
 
     Config = TRPOConfig
+    search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"
     default_log_interval = 1
@@ -139,12 +165,12 @@ class TRPO(OnPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
-    def update(self, rollout: RolloutBuffer, clock: Clock) -> Metrics:
+    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
         config, policy = self.config, self.policy
         learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
-        columns = self.read_rollout(rollout)
-        columns["log_probs"], values, next_values = self.old_values(rollout, columns)
+        batch = self.read_rollout(rollout)
+        batch.log_probs, values, next_values = self.old_values(rollout, batch)
         advantages, returns = gae(
             rollout.rewards,
             values,
@@ -154,16 +180,15 @@ class TRPO(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
-        rollout.learned = (values, columns["log_probs"], advantages, returns)
-        for name, column in {"advantages": advantages, "returns": returns}.items():
-            columns[name] = torch.from_numpy(column.reshape(-1)).to(self.device)
+        rollout.learned = (values, batch.log_probs, advantages, returns)
+        batch.advantages, batch.returns = self.flat_columns(advantages, returns)
 
         n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
-        policy_metrics = self.improve_policy(next(self.minibatches(columns, n_rows, rollout)))
+        policy_metrics = self.improve_policy(next(self.minibatches(batch, n_rows, rollout)))
         self.set_training_mode(True)
         if self.has_modes and hasattr(policy, "pi_features_extractor"):
             policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
-        value_losses = self.fit_critic({name: columns[name] for name in ("obs", "returns")}, rollout)
+        value_losses = self.fit_critic(RolloutBatch(batch.obs, returns=batch.returns), rollout)
         clock.n_updates += 1
 
         metrics = self.summarise([policy_metrics, *value_losses], clock)
@@ -172,30 +197,30 @@ class TRPO(OnPolicyAlgorithm):
             metrics["std"] = policy.log_std.detach().exp().mean()
         return metrics
 
-    def improve_policy(self, batch: Columns) -> Metrics:
+    def improve_policy(self, batch: RolloutBatch) -> Metrics:
         """One step of the actor, along the natural gradient to the edge of the trust region.
 
-        :param batch: `obs, actions, log_probs, advantages`, row by row
+        :param batch: with `log_probs` and `advantages`
         :return: the objective and the divergence after the step, and whether there was one
         """
         config, policy = self.config, self.policy
         parameters = self.actor_flat.parameters
-        batch = {**batch, "actions": self._rows_of_actions(batch["actions"])}
-        if config.normalize_advantage and len(batch["advantages"]) > 1:
-            std, mean = torch.std_mean(batch["advantages"])
-            batch["advantages"] = (batch["advantages"] - mean) / (std + 1e-8)
+        batch = replace(batch, actions=self._rows_of_actions(batch.actions))
+        if config.normalize_advantage and len(batch.advantages) > 1:
+            std, mean = torch.std_mean(batch.advantages)
+            batch.advantages = (batch.advantages - mean) / (std + 1e-8)
 
         if self.has_modes:  # the only pass in training mode, in which running statistics are updated
             self.set_training_mode(True)
             with torch.no_grad():
-                policy.get_distribution(batch["obs"])
+                policy.get_distribution(batch.obs)
             self.set_training_mode(False)
         # A copy, for it may hold parameters themselves (log_std), which are about to move.
         with torch.no_grad():
-            old = copy.deepcopy(policy.get_distribution(batch["obs"]))
+            old = copy.deepcopy(policy.get_distribution(batch.obs))
             if self.has_modes:
-                batch["log_probs"] = old.log_prob(batch["actions"], **batch.get("context", {}))
-        distribution = policy.get_distribution(batch["obs"])
+                batch.log_probs = log_prob_of(old, batch)
+        distribution = policy.get_distribution(batch.obs)
         objective = trpo_objective(distribution, batch, config)
         gradient = flat_grad(objective, parameters, retain_graph=True)
         fisher = fisher_vector_product(self._divergence(old, distribution), distribution.params, parameters)
@@ -210,7 +235,7 @@ class TRPO(OnPolicyAlgorithm):
 
     @torch.no_grad()
     def _line_search(
-        self, step: torch.Tensor, objective: torch.Tensor, old: Distribution, batch: Columns
+        self, step: torch.Tensor, objective: torch.Tensor, old: Distribution, batch: RolloutBatch
     ) -> Metrics:
         """Go the longest of the shortened steps that improves the objective in the trust region, or none."""
         config, actor = self.config, self.actor_flat
@@ -218,7 +243,7 @@ class TRPO(OnPolicyAlgorithm):
         scale = 1.0
         for _ in range(config.line_search_max_iter):
             actor.assign(torch.add(start, step, alpha=scale))
-            distribution = self.policy.get_distribution(batch["obs"])
+            distribution = self.policy.get_distribution(batch.obs)
             reached = trpo_objective(distribution, batch, config)
             divergence = self._divergence(old, distribution)
             if reached > objective and divergence <= config.target_kl:
@@ -232,18 +257,18 @@ class TRPO(OnPolicyAlgorithm):
         zero = torch.zeros_like(objective)
         return {"policy_objective": objective, "kl_divergence_loss": zero, "is_line_search_success": 0.0}
 
-    def fit_critic(self, columns: Columns, rollout: RolloutBuffer) -> list[Metrics]:
+    def fit_critic(self, batch: RolloutBatch, rollout: RolloutBuffer) -> list[Metrics]:
         """Fit the value function to the returns.
 
-        :param columns: `obs` and `returns`, row by row
+        :param batch: with `returns`
         :return: the loss of each minibatch
         """
         config = self.config
         history: list[Metrics] = []
         for _ in range(config.n_critic_updates):
-            for minibatch in self.minibatches(columns, config.batch_size, rollout):
-                values = self.policy.predict_values(minibatch["obs"]).flatten()
-                loss = F.mse_loss(values, minibatch["returns"])
+            for minibatch in self.minibatches(batch, config.batch_size, rollout):
+                values = self.policy.predict_values(minibatch.obs).flatten()
+                loss = F.mse_loss(values, minibatch.returns)
                 self.critic_optimizer.step(loss)
                 history.append({"value_loss": loss.detach()})
         return history

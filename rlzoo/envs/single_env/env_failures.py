@@ -1,4 +1,4 @@
-"""Which exceptions out of an environment's code are failures of the environment."""
+"""Tell failures of an environment from requests to end the process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import signal
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an environment failed, and not somebody asked the process to end while its code ran.
+    """Return whether an exception raised while an environment ran is a failure of the environment.
 
-    `sys.exit()` in an environment (some do that when their window is closed) and what else is no `Exception`
-    are failures. Ctrl-C is none, nor is whatever a signal handler raised.
+    Failures are every `Exception`, and `sys.exit()` (some environments call it when their window is closed).
+    Ctrl-C and exceptions raised by signal handlers are requests to end the process.
     """
     if isinstance(error, Exception):
         return True
@@ -28,5 +28,5 @@ def _from_signal_handler(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """The class of an error, and its text if it has one."""
+    """Return the class of an error and its message, if any."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,8 +1,8 @@
-"""Episode statistics of one environment, and the CSV files that hold them.
+"""Episode statistics of one environment, and the CSV files in which they are recorded.
 
-A monitor file is one line of JSON behind a `#` (`t_start`: Unix time the file was begun, `env_id`), the
-column names, and one row per finished episode: `r` its return, `l` its length in steps, `t` seconds since
-`t_start`, then the columns that the caller asked for.
+A monitor file starts with a `#` and a line of JSON (`t_start`: Unix time at the start of the file; `env_id`),
+then has the column names and one row per finished episode: `r` is its return, `l` its length in steps, `t`
+seconds since `t_start`, followed by the keywords that the caller selected.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, TextIO
 
 import gymnasium as gym
+import numpy as np
+from gymnasium.core import ActType, ObsType
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import Info
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,25 +31,25 @@ EXTENSION = "monitor.csv"
 
 
 class LoadMonitorResultsError(UserError):
-    """A folder without monitor files, or a file that is not one."""
+    """A folder has no monitor files, or a file is not a monitor file."""
 
 
 class ResultsWriter:
-    """Writes one monitor file, a row per episode, each row on disk as soon as it is written.
+    """Write one monitor file, a row per episode; each row is flushed to disk.
 
-    :param filename: the file; a folder gets `monitor.csv`, any other name the ending `.monitor.csv` unless it
-        has it
-    :param header: values of the first line; `t_start` is added where it is missing
+    :param filename: a folder, for `monitor.csv`, or a file name, to which `.monitor.csv` is appended if it is
+        missing
+    :param header: values of the first line; `t_start` defaults to the current time
     :param extra_keys: columns after `r`, `l` and `t`
-    :param override_existing: start the file anew; otherwise go on behind its last whole row, with `t` counted
-        from its own `t_start`
-    :raises UserError: when an existing file that is to be continued has other columns
+    :param override_existing: replace an existing file; otherwise append to its last complete row, with `t`
+        relative to its own `t_start`
+    :raises UserError: an existing file to append to has other columns
     """
 
     def __init__(
         self,
         filename: str | os.PathLike[str],
-        header: Mapping[str, Any] | None = None,
+        header: Mapping[str, object] | None = None,
         extra_keys: Sequence[str] = (),
         override_existing: bool = True,
     ) -> None:
@@ -55,7 +58,7 @@ class ResultsWriter:
         self._t_shift = 0.0
         self.n_rows = 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        first_line = {"t_start": time.time(), **(header or {})}
+        first_line: dict[str, Any] = {"t_start": time.time(), **(header or {})}
         if not override_existing and self._continues(first_line["t_start"]):
             self._file: TextIO = self.path.open("a", newline="")
             self._rows = csv.DictWriter(self._file, self.columns, lineterminator="\n")
@@ -67,7 +70,7 @@ class ResultsWriter:
         self._file.flush()
 
     def _continues(self, t_start: float) -> bool:
-        """Whether the file can be continued; cuts off a row that a killed process left half written."""
+        """Return whether the file can be appended to; cut off an incomplete last row."""
         if not self.path.exists():
             return False
         with self.path.open("rb+") as file:
@@ -85,8 +88,8 @@ class ResultsWriter:
         self.n_rows = len(lines) - 2
         return True
 
-    def write_row(self, episode: Mapping[str, Any]) -> None:
-        """Append one episode: `r`, `l`, `t` (seconds since this writer's `t_start`) and every extra key."""
+    def write_row(self, episode: Info) -> None:
+        """Append an episode: `r`, `l`, `t` (seconds since `t_start` of this writer) and each extra key."""
         self._rows.writerow(
             {**episode, "t": round(episode["t"] + self._t_shift, 6)} if self._t_shift else episode
         )
@@ -94,7 +97,7 @@ class ResultsWriter:
         self.n_rows += 1
 
     def truncate(self, n_rows: int) -> None:
-        """Keep the first `n_rows` rows: those that a resumed training has not taken yet are removed."""
+        """Keep the first `n_rows` rows: a resumed training repeats the later episodes."""
         if not 0 <= n_rows < self.n_rows:
             return
         with self.path.open("rb+") as file:
@@ -108,23 +111,30 @@ class ResultsWriter:
         self._file.close()
 
 
-class Monitor(gym.Wrapper[Any, Any, Any, Any]):
-    """Counts return, length and time of every episode; writes them to a file and into `info["episode"]` where
-    an episode ends.
+class Monitor(gym.Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Record return, length and time of each episode, in `info["episode"]` and in a CSV file.
 
-    :param env: the environment; put the Monitor innermost, below whatever changes rewards or cuts episodes
+    >>> env = Monitor(gym.make("Pendulum-v1"), "logs/0", info_keywords=("TimeLimit.truncated",))
+    >>> load_results("logs")["r"]  # returns of all episodes
+
+    Put the Monitor inside of all wrappers that change rewards or episode ends, so that the statistics are
+    those of the task.
+
+    :param env: the environment
     :param filename: see `ResultsWriter`; None writes no file
-    :param allow_early_resets: whether `reset` may be called before the episode is over
-    :param reset_keywords: keyword arguments of `reset` to record with the episode
-    :param info_keywords: keys of the last `info` of an episode to record with it
-    :param override_existing: start the file anew instead of continuing it
+    :param allow_early_resets: whether `reset` may be called before the end of an episode
+    :param reset_keywords: keyword arguments of `reset` to record
+    :param info_keywords: keys of an episode's last info to record
+    :param override_existing: replace an existing file instead of appending to it
+    :raises UserError: the file has other columns; or, in `reset` and `step`, a keyword is missing
+    :raises RuntimeError: `step` is called before `reset`, or `reset` early where that is not allowed
     """
 
     EXT = EXTENSION
 
     def __init__(
         self,
-        env: gym.Env[Any, Any],
+        env: gym.Env[ObsType, ActType],
         filename: str | os.PathLike[str] | None = None,
         allow_early_resets: bool = True,
         reset_keywords: Sequence[str] = (),
@@ -147,7 +157,7 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self.needs_reset = True
         self._return = 0.0
         self._length = 0
-        self._reset_values: dict[str, Any] = {}
+        self._reset_values: Info = {}
         self._total_steps = 0
         self._episode_returns: list[float] = []
         self._episode_lengths: list[int] = []
@@ -155,7 +165,7 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
 
     @property
     def return_so_far(self) -> float:
-        """The sum of the rewards of the present episode."""
+        """Sum of the rewards of the current episode."""
         return self._return
 
     def continue_from(
@@ -164,14 +174,14 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         return_so_far: float,
         length: int,
         total_steps: int,
-        episodes: Any,
+        episodes: np.ndarray,
         results_writer: ResultsWriter | None,
         needs_reset: bool,
     ) -> None:
-        """Go on with the statistics that another took of the environment so far.
+        """Continue statistics that were recorded without this Monitor.
 
         :param episodes: return, length and seconds of each finished episode [n_episodes, 3]
-        :param results_writer: the open monitor file; None writes none
+        :param results_writer: the open monitor file, if any
         """
         self.t_start, self.results_writer, self.needs_reset = t_start, results_writer, needs_reset
         self._return, self._length, self._total_steps = return_so_far, length, total_steps
@@ -179,11 +189,11 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self._episode_lengths = [int(row[1]) for row in episodes]
         self._episode_times = [float(row[2]) for row in episodes]
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode.
+    def reset(self, **kwargs: Any) -> tuple[ObsType, Info]:
+        """Start an episode.
 
-        :raises RuntimeError: when the episode is not over and early resets are not allowed
-        :raises UserError: when one of `reset_keywords` is not given
+        :raises RuntimeError: the current episode has not ended and early resets are not allowed
+        :raises UserError: one of `reset_keywords` is missing
         """
         if not self.allow_early_resets and not self.needs_reset:
             raise RuntimeError(
@@ -198,8 +208,8 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self._return, self._length, self.needs_reset = 0.0, 0, False
         return self.env.reset(**kwargs)
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; at the end of an episode `info["episode"]` is its `r`, `l`, `t` and the recorded keywords."""
+    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        """Step; at the end of an episode, set `info["episode"]` to `r`, `l`, `t` and the keywords."""
         if self.needs_reset:
             raise RuntimeError("step() was called after the end of the episode; call reset() first")
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -208,13 +218,13 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
         self._total_steps += 1
         if terminated or truncated:
             self.needs_reset = True
-            limit = truncated and not terminated  # vector environments add it to `info` later
+            limit = truncated and not terminated  # a VecEnv adds it to `info` only later
             info["episode"] = self._end_episode({"TimeLimit.truncated": limit, **info})
         return observation, reward, terminated, truncated, info
 
-    def _end_episode(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _end_episode(self, info: Info) -> Info:
         elapsed = time.time() - self.t_start
-        episode: dict[str, Any] = {
+        episode: Info = {
             "r": round(self._return, 6),
             "l": self._length,
             "t": round(elapsed, 6),
@@ -239,24 +249,24 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
             self.results_writer.close()
 
     def get_total_steps(self) -> int:
-        """Steps taken in all episodes, the running one included."""
+        """Return the number of steps taken in all episodes, including the current one."""
         return self._total_steps
 
     def get_episode_rewards(self) -> list[float]:
-        """Returns of the finished episodes."""
+        """Return the returns of the finished episodes."""
         return self._episode_returns
 
     def get_episode_lengths(self) -> list[int]:
-        """Lengths of the finished episodes, in steps."""
+        """Return the lengths of the finished episodes, in steps."""
         return self._episode_lengths
 
     def get_episode_times(self) -> list[float]:
-        """Seconds from the making of the Monitor to the end of each finished episode."""
+        """Return the seconds from the creation of the Monitor to the end of each finished episode."""
         return self._episode_times
 
     @property
     def total_steps(self) -> int:
-        """Steps taken in all episodes, the running one included."""
+        """Number of steps taken in all episodes, including the current one."""
         return self._total_steps
 
     @property
@@ -271,18 +281,18 @@ class Monitor(gym.Wrapper[Any, Any, Any, Any]):
 
     @property
     def episode_times(self) -> list[float]:
-        """Seconds from the making of the Monitor to the end of each finished episode."""
+        """Seconds from the creation of the Monitor to the end of each finished episode."""
         return self._episode_times
 
     @property
-    def current_reset_info(self) -> dict[str, Any]:
-        """The values of `reset_keywords` at the last reset."""
+    def current_reset_info(self) -> Info:
+        """Values of `reset_keywords` at the last reset."""
         return self._reset_values
 
     @property
     def rewards(self) -> list[float]:
-        """:raises AttributeError: single rewards are not kept"""
-        raise AttributeError("Monitor keeps an episode's sum of rewards, return_so_far, and not each of them")
+        """Raise AttributeError: rewards of single steps are not stored."""
+        raise AttributeError("Monitor stores only the sum of an episode's rewards: return_so_far")
 
 
 MONITOR_NAMES = frozenset(vars(Monitor)) - {"rewards"} | {
@@ -294,11 +304,11 @@ MONITOR_NAMES = frozenset(vars(Monitor)) - {"rewards"} | {
     "results_writer",
     "t_start",
 }
-"""What a Monitor answers itself, and not the environment in it."""
+"""Attributes of a Monitor itself, and not of the environment inside."""
 
 
 def monitor_path(filename: str | os.PathLike[str]) -> Path:
-    """The file that a `filename` of Monitor means."""
+    """Return the path of the monitor file for a `filename` of Monitor."""
     path = Path(filename)
     if path.name.endswith(EXTENSION):
         return path
@@ -306,16 +316,17 @@ def monitor_path(filename: str | os.PathLike[str]) -> Path:
 
 
 def get_monitor_files(path: str | os.PathLike[str]) -> list[str]:
-    """The monitor files of a folder, sorted by name."""
+    """Return the monitor files of a folder, sorted by name."""
     return sorted(str(file) for file in Path(path).glob(f"*{EXTENSION}"))
 
 
 def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """All episodes of a folder's monitor files, in the order they ended.
+    """Return all episodes of the monitor files of a folder, in the order of their ends.
 
-    :return: columns `r`, `l`, `t` and the recorded keywords; `t` is seconds since the earliest `t_start` of
-        the files
-    :raises LoadMonitorResultsError: when there is no monitor file or one is not of the format
+    >>> load_results("logs").rolling(100)["r"].mean()  # smoothed learning curve
+
+    :return: columns `r`, `l`, `t` and the recorded keywords; `t` in seconds since the earliest `t_start`
+    :raises LoadMonitorResultsError: no monitor file, or a damaged one
     """
     import pandas as pd
 
@@ -337,15 +348,15 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _whole_lines(file: str | os.PathLike[str], content: bytes) -> list[str]:
-    """The lines of a monitor file but one that a killed process left half written."""
+    """Return the complete lines of a monitor file: a killed process may leave an incomplete last one."""
     try:
         return content[: content.rfind(b"\n") + 1].decode().splitlines()
     except UnicodeDecodeError:
-        raise LoadMonitorResultsError(f"{file} is not a monitor file: it is no text") from None
+        raise LoadMonitorResultsError(f"{file} is not a monitor file: it is not text") from None
 
 
 def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
-    """The episodes below the first line of a monitor file."""
+    """Return the episodes: the lines after the first."""
     import pandas as pd
 
     try:
@@ -358,7 +369,8 @@ def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _first_line(file: str | os.PathLike[str], line: str) -> dict[str, Any]:
+def _first_line(file: str | os.PathLike[str], line: str) -> Info:
+    """Return the values of the first line."""
     try:
         values: Any = json.loads(line.removeprefix("#")) if line.startswith("#") else None
         good = isinstance(values, dict) and math.isfinite(values["t_start"])

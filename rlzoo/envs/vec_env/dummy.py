@@ -1,4 +1,4 @@
-"""Environments that step one after the other in this process."""
+"""Vectorised environment that steps its environments in a loop, in this process."""
 
 from __future__ import annotations
 
@@ -6,32 +6,42 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
-from rlzoo.core.observations import Obs, ObsBuffer, copy_obs, stack_obs
+from rlzoo.core.observations import Info, Obs, ObsBuffer, copy_obs, stack_obs
 from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.monitor import MONITOR_NAMES, Monitor
 from rlzoo.envs.single_env.old_gym import patch_env
 from rlzoo.envs.vec_env import episode_state
 from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
+
+W = TypeVar("W")
 
 logger = logging.getLogger(__name__)
 
 
 class DummyVecEnv(VecEnv):
-    """Steps `len(env_fns)` environments in a loop; the fastest for environments that are cheap to step.
+    """Step `len(env_fns)` environments one after the other: the fastest for environments that step quickly.
 
-    After `keep_statistics` the episodes are counted for all environments at once. Whoever asks for `envs`, a
-    method or an attribute of a Monitor finds one around each environment: from there on these do the work.
+    >>> venv = DummyVecEnv([lambda: gym.make("Pendulum-v1") for _ in range(2)])
+    >>> venv.reset().shape
+    (2, 3)
+    >>> obs, rewards, dones, infos = venv.step(np.zeros((2, 1), np.float32))
 
-    :param env_fns: functions of no argument, each returning an environment of its own
-    :param first_index: what messages call the first environment
+    After `record_episode_statistics`, episodes are counted for all environments at once. Reading `envs`, or
+    calling a method or reading an attribute of a Monitor, puts a Monitor around each environment, which
+    continues these statistics.
+
+    :param env_fns: functions without arguments; each must return a new environment
+    :param first_index: number of the first environment in error messages
+    :raises UserError: no environment, the same one twice, no Gymnasium environment, or different spaces
+    :raises EnvironmentFailed: an environment cannot be made
     """
 
     _statistics: EpisodeStatistics | None = None
@@ -46,12 +56,10 @@ class DummyVecEnv(VecEnv):
         self._rewards = np.zeros(self.num_envs, dtype=np.float32)
         self._terminated = np.zeros(self.num_envs, dtype=bool)
         self._truncated = np.zeros(self.num_envs, dtype=bool)
-        self._infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        self._actions: Any = None
+        self._infos: list[Info] = [{} for _ in range(self.num_envs)]
+        self._actions: Sequence[object] | np.ndarray | None = None
         self.first_index = first_index
-        self._at = np.zeros(
-            self.num_envs, dtype=np.int64
-        )  # [0]: the environment that is stepping, for a post-mortem
+        self._at = np.zeros(self.num_envs, dtype=np.int64)  # [0]: the environment that is stepping
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
 
     def env_name(self) -> str:
@@ -60,7 +68,7 @@ class DummyVecEnv(VecEnv):
 
     @property
     def envs(self) -> list[gym.Env]:
-        """The single environments, each in a Monitor where statistics are kept."""
+        """The single environments; each is in a Monitor if episode statistics are recorded."""
         return self._single_envs()
 
     @envs.setter
@@ -69,22 +77,23 @@ class DummyVecEnv(VecEnv):
 
     def _single_envs(self) -> list[gym.Env]:
         if self._statistics is not None:
-            logger.debug("single environments are asked for: a Monitor is put around each")
-            self._envs, self._statistics = self._statistics.monitored(self._envs), None
+            logger.debug("single environments were accessed: each gets a Monitor")
+            self._envs, self._statistics = self._statistics.wrap_in_monitors(self._envs), None
         return self._envs
 
-    def keep_statistics(
+    def record_episode_statistics(
         self,
         filename: str | os.PathLike[str] | None = None,
         info_keywords: Sequence[str] = (),
         override_existing: bool = True,
         start_index: int = 0,
     ) -> None:
-        """Put `info["episode"]` where an episode ends, as a Monitor around each environment would.
+        """Record `info["episode"]` at the end of episodes, as a Monitor around each environment would.
 
-        :param filename: a folder for `<start_index + i>.monitor.csv`; None writes no files
-
-        The other parameters are those of `Monitor`.
+        :param filename: folder for `<start_index + i>.monitor.csv`; None writes no files
+        :param info_keywords: keys of an episode's last info to record
+        :param override_existing: replace existing files instead of appending to them
+        :param start_index: number of the first file
         """
         env_id = None if filename is None else getattr(self.get_attr("spec", 0)[0], "id", None)
         self._statistics = EpisodeStatistics(
@@ -94,11 +103,11 @@ class DummyVecEnv(VecEnv):
     def reset(self) -> Obs:
         self._actions = None
         if self._statistics is not None:
-            self._statistics.begin()
+            self._statistics.start_episodes()
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
-            given = {} if options is None else {"options": options}  # not every reset() takes them
+            given = {} if options is None else {"options": options}  # some reset() methods do not accept it
             try:
-                obs, info = self._envs[index].reset(seed=seed, **given)
+                obs, info = self._envs[index].reset(seed=seed, **given)  # type: ignore[arg-type]
                 self.reset_infos[index] = self._checked_info(index, "reset", info)
                 self._obs.write(index, obs)
             except BaseException as error:
@@ -118,7 +127,7 @@ class DummyVecEnv(VecEnv):
             )
         self._actions = actions
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         actions, self._actions = self._actions, None
         if actions is None:
             raise UserError("call step_async() before step_wait()")
@@ -126,7 +135,7 @@ class DummyVecEnv(VecEnv):
         rewards, terminated, truncated, infos = self._rewards, self._terminated, self._truncated, self._infos
         write, at, first_index = self._obs.write, self._at, self.first_index
         ended: list[int] = []
-        final_obs: list[Any] = []
+        final_obs: list[Obs] = []
         index = 0
         try:
             for index, env in enumerate(self._envs):
@@ -144,10 +153,10 @@ class DummyVecEnv(VecEnv):
         except BaseException as error:
             if isinstance(error, RunFailed) or not is_failure(error):
                 raise
-            if self._steps_taken == 0:  # some can do without
+            if self._steps_taken == 0:  # some environments step without a reset
                 raise UserError(f"call reset() before the first step() ({describe(error)})") from error
             raise self._failed(index, "step", error) from error
-        step = StepArrays(
+        step = VecStep(
             self._obs.batch,
             rewards,
             terminated,
@@ -160,15 +169,15 @@ class DummyVecEnv(VecEnv):
             self._statistics.record(step)
         return step
 
-    def _checked(self, index: int, obs: Any) -> Obs:
-        """The observation as the space says it looks, in arrays of its own."""
+    def _checked(self, index: int, obs: object) -> Obs:
+        """Return a copy of the observation in the shape and dtype of the space."""
         self._obs.write(index, obs)
         return self._obs.row(index)
 
-    def _checked_info(self, index: int, call: str, info: Any) -> dict[str, Any]:
-        """The info as it is.
+    def _checked_info(self, index: int, call: str, info: object) -> Info:
+        """Return the info.
 
-        :raises TypeError: it is no dict
+        :raises TypeError: it is not a dict
         """
         if not isinstance(info, Mapping):
             raise TypeError(f"the info must be a dict, not {type(info).__name__} ({info!r:.50})")
@@ -186,7 +195,7 @@ class DummyVecEnv(VecEnv):
         for index, env in enumerate(self._envs):
             try:
                 env.close()
-            except BaseException as error:  # the others are closed too, and what was learned is not lost
+            except BaseException as error:  # close the others too; training results must not be lost
                 if not is_failure(error):
                     raise
                 warnings.warn(f"{self._failed(index, 'close', error)}", stacklevel=2)
@@ -199,48 +208,48 @@ class DummyVecEnv(VecEnv):
         return self._is_of_monitor(attr_name) or all(env.has_wrapper_attr(attr_name) for env in self._envs)
 
     def _is_of_monitor(self, attr_name: str) -> bool:
-        """Whether a Monitor that is not there yet has the attribute."""
+        """Return whether the attribute is one of the Monitors that access would create."""
         return self._statistics is not None and attr_name in MONITOR_NAMES
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         for index in self._get_indices(indices):
             self.envs[index].set_wrapper_attr(attr_name, value)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
-        answers = []
+        results = []
         for index in self._get_indices(indices):
             method = self.envs[index].get_wrapper_attr(method_name)
             try:
-                answers.append(method(*method_args, **method_kwargs))
+                results.append(method(*method_args, **method_kwargs))
             except BaseException as error:
                 if isinstance(error, Exception) or not is_failure(error):
                     raise
                 raise self._failed(index, method_name, error) from error
-        return answers
+        return results
 
-    def env_states(self, indices: Indices = None) -> list[Any]:
-        """The episode in progress of each environment; None for those that cannot be restored."""
+    def env_states(self, indices: Indices = None) -> list[episode_state.EnvState | None]:
+        """Return the state of each environment's episode; None for those that cannot be restored."""
         return [episode_state.episode_state(self._envs[index]) for index in self._get_indices(indices)]
 
-    def load_env_state(self, state: list[Any], indices: Indices = None) -> list[None]:
-        """Continue the episode that `env_states` returned."""
+    def load_env_state(self, state: episode_state.EnvState, indices: Indices = None) -> list[None]:
+        """Restore the episode of the selected environments from an entry of `env_states`."""
         for index in self._get_indices(indices):
             episode_state.load_episode_state(self._envs[index], state)
         return [None]
 
-    def episode_state(self) -> dict[str, Any] | None:
+    def episode_state(self) -> State | None:
         envs = self.env_states()
-        if None in envs:
+        if any(env is None for env in envs):
             return None
-        state = {"kind": "envs", "steps_taken": self._steps_taken, "envs": envs}
+        state: State = {"kind": "envs", "steps_taken": self._steps_taken, "envs": envs}
         return state if self._statistics is None else {**state, "statistics": self._statistics.state()}
 
-    def load_episode_state(self, state: dict[str, Any]) -> bool:
+    def load_episode_state(self, state: State) -> bool:
         if state["kind"] != "envs" or len(state["envs"]) != self.num_envs:
             return False
-        if ("statistics" in state) != (self._statistics is not None):  # kept by Monitors in one of them
+        if ("statistics" in state) != (self._statistics is not None):  # one of the two uses Monitors instead
             return False
         for index, one in enumerate(state["envs"]):
             self.load_env_state(one, index)
@@ -257,12 +266,12 @@ class DummyVecEnv(VecEnv):
 
 
 def made_env(env_fn: Callable[[], gym.Env], index: int) -> gym.Env:
-    """What `env_fn` returns, an environment of the gym package adapted.
+    """Return the environment that `env_fn` makes; one of the old gym package gets an adapter.
 
-    :raises EnvironmentFailed: it ends by `sys.exit()` or the like
+    :raises EnvironmentFailed: the function called `sys.exit()` or the like
     """
     try:
-        return patch_env(env_fn())  # type: ignore[no-any-return]
+        return patch_env(env_fn())
     except Exception:
         raise
     except BaseException as error:
@@ -272,27 +281,32 @@ def made_env(env_fn: Callable[[], gym.Env], index: int) -> gym.Env:
         raise EnvironmentFailed(text, index, 0) from error
 
 
-def check_envs(envs: Sequence[Any]) -> None:
-    """Refuse what cannot be stepped together.
+def check_envs(envs: Sequence[object]) -> None:
+    """Raise if environments cannot form one vectorised environment.
 
-    :raises UserError: no environment, one object twice, no Gymnasium environment, or spaces that differ
+    :raises UserError: no environment, the same object twice, no Gymnasium environment, or different spaces
     """
     if not envs:
         raise UserError("a vector environment needs at least one environment")
     if len({id(env) for env in envs}) < len(envs):
         raise UserError(
-            "each function in env_fns must make an environment of its own; two returned the same one"
+            "each function in env_fns must make a new environment; two of them returned the same one"
         )
+    first: gym.Env | None = None
     for env in envs:
         if not isinstance(env, gym.Env):
             raise UserError(f"a gymnasium.Env was expected, not {type(env).__module__}.{type(env).__name__}")
-        check_spaces(env.observation_space, env.action_space, envs[0].observation_space, envs[0].action_space)
+        first = first or env
+        check_spaces(env.observation_space, env.action_space, first.observation_space, first.action_space)
 
 
 def check_spaces(
     obs: spaces.Space, action: spaces.Space, first_obs: spaces.Space, first_action: spaces.Space
 ) -> None:
-    """:raises UserError: the spaces of an environment are not those of the first"""
+    """Raise if the spaces of an environment differ from those of the first.
+
+    :raises UserError: names both
+    """
     if obs != first_obs or action != first_action:
         raise UserError(
             f"environments with different spaces cannot step together: {first_obs} and {obs},"
@@ -301,13 +315,13 @@ def check_spaces(
 
 
 def is_wrapped(env: gym.Env, wrapper_class: type) -> bool:
-    """Whether a wrapper of that class is around (or is) `env`."""
+    """Return whether `env` is wrapped by (or is) a wrapper of a class."""
     return unwrap_wrapper(env, wrapper_class) is not None
 
 
-def unwrap_wrapper(env: gym.Env, wrapper_class: type) -> gym.Env | None:
-    """The outermost wrapper of that class around (or being) `env`, or None."""
-    layer: Any = env
+def unwrap_wrapper(env: gym.Env, wrapper_class: type[W]) -> W | None:
+    """Return the outermost wrapper of a class around (or being) `env`, or None."""
+    layer = env
     while isinstance(layer, gym.Wrapper):
         if isinstance(layer, wrapper_class):
             return layer

@@ -1,33 +1,32 @@
-"""Environments stepped by envpool's C++ threads (an optional extra)."""
+"""Backend: environments stepped by the C++ threads of envpool (an optional extra)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.observations import Info, Obs
 from rlzoo.envs.single_env.registration import FAMILIES
 from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
 
-PORTED = {
-    "gymnasium",
-    *(family.module for family in FAMILIES),
-}  # packages whose environments envpool may have
+PORTED = {"gymnasium", *(family.module for family in FAMILIES)}
+"""Packages whose environments envpool may have ported."""
 
 
 class EnvPoolVecEnv(GymVectorEnv):
-    """`n_envs` environments of envpool.
+    """Step `n_envs` environments with envpool.
 
-    :param env_id: an environment that envpool has too
+    :param env_id: id of an environment that envpool has ported
     :param n_envs: number of environments
-    :param env_kwargs: further options of `envpool.make`; the time limit is the registered one unless given
+    :param env_kwargs: further options of `envpool.make`; the time limit defaults to the registered one
     :raises UserError: envpool is not installed, lacks the environment, or has another one under its id
     """
 
-    def __init__(self, env_id: str, n_envs: int, env_kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env_id: str, n_envs: int, env_kwargs: Mapping[str, object] | None = None) -> None:
         try:
             import envpool
         except ImportError:
@@ -50,34 +49,41 @@ class EnvPoolVecEnv(GymVectorEnv):
 
 
 class _Pool(gym.vector.VectorEnv):
-    """An envpool with Gymnasium's way to reset some environments and to seed."""
+    """Adapter of envpool to the seeding and partial resets of `gymnasium.vector.VectorEnv`."""
 
-    def __init__(self, make: Any, env_id: str, num_envs: int, options: dict[str, Any]) -> None:
-        self._make = lambda seed: make(env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options)
-        self._pool = self._make(int(np.random.default_rng().integers(2**31 - num_envs)))
+    def __init__(
+        self, make: Callable[..., Any], env_id: str, num_envs: int, options: Mapping[str, object]
+    ) -> None:
+        self._make_pool = lambda seed: make(
+            env_id, env_type="gymnasium", num_envs=num_envs, seed=seed, **options
+        )
+        self._pool: Any = self._make_pool(int(np.random.default_rng().integers(2**31 - num_envs)))
         self.num_envs = num_envs
         self.single_observation_space = self._pool.observation_space
         self.single_action_space = self._pool.action_space
         self.metadata = {"autoreset_mode": gym.vector.AutoresetMode.DISABLED}
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        if seed is not None:  # envpool takes seeds only when it is made; environment i gets seed + i
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Obs, Info]:
+        if seed is not None:  # envpool is seeded only at construction; environment i gets seed + i
             self._pool.close()
-            self._pool = self._make(seed)
+            self._pool = self._make_pool(seed)
         if options and "reset_mask" in options:
-            obs, infos = self._pool.reset(np.flatnonzero(options["reset_mask"]).astype(np.int32))
+            mask = np.asarray(options["reset_mask"])
+            obs, infos = self._pool.reset(np.flatnonzero(mask).astype(np.int32))
         else:
             obs, infos = self._pool.reset()
-        return obs, _own_infos(infos)
+        return obs, _without_bookkeeping(infos)
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, Info]:
         obs, rewards, terminated, truncated, infos = self._pool.step(np.asarray(actions))
-        return obs, rewards, terminated, truncated, _own_infos(infos)
+        return obs, rewards, terminated, truncated, _without_bookkeeping(infos)
 
-    def close(self, **kwargs: Any) -> None:
+    def close(self, **kwargs: object) -> None:
         self._pool.close()
 
 
-def _own_infos(infos: dict[str, Any]) -> dict[str, Any]:
-    """Without the bookkeeping of envpool itself."""
+def _without_bookkeeping(infos: Info) -> Info:
+    """Return the infos without the keys that envpool uses itself."""
     return {key: value for key, value in infos.items() if key not in ("env_id", "players")}

@@ -1,14 +1,14 @@
-"""The episode in progress of one Gymnasium environment, for checkpoints.
+"""Save and restore the episode in progress of one Gymnasium environment, for checkpoints.
 
-An environment can be restored if it has `get_state() -> state` and `set_state(state)`, of plain values and
-NumPy arrays, or is one of Gymnasium's classic-control tasks. So can a wrapper, and each of those below, whose
-attributes are known.
+An environment or wrapper can be restored if it defines `get_state() -> state` and `set_state(state)`, where
+the state consists of plain values and NumPy arrays. Gymnasium's classic-control tasks and the wrappers in
+`ATTRIBUTES` can be restored, too.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
@@ -22,36 +22,40 @@ ATTRIBUTES: dict[type, tuple[str, ...]] = {
     PassiveEnvChecker: ("checked_reset", "checked_step"),
     TimeLimit: ("_elapsed_steps",),
 }
-"""Of wrappers: what of an episode each holds."""
+"""Attributes in which a wrapper keeps its state of the episode."""
+LayerState: TypeAlias = dict[str, Any]  # of one wrapper or of the environment, as in a checkpoint
+EnvState: TypeAlias = list[LayerState]  # of each wrapper, outermost first, and of the environment
 
 
-def episode_state(env: gym.Env[Any, Any]) -> list[Any] | None:
+def episode_state(env: gym.Env) -> EnvState | None:
     """Return the state of each wrapper, outermost first, and of the environment.
 
-    None where one of them cannot be restored.
+    :return: None if one of them cannot be restored
     """
-    layers: list[Any] = []
-    layer: Any = env
+    layers: EnvState = []
+    layer = env
     while isinstance(layer, gym.Wrapper):
-        layers.append(_layer_state(layer))
+        if (state := _layer_state(layer)) is None:
+            return None
+        layers.append(state)
         layer = layer.env
-    own = _layer_state(layer)
-    if own is None or None in layers:
+    if (own := _layer_state(layer)) is None:
         return None
-    generator = getattr(layer, "_np_random", None)
-    random = None if generator is None else [generator.bit_generator.state, layer._np_random_seed]
+    # The public properties would create a generator.
+    generator, seed = getattr(layer, "_np_random", None), getattr(layer, "_np_random_seed", None)
+    random = None if generator is None else [generator.bit_generator.state, seed]
     return [*layers, {"name": type(layer).__name__, "state": own, "random": random}]
 
 
-def load_episode_state(env: gym.Env[Any, Any], state: list[Any]) -> None:
-    """Continue the episode that `episode_state` returned, after a `reset`.
+def load_episode_state(env: gym.Env, state: EnvState) -> None:
+    """Restore the episode that `episode_state` returned; call `reset` before.
 
-    :raises ValueError: it is that of another environment
+    :raises ValueError: the state is of another environment
     """
-    layer: Any = env
+    layer = env
     for saved in state[:-1]:
         if not isinstance(layer, gym.Wrapper):
-            raise ValueError(f"{type(layer).__name__} is where a wrapper was")
+            raise ValueError(f"the state is of a wrapper, but this is {type(layer).__name__}")
         _load_layer(layer, saved)
         layer = layer.env
     last = state[-1]
@@ -59,19 +63,19 @@ def load_episode_state(env: gym.Env[Any, Any], state: list[Any]) -> None:
         raise ValueError(f"the environment is {type(layer).__name__}, not {last['name']}")
     _load_layer(layer, last["state"])
     if last["random"] is not None:
-        layer.np_random.bit_generator.state, layer._np_random_seed = last["random"]
+        layer.np_random.bit_generator.state, layer._np_random_seed = last["random"]  # no public setter
 
 
-def _layer_state(layer: Any) -> dict[str, Any] | None:
+def _layer_state(layer: gym.Env) -> LayerState | None:
     if (names := _attributes(layer)) is not None:
-        state: dict[str, Any] = {"attributes": {name: getattr(layer, name) for name in names}}
+        state: LayerState = {"attributes": {name: getattr(layer, name) for name in names}}
         if isinstance(layer, Monitor) and layer.results_writer is not None:
             state["rows"] = layer.results_writer.n_rows
         return state
-    return {"own": layer.get_state()} if _has_state(layer) else None
+    return {"own": layer.get_state()} if _has_state(layer) else None  # type: ignore[attr-defined]
 
 
-def _load_layer(layer: Any, saved: dict[str, Any]) -> None:
+def _load_layer(layer: Any, saved: LayerState) -> None:
     if "own" in saved:
         layer.set_state(saved["own"])
         return
@@ -81,8 +85,8 @@ def _load_layer(layer: Any, saved: dict[str, Any]) -> None:
         layer.results_writer.truncate(saved["rows"])
 
 
-def _attributes(layer: Any) -> tuple[str, ...] | None:
-    """The attributes that hold the episode of a known class, else None."""
+def _attributes(layer: gym.Env) -> tuple[str, ...] | None:
+    """Return the attributes that hold the episode's state, if the class is known."""
     if type(layer) in ATTRIBUTES:
         return ATTRIBUTES[type(layer)]
     if type(layer).__module__.startswith(CLASSIC_CONTROL):
@@ -90,8 +94,8 @@ def _attributes(layer: Any) -> tuple[str, ...] | None:
     return None
 
 
-def _has_state(layer: Any) -> bool:
-    """Whether `set_state` takes what `get_state` returns; MuJoCo's `set_state(qpos, qvel)` does not."""
+def _has_state(layer: gym.Env) -> bool:
+    """Return whether `set_state` accepts what `get_state` returns; MuJoCo's takes (qpos, qvel)."""
     getter, setter = (getattr(type(layer), name, None) for name in ("get_state", "set_state"))
     if not callable(getter) or not callable(setter):
         return False

@@ -1,4 +1,4 @@
-"""Return and length of episodes, taken once per step for a whole vector of environments."""
+"""Episode returns and lengths, counted for all environments of a vector at once."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ import time
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import gymnasium as gym
 import numpy as np
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import Info
 from rlzoo.envs.single_env.monitor import Monitor, ResultsWriter
-from rlzoo.envs.vec_env.vec_env import StepArrays
+from rlzoo.envs.vec_env.vec_env import VecStep
+
+
+class StatisticsState(TypedDict):
+    """Statistics of the episodes in progress, as stored in a checkpoint."""
+
+    returns: np.ndarray  # [n_envs] float64
+    lengths: np.ndarray  # [n_envs] int64
+    rows: list[int]  # episodes in each monitor file
 
 
 class EpisodeStatistics:
-    """What a `Monitor` around each environment keeps, for a fraction of the time.
+    """Record what a `Monitor` around each environment would, in a fraction of the time.
 
     :param num_envs: number of environments
-    :param filename: a folder gets one `<i>.monitor.csv` per environment, any other name is one file for all;
+    :param filename: a folder for one `<i>.monitor.csv` per environment; any other name is one file for all;
         None writes no file
-    :param info_keywords: keys of the last info of an episode to record with it
-    :param override_existing: start the files anew instead of continuing them
+    :param info_keywords: keys of an episode's last info to record
+    :param override_existing: replace existing files instead of appending to them
     :param start_index: number of the first file in a folder
-    :param env_id: what the files name as the environment
+    :param env_id: id of the environment, written to the files
     """
 
     def __init__(
@@ -41,7 +50,7 @@ class EpisodeStatistics:
         self.info_keywords = tuple(info_keywords)
         self.t_start = time.time()
         self.returns = np.zeros(num_envs, dtype=np.float64)
-        self._began = np.zeros(num_envs, dtype=np.int64)  # step count at which each episode began
+        self._began = np.zeros(num_envs, dtype=np.int64)  # value of `_steps` at the start of each episode
         self._steps = 0
         self._episodes = array("d")  # environment, return, length, seconds of each finished episode
         self._was_reset = False
@@ -55,22 +64,22 @@ class EpisodeStatistics:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Steps taken in the current episodes [n_envs]."""
+        """Lengths of the current episodes so far, in steps [n_envs]."""
         return self._steps - self._began
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes that ended."""
+        """Number of finished episodes."""
         return len(self._episodes) // 4
 
-    def begin(self) -> None:
-        """Begin an episode of every environment."""
+    def start_episodes(self) -> None:
+        """Start a new episode in every environment; call it at a reset."""
         self.returns[:] = 0.0
         self._began[:] = self._steps
         self._was_reset = True
 
-    def record(self, step: StepArrays) -> None:
-        """Add a step; `info["episode"]` of a new list in `step` is an episode that ended by it.
+    def record(self, step: VecStep) -> None:
+        """Count a step; where an episode ended, set `step.infos[i]["episode"]` (in a new list).
 
         :raises UserError: the last info of an episode lacks one of `info_keywords`
         """
@@ -79,15 +88,15 @@ class EpisodeStatistics:
         if len(step.ended):
             self._end_episodes(step)
 
-    def _end_episodes(self, step: StepArrays) -> None:
+    def _end_episodes(self, step: VecStep) -> None:
         seconds = round(time.time() - self.t_start, 6)
-        infos = list(step.infos)
+        infos: list[Info] = list(step.infos)
         for index in step.ended.tolist():
             info = infos[index]
             limit = bool(step.truncated[index] and not step.terminated[index])
             known = {"TimeLimit.truncated": limit, **info}
             length = int(self._steps - self._began[index])
-            episode = {"r": round(float(self.returns[index]), 6), "l": length, "t": seconds}
+            episode: Info = {"r": round(float(self.returns[index]), 6), "l": length, "t": seconds}
             for key in self.info_keywords:
                 if key not in known:
                     raise UserError(f"the last info of an episode has no {key!r}; it has {sorted(info)}")
@@ -100,22 +109,22 @@ class EpisodeStatistics:
         self.returns[step.ended] = 0.0
         self._began[step.ended] = self._steps
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> StatisticsState:
         """Return the statistics of the episodes in progress, for a checkpoint."""
         rows = [writer.n_rows for writer in self.writers]
         return {"returns": self.returns.copy(), "lengths": self.lengths, "rows": rows}
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned; rows of files that came later are removed."""
+    def load_state(self, state: StatisticsState) -> None:
+        """Restore what `state` returned; remove rows that were written to the files since."""
         self.returns[:] = state["returns"]
         self._began[:] = self._steps - state["lengths"]
         for writer, n_rows in zip(self.writers, state["rows"], strict=False):
             writer.truncate(n_rows)
 
-    def monitored(self, envs: Sequence[gym.Env[Any, Any]]) -> list[gym.Env[Any, Any]]:
-        """Return the environments, each in a Monitor that goes on with these statistics and their files."""
+    def wrap_in_monitors(self, envs: Sequence[gym.Env]) -> list[gym.Env]:
+        """Return the environments, each in a Monitor that continues these statistics and files."""
         episodes = np.array(self._episodes).reshape(-1, 4)
-        monitors: list[gym.Env[Any, Any]] = []
+        monitors: list[gym.Env] = []
         for index, env in enumerate(envs):
             monitor = Monitor(env, info_keywords=self.info_keywords)
             own = episodes[episodes[:, 0] == index]
@@ -133,6 +142,6 @@ class EpisodeStatistics:
         return monitors
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the monitor files."""
         for writer in self.writers:
             writer.close()

@@ -1,10 +1,10 @@
-"""Gymnasium's vector environments as VecEnvs."""
+"""Adapter of `gymnasium.vector.VectorEnv`."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
 import gymnasium as gym
 import numpy as np
@@ -12,21 +12,26 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import NormalizeObservation
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
-from rlzoo.core.observations import Obs, copy_obs, map_obs, stack_obs
+from rlzoo.core.observations import Info, Obs, copy_obs, map_obs, stack_obs
 from rlzoo.envs.single_env.env_failures import describe, is_failure
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
+
+T = TypeVar("T")
 
 
 class GymVectorEnv(VecEnv):
-    """Adapts any `gymnasium.vector.VectorEnv`, however it resets.
+    """Adapter of a `gymnasium.vector.VectorEnv` with any autoreset mode.
 
-    One that resets in the same step is used as it is. Of one that resets in the next step, or not at all, the
-    environments whose episode ended are reset at once, with `reset(options={"reset_mask": ...})`, so that no
-    step is spent on a reset. What can reset all environments or none is refused: its filler steps, in which
-    some environments step and others reset, would have to be masked in every buffer and running statistic.
+    >>> GymVectorEnv(gym.make_vec("Pendulum-v1", num_envs=3)).reset().shape
+    (3, 3)
+
+    In the mode SAME_STEP the environment is used as it is. In the other modes, environments whose episode
+    ended are reset within the same step, with `reset(options={"reset_mask": ...})`. A vector environment that
+    can only reset all of its environments is refused: in the mode NEXT_STEP, some environments would spend a
+    step on their reset, which every buffer and running statistic would have to leave out.
 
     :param env: the vector environment
-    :raises UserError: a wrapper around it refuses to reset single environments
+    :raises UserError: a wrapper of `env` cannot reset single environments
     """
 
     def __init__(self, env: gym.vector.VectorEnv) -> None:
@@ -41,23 +46,23 @@ class GymVectorEnv(VecEnv):
         self.metadata = dict(env.metadata)
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP
-        layer: Any = env
+        layer = env
         while not self._same_step and isinstance(layer, gym.vector.VectorWrapper):
-            if isinstance(layer, NormalizeObservation):  # nobody wants to learn that at the end of an episode
+            if isinstance(layer, NormalizeObservation):  # raise now, not at the end of the first episode
                 raise UserError(
                     "gymnasium.wrappers.vector.NormalizeObservation cannot reset single environments; use"
                     " rlzoo.VecNormalize, or gymnasium.wrappers.NormalizeObservation around each environment"
                 )
             layer = layer.env
-        self._masks_proven = False  # whether a masked reset was seen to leave the other environments alone
-        self._actions: Any = None
+        self._masks_checked = False  # whether a masked reset left the other environments unchanged
+        self._actions: np.ndarray | None = None
         self._steps_taken = -1  # -1: never reset
 
     def reset(self) -> Obs:
         seeds, options = zip(*self._take_seeds_and_options(), strict=True)
         if any(option != options[0] for option in options):
             raise UserError("a gymnasium.vector.VectorEnv takes the same reset options for all environments")
-        seed = seeds[0]  # environment i gets seed + i, as `seed` has promised
+        seed = seeds[0]  # environment i gets seed + i
         self._actions = None
         obs, infos = self._call("reset", self.env.reset, seed=seed, options=options[0])
         self.reset_infos = [dict(info) for info in EnvInfos(infos, self.num_envs)]
@@ -71,7 +76,7 @@ class GymVectorEnv(VecEnv):
             raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
         self._actions = actions
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         actions, self._actions = self._actions, None
         if actions is None:
             raise UserError("call step_async() before step_wait()")
@@ -81,7 +86,7 @@ class GymVectorEnv(VecEnv):
         done = terminated | truncated
         if not done.any():
             env_infos = EnvInfos(infos, self.num_envs)
-            return StepArrays(obs, rewards, terminated, truncated, NO_ENDS, None, env_infos)
+            return VecStep(obs, rewards, terminated, truncated, NO_ENDS, None, env_infos)
         ended = np.flatnonzero(done)
         if self._same_step:
             final_obs = self._final_obs(infos, ended)
@@ -91,9 +96,9 @@ class GymVectorEnv(VecEnv):
             final_obs = map_obs(lambda array: array[ended], obs)
             obs = self._reset_ended(obs, done, ended)
             env_infos = EnvInfos(infos, self.num_envs)
-        return StepArrays(obs, rewards, terminated, truncated, ended, final_obs, env_infos)
+        return VecStep(obs, rewards, terminated, truncated, ended, final_obs, env_infos)
 
-    def _final_obs(self, infos: dict[str, Any], ended: np.ndarray) -> Obs:
+    def _final_obs(self, infos: Info, ended: np.ndarray) -> Obs:
         if "final_obs" not in infos:
             raise UserError(f"{self.env} resets in the same step, but its infos lack 'final_obs'")
         finals = infos["final_obs"]
@@ -102,36 +107,39 @@ class GymVectorEnv(VecEnv):
         return map_obs(lambda array: array[ended], finals)
 
     def _reset_ended(self, obs: Obs, done: np.ndarray, ended: np.ndarray) -> Obs:
-        """Reset the environments in `ended`; `obs` with their first observations in place of the last."""
-        before = copy_obs(obs)
+        """Reset the environments in `ended`; return `obs` with the first observations of the new episodes."""
+        merged = copy_obs(obs)
         first, _ = self._call("reset", self.env.reset, options={"reset_mask": done.copy()})
         n_rows = len(next(iter(first.values())) if isinstance(first, dict) else first)
         if n_rows == self.num_envs:
-            self._prove_masks(before, first, ~done)
+            self._check_masks(merged, first, ~done)
             first = map_obs(lambda array: array[ended], first)
-        merged = before
         if isinstance(merged, dict):
             for key, array in merged.items():
                 array[ended] = first[key]
+        elif isinstance(merged, tuple):
+            for array, part in zip(merged, first, strict=True):
+                array[ended] = part
         else:
             merged[ended] = first
         return merged
 
-    def _prove_masks(self, before: Obs, after: Obs, untouched: np.ndarray) -> None:
-        """An environment that does not know `reset_mask` resets all of its environments without a word."""
-        if self._masks_proven or not untouched.any():
+    def _check_masks(self, before: Obs, after: Obs, untouched: np.ndarray) -> None:
+        """Raise if the reset changed other environments: one that ignores `reset_mask` resets all of them."""
+        if self._masks_checked or not untouched.any():
             return
-        pairs = (
-            [(before[key], after[key]) for key in before] if isinstance(before, dict) else [(before, after)]
-        )
-        if not all(np.array_equal(one[untouched], other[untouched], equal_nan=False) for one, other in pairs):
+        if not all(
+            np.array_equal(one[untouched], other[untouched], equal_nan=False)
+            for one, other in zip(_arrays(before), _arrays(after), strict=True)
+        ):
             raise UserError(
                 f"{self.env} cannot reset single environments (reset_mask); make it with"
                 " autoreset_mode=SAME_STEP, or use make_vec_env"
             )
-        self._masks_proven = True
+        self._masks_checked = True
 
-    def _call(self, name: str, method: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, name: str, method: Callable[..., T], *args: object, **kwargs: object) -> T:
+        """Call a method of the vector environment; report its errors as failures of the environment."""
         try:
             return method(*args, **kwargs)
         except BaseException as error:
@@ -160,21 +168,21 @@ class GymVectorEnv(VecEnv):
             return all(env.has_wrapper_attr(attr_name) for env in inner.envs)
         return super().has_attr(attr_name)
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         values = self.get_attr(attr_name)
         for index in self._get_indices(indices):
             values[index] = value
         self._sub_environments().set_attr(attr_name, values)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
         chosen = self._get_indices(indices)
         if len(chosen) != self.num_envs:
             raise UserError("a gymnasium.vector.VectorEnv calls a method on all environments or none")
         return list(self._sub_environments().call(method_name, *method_args, **method_kwargs))
 
-    def _sub_environments(self) -> Any:
+    def _sub_environments(self) -> gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv:
         inner = self.env.unwrapped
         if not isinstance(inner, (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)):
             raise UserError(
@@ -183,20 +191,20 @@ class GymVectorEnv(VecEnv):
         return inner
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        images: Any = self.env.render()
-        return list(images) if images is not None else [None] * self.num_envs
+        images = self.env.render()
+        if images is None:
+            return [None] * self.num_envs
+        return list(images)  # type: ignore[arg-type]  # one image per environment
 
 
-class EnvInfos(Sequence[dict[str, Any]]):
-    """Gymnasium's one dict of arrays, read as one dict per environment, each made when it is looked at.
+class EnvInfos(Sequence[Info]):
+    """View of Gymnasium's dict of arrays as one info per environment, built when it is read.
 
-    :param infos: arrays [n_envs, ...] by key; the bool array under `_<key>` says which environments have it
+    :param infos: arrays [n_envs, ...] by key; the bool array `_<key>` marks the environments that have it
     :param final: for environments whose episode just ended, the dict of arrays to read instead
     """
 
-    def __init__(
-        self, infos: dict[str, Any], num_envs: int, final: dict[int, dict[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, infos: Info, num_envs: int, final: Mapping[int, Info] | None = None) -> None:
         self._infos = infos
         self._num_envs = num_envs
         self._final = final or {}
@@ -205,10 +213,10 @@ class EnvInfos(Sequence[dict[str, Any]]):
         return self._num_envs
 
     @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    def __getitem__(self, index: int) -> Info: ...
     @overload
-    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+    def __getitem__(self, index: slice) -> list[Info]: ...
+    def __getitem__(self, index: int | slice) -> Info | list[Info]:
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(self._num_envs))]
         if not -self._num_envs <= index < self._num_envs:
@@ -217,7 +225,15 @@ class EnvInfos(Sequence[dict[str, Any]]):
         return _one_info(self._final.get(index, self._infos), index)
 
 
-def _one_info(infos: dict[str, Any], index: int) -> dict[str, Any]:
+def _arrays(obs: Obs) -> list[np.ndarray]:
+    """Return the arrays of an observation."""
+    if isinstance(obs, dict):
+        return list(obs.values())
+    return list(obs) if isinstance(obs, tuple) else [obs]
+
+
+def _one_info(infos: Info, index: int) -> Info:
+    """Return the info of one environment."""
     info = {}
     for key, value in infos.items():
         if key.startswith("_") or key in ("final_obs", "final_info"):

@@ -1,8 +1,8 @@
-"""CartPole written out for a whole vector: the fastest backend for the environment that everyone starts with.
+"""Native vectorised CartPole: the fastest backend for this environment.
 
-The dynamics are those of Barto, Sutton and Anderson, Neuronlike adaptive elements that can solve difficult
-learning control problems (1983), with the constants, Euler steps, rewards, time limits and first states of
-Gymnasium's CartPole.
+The dynamics are those of Barto, Sutton and Anderson (1983), "Neuronlike adaptive elements that can solve
+difficult learning control problems", with the constants, Euler steps, rewards, time limits and initial states
+of Gymnasium's CartPole.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.utils import maybe_parse_reset_bounds
 from gymnasium.utils import seeding
 from gymnasium.wrappers import TimeLimit
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
-from rlzoo.core.observations import Obs
+from rlzoo.core.observations import Info
 from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, VELOCITIES, WITHOUT_VELOCITY
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped, unwrap_wrapper
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
 
 GRAVITY = 9.8
 POLE_MASS = 0.1
@@ -38,20 +39,23 @@ FORCE = 10.0
 TAU = 0.02  # seconds per step
 ANGLE_LIMIT = 12 * 2 * math.pi / 360
 POSITION_LIMIT = 2.4
-START_LIMIT = 0.05  # of each number of a first state
+START_LIMIT = 0.05  # of each component of an initial state
 
 NATIVE_ENVS = {"CartPole-v0": 200, "CartPole-v1": 500, "CartPoleNoVel-v1": 500}  # id -> time limit in steps
 ENTRY_POINT = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 
 logger = logging.getLogger(__name__)
 
-State = tuple[float, float, float, float]  # position, velocity, angle, angular velocity
+PoleState = tuple[float, float, float, float]  # position, velocity, angle, angular velocity
 
 
-def cartpole_step(state: State, force: float) -> State:
-    """One Euler step of the cart and its pole under a force.
+def cartpole_step(state: PoleState, force: float) -> PoleState:
+    """Return the state after one Euler step of TAU seconds.
 
-    Scalars on purpose: twenty NumPy calls cost as much as sixteen of these.
+    Computed with Python floats: the 20 calls of a NumPy version take as long as 16 calls of this function.
+
+    :param state: m, m/s, rad, rad/s
+    :param force: on the cart, in N
     """
     position, velocity, angle, spin = state
     cos, sin = math.cos(angle), math.sin(angle)
@@ -69,9 +73,9 @@ def cartpole_step(state: State, force: float) -> State:
 
 
 def is_native(env_id: str) -> bool:
-    """Whether the id has a native version and stands for what Gymnasium and rlzoo register under it.
+    """Return whether an id has a native version and its registration is unchanged.
 
-    A user may have registered another environment under the id, or changed the registration.
+    A user may have registered another environment under the id.
     """
     if env_id not in NATIVE_ENVS:
         return False
@@ -85,11 +89,11 @@ def is_native(env_id: str) -> bool:
 
 
 class NativeCartPole(DummyVecEnv):
-    """`CartPole-v0` or `CartPole-v1`, `num_envs` at a time; `CartPoleNoVel-v1` shows no velocities.
+    """Vectorised `CartPole-v0`, `CartPole-v1` or `CartPoleNoVel-v1` (velocities are hidden).
 
-    There are no single environments until somebody asks for them. Then this becomes a plain `DummyVecEnv`: of
-    real environments with the states, time limits, random generators and episode statistics of the native
-    ones.
+    There are no single environments until they are accessed (`envs`, `env_method`, ...). Then the object
+    turns into a plain `DummyVecEnv` of Gymnasium environments, which continue from the same states, time
+    limits, random generators and episode statistics.
 
     :param env_id: one of `NATIVE_ENVS`
     :param num_envs: number of environments
@@ -102,34 +106,34 @@ class NativeCartPole(DummyVecEnv):
         space = spaces.Box(-high, high, dtype=np.float32)
         VecEnv.__init__(self, num_envs, space, spaces.Discrete(2), "rgb_array")
         ensure_registered(env_id)
-        self.spec = copy.deepcopy(gym.spec(env_id))  # which may be changed or replaced later on
+        self.spec = copy.deepcopy(gym.spec(env_id))  # the registration may change later
         self.max_episode_steps = NATIVE_ENVS[env_id]
         self._hidden = list(VELOCITIES["CartPole"]) if NO_VELOCITY in env_id else None
-        self._generators: list[tuple[np.random.Generator, int] | None] = [None] * num_envs  # with their seeds
-        self._states: list[State] = []  # empty until the first reset
-        self._deadlines = [0] * num_envs  # `_steps_taken` at which each episode is truncated
+        self._generators: list[tuple[np.random.Generator, int] | None] = [None] * num_envs  # and seeds
+        self._states: list[PoleState] = []  # empty until the first reset
+        self._deadlines = [0] * num_envs  # value of `_steps_taken` at which each episode is truncated
         self.first_index = 0
         self._steps_taken = -1  # of each environment since the first reset; -1: never reset
-        self._actions: list[int] | None = None
+        self._actions: Sequence[int] | None = None
         self._rewards = np.ones(num_envs, dtype=np.float32)
         self._terminated = np.zeros(num_envs, dtype=bool)
         self._truncated = np.zeros(num_envs, dtype=bool)
-        self._infos: list[dict[str, Any]] = [{}] * num_envs
+        self._infos: list[Info] = [{}] * num_envs
 
     @cached_property
-    def _sample(self) -> gym.Env[Any, Any]:
-        """One Gymnasium CartPole: draws, and knows what attributes and wrappers such an environment has."""
+    def _sample(self) -> gym.Env:
+        """One Gymnasium CartPole, to render states and to look up attributes and wrappers."""
         return gym.make(self.spec, render_mode="rgb_array", disable_env_checker=True)
 
     def env_name(self) -> str:
         return self.spec.id
 
-    def _single_envs(self) -> list[gym.Env[Any, Any]]:
+    def _single_envs(self) -> list[gym.Env]:
         return self._real().envs
 
     def _real(self) -> DummyVecEnv:
-        """Return this vector, which from now on steps real environments."""
-        logger.debug("single environments are asked for: this CartPole is no longer stepped natively")
+        """Return this object, turned into a DummyVecEnv of Gymnasium environments."""
+        logger.debug("single environments were accessed: CartPole is no longer stepped natively")
         kept = dict(self.__dict__)
         if "_sample" in kept:
             kept.pop("_sample").close()
@@ -139,27 +143,29 @@ class NativeCartPole(DummyVecEnv):
         self.__class__ = DummyVecEnv  # type: ignore[assignment]
         return self
 
-    def _single_env(self, index: int) -> Callable[[], gym.Env[Any, Any]]:
-        """A function that makes the Gymnasium environment that goes on where the native one stands."""
+    def _single_env(self, index: int) -> Callable[[], gym.Env]:
+        """Return a function that makes a Gymnasium environment in the state of the native one."""
 
-        def make() -> gym.Env[Any, Any]:
+        def make() -> gym.Env:
             env = gym.make(self.spec, render_mode=self.render_mode, disable_env_checker=True)
             generator = self._generators[index]
             if generator is not None:
                 env.reset()
-                inner: Any = env.unwrapped
+                inner = cast(CartPoleEnv, env.unwrapped)
                 inner.state = np.array(self._states[index])
-                inner._np_random, inner._np_random_seed = generator
-                limit: Any = unwrap_wrapper(env, TimeLimit)
-                limit._elapsed_steps = self.max_episode_steps - (self._deadlines[index] - self._steps_taken)
+                inner._np_random, inner._np_random_seed = generator  # no public setter of the seed
+                limit = unwrap_wrapper(env, TimeLimit)
+                assert limit is not None
+                elapsed = self.max_episode_steps - (self._deadlines[index] - self._steps_taken)
+                limit._elapsed_steps = elapsed  # type: ignore[assignment]
             return env
 
         return make
 
-    def reset(self) -> Obs:
+    def reset(self) -> np.ndarray:
         self._actions = None
         if self._statistics is not None:
-            self._statistics.begin()
+            self._statistics.start_episodes()
         self._steps_taken = max(self._steps_taken, 0)
         self._states = [(0.0, 0.0, 0.0, 0.0)] * self.num_envs
         for index, (seed, options) in enumerate(self._take_seeds_and_options()):
@@ -174,7 +180,7 @@ class NativeCartPole(DummyVecEnv):
     def _begin_episode(self, index: int, low: float = -START_LIMIT, high: float = START_LIMIT) -> None:
         seeded = self._generators[index]
         assert seeded is not None
-        self._states[index] = tuple(seeded[0].uniform(low, high, size=4).tolist())
+        self._states[index] = cast(PoleState, tuple(seeded[0].uniform(low, high, size=4).tolist()))
         self._deadlines[index] = self._steps_taken + self.max_episode_steps
 
     def _observations(self) -> np.ndarray:
@@ -194,7 +200,7 @@ class NativeCartPole(DummyVecEnv):
             raise UserError(f"actions of shape {actions.shape} where ({self.num_envs},) was expected")
         self._actions = actions.tolist()
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         actions, self._actions = self._actions, None
         if actions is None:
             raise UserError("call step_async() before step_wait()")
@@ -227,7 +233,7 @@ class NativeCartPole(DummyVecEnv):
             final_obs = self._observations()[ended_array]
             for index in ended:
                 self._begin_episode(index)
-        step = StepArrays(
+        step = VecStep(
             self._observations(),
             self._rewards,
             self._terminated,
@@ -247,13 +253,13 @@ class NativeCartPole(DummyVecEnv):
         if attr_name in ("spec", "render_mode"):
             return [getattr(self, attr_name) for _ in chosen]
         if not self._is_of_monitor(attr_name):
-            self._sample.get_wrapper_attr(attr_name)  # fails where they have no such attribute
+            self._sample.get_wrapper_attr(attr_name)  # raises AttributeError if there is none
         return self._real().get_attr(attr_name, indices)
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         if attr_name != "state" or not self._states:
             return self._real().set_attr(attr_name, value, indices)
-        position, velocity, angle, spin = (float(number) for number in value)
+        position, velocity, angle, spin = np.asarray(value, np.float64).tolist()
         for index in self._get_indices(indices):
             self._states[index] = (position, velocity, angle, spin)
 
@@ -261,7 +267,7 @@ class NativeCartPole(DummyVecEnv):
         return self._is_of_monitor(attr_name) or self._sample.has_wrapper_attr(attr_name)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
         return self._real().env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
@@ -270,19 +276,19 @@ class NativeCartPole(DummyVecEnv):
         return [counted or is_wrapped(self._sample, wrapper_class) for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        if not self._states:  # as real environments, they say that they need a reset
+        if not self._states:  # Gymnasium reports that a reset is needed
             return self._real().get_images()
-        artist: Any = self._sample.unwrapped
-        images = []
+        renderer = cast(CartPoleEnv, self._sample.unwrapped)
+        images: list[np.ndarray | None] = []
         for state in self._states:
-            artist.state = np.array(state)
-            images.append(artist.render())
+            renderer.state = np.array(state)
+            images.append(renderer.render())
         return images
 
-    def episode_state(self) -> dict[str, Any] | None:
+    def episode_state(self) -> State | None:
         if any(generator is None for generator in self._generators):
             return None  # never reset
-        state = {
+        state: State = {
             "kind": self.spec.id,
             "states": np.array(self._states),
             "steps_left": [deadline - self._steps_taken for deadline in self._deadlines],
@@ -293,7 +299,7 @@ class NativeCartPole(DummyVecEnv):
         }
         return state if self._statistics is None else {**state, "statistics": self._statistics.state()}
 
-    def load_episode_state(self, state: dict[str, Any]) -> bool:
+    def load_episode_state(self, state: State) -> bool:
         if state["kind"] != self.spec.id or len(state["states"]) != self.num_envs:
             return False
         if ("statistics" in state) != (self._statistics is not None):

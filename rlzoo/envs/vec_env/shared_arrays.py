@@ -1,4 +1,4 @@
-"""Memory that the worker processes of a vector environment share."""
+"""Memory shared by the worker processes of a vectorised environment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rlzoo.core.observations import ObsBuffer, leaf_spaces
 
 
 class SharedArrays:
-    """The arrays of one step of all environments, in a file that every process maps.
+    """Actions and results of one step of all environments, in a file that every process maps into memory.
 
+    :param num_envs: number of environments
     :param path: the file, of at least `size` bytes
     """
 
@@ -30,13 +31,13 @@ class SharedArrays:
         self.obs = self.obs_rows(0, num_envs)
 
     def obs_rows(self, low: int, high: int) -> ObsBuffer:
-        """The observations of the environments `low` to `high - 1`."""
+        """Return the observations of the environments `low` to `high - 1`."""
         arrays = iter(self._obs)
         return ObsBuffer(self._obs_space, high - low, lambda shape, dtype: next(arrays)[low:high])
 
     @classmethod
     def size(cls, obs_space: spaces.Space, action_space: spaces.Space, num_envs: int) -> int:
-        """Bytes of all arrays."""
+        """Return the size of all arrays, in bytes."""
         _, _, start, count = cls._layout(obs_space, action_space, num_envs)[-1]
         return start + count
 
@@ -44,9 +45,9 @@ class SharedArrays:
     def _layout(
         obs_space: spaces.Space, action_space: spaces.Space, num_envs: int
     ) -> list[tuple[tuple[int, ...], np.dtype, int, int]]:
-        """Shape, dtype, first byte and number of bytes of each array."""
-        structured = isinstance(action_space, (spaces.Dict, spaces.Tuple))  # not sent through this memory
-        actions = [(None, (0,), np.uint8)] if structured else leaf_spaces(action_space)
+        """Return shape, dtype, offset and size (in bytes) of each array."""
+        structured = isinstance(action_space, (spaces.Dict, spaces.Tuple))  # sent through pipes instead
+        actions = [(None, (0,), np.dtype(np.uint8))] if structured else leaf_spaces(action_space)
         parts = [
             *((shape, dtype) for _, shape, dtype in actions),
             ((), np.float32),  # rewards
@@ -59,21 +60,23 @@ class SharedArrays:
         for shape, dtype in parts:
             count = num_envs * int(np.prod(shape)) * np.dtype(dtype).itemsize
             layout.append(((num_envs, *shape), np.dtype(dtype), start, count))
-            start += -(-count // 64) * 64  # begin every array on a cache line of its own
+            start += -(-count // 64) * 64  # align every array to a cache line
         return layout
 
 
 def reserve_file(size: int) -> str:
-    """A new file with `size` bytes, in memory where the system has such a place with enough room."""
+    """Create a file of `size` bytes, in memory (/dev/shm) if there is room; return its path.
+
+    :raises UserError: there is no room for it
+    """
     for folder in ("/dev/shm", tempfile.gettempdir()):
         if not os.path.isdir(folder):
             continue
         with suppress(OSError):
             descriptor, path = tempfile.mkstemp(prefix="rlzoo-", dir=folder)
             try:
-                if hasattr(
-                    os, "posix_fallocate"
-                ):  # a full disk is an error now, not a crash on a later write
+                # posix_fallocate reports a full disk now, instead of a crash at a later write
+                if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(descriptor, 0, size)
                 else:
                     os.truncate(descriptor, size)

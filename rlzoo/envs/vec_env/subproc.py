@@ -25,7 +25,7 @@ from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.vec_env.shared_arrays import SharedArrays, reserve_file
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, StepArrays, VecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
 from rlzoo.processes.file_handles import check_file_handles
 from rlzoo.processes.workers import (
     CLOSE_TIMEOUT,
@@ -141,7 +141,7 @@ class SubprocVecEnv(VecEnv):
         except TypeError:
             raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         if not self._pending:
             raise UserError("call step_async() before step_wait()")
         infos: list[dict[str, Any]] = []
@@ -156,7 +156,7 @@ class SubprocVecEnv(VecEnv):
                 self.reset_infos[index] = reset_info
         self._pending = False
         memory = self._memory
-        return StepArrays(
+        return VecStep(
             memory.obs.batch,
             memory.rewards,
             memory.terminated,
@@ -397,7 +397,7 @@ class _Chunk(DummyVecEnv):
             actions = self._shared_actions.copy()  # an environment may keep its action
         step = self.step_arrays(actions)
         ends = [
-            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])
+            (self.first_index + index, obs_row(step.final_obs, row), self.reset_infos[index])  # type: ignore[arg-type]
             for row, index in enumerate(step.ended.tolist())
         ]
         return (list(step.infos) if any(step.infos) else None), ends

@@ -1,4 +1,4 @@
-"""Several images as one, in a window or not."""
+"""Tile images into one, and show an image in a window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlzoo.core.errors import UserError
 
 
 def tile_images(images: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrange images [height, width, channels] of one size in a nearly square grid; the rest is black.
+    """Arrange images [height, width, channels] of one size in a nearly square grid; empty cells are black.
 
     :return: [rows * height, columns * width, channels]
     """
@@ -25,7 +25,7 @@ def tile_images(images: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def show_image(image: np.ndarray) -> None:
-    """Show an image [height, width, 3] in a window; the next one takes its place.
+    """Show an image uint8 [height, width, 3] in a window, in place of the previous one.
 
     :raises UserError: there is no display, or pygame is missing
     """
@@ -39,7 +39,7 @@ def show_image(image: np.ndarray) -> None:
         if screen is None or screen.get_size() != (width, height):
             screen = pygame.display.set_mode((width, height))
         screen.blit(pygame.surfarray.make_surface(image.swapaxes(0, 1)), (0, 0))
-        pygame.event.pump()  # a window that answers nothing is taken for dead
+        pygame.event.pump()  # a window that handles no events is reported as not responding
         pygame.display.flip()
     except ImportError:
         raise UserError("showing images in a window needs pygame: pip install pygame") from None

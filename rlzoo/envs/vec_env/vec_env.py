@@ -1,9 +1,10 @@
-"""Vector environments: one class with two faces.
+"""Vectorised environments: the base classes of all backends and wrappers.
 
-The face that users know is `reset() -> obs` and `step(actions) -> obs, rewards, dones, infos`. The face that
-the training loops use is `step_arrays(actions) -> StepArrays`: no dict per environment, nothing copied,
-`terminated` and `truncated` apart. A class writes one of `step_wait` and `wait_arrays`; the other is derived
-from it. Episodes restart in the step that ends them.
+A `VecEnv` has two step APIs. The tuple API is that of stable-baselines3: `step(actions) -> obs, rewards,
+dones, infos`. The array API is `step_arrays(actions) -> VecStep`: it keeps `terminated` and `truncated` apart
+and neither copies arrays nor builds a dict per environment; the training loops use it. A subclass defines one
+of `step_wait` and `wait_arrays`; the other is derived from it. Episodes restart within the step that ends
+them (same-step autoreset).
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
+from rlzoo.core.observations import Info, Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.vec_env.tile_images import show_image, tile_images
 
 Indices: TypeAlias = int | Iterable[int] | None
-StepReturn: TypeAlias = tuple[Obs, np.ndarray, np.ndarray, list[dict[str, Any]]]
+StepReturn: TypeAlias = tuple[Obs, np.ndarray, np.ndarray, list[Info]]
+Options: TypeAlias = dict[str, object]  # of `reset`
+State: TypeAlias = dict[str, Any]  # of episodes or wrappers, in a checkpoint: plain values and arrays, nested
 VecEnvIndices, VecEnvObs, VecEnvStepReturn = Indices, Obs, StepReturn
 W = TypeVar("W", bound="VecEnvWrapper")
 
 
 @dataclass(slots=True)
-class StepArrays:
-    """What one step of `n_envs` environments gave.
+class VecStep:
+    """Result of one step of `n_envs` environments.
 
-    The arrays are valid until the next step: a reader copies what it keeps.
+    The arrays are overwritten by the next step: copy what must outlive it.
     """
 
     obs: Obs  # [n_envs, ...]; where an episode ended, the first observation of the next one
     rewards: np.ndarray  # [n_envs] float32
-    terminated: np.ndarray  # [n_envs] bool: the task ended
-    truncated: np.ndarray  # [n_envs] bool: a limit outside of the task was hit
-    ended: np.ndarray  # [n_ended] int: the environments whose episode ended, ascending
-    final_obs: Obs | None  # [n_ended, ...] last observations of those episodes; None where none ended
-    infos: Sequence[
-        dict[str, Any]
-    ]  # n_envs dicts, possibly one shared empty dict: readers never write into them
+    terminated: np.ndarray  # [n_envs] bool: the episode ended in a terminal state
+    truncated: np.ndarray  # [n_envs] bool: the episode was cut off, e.g. by a time limit
+    ended: np.ndarray  # [n_ended] int: indices of the environments whose episode ended, ascending
+    final_obs: Obs | None  # [n_ended, ...] final observations of those episodes; None where none ended
+    infos: Sequence[Info]  # [n_envs]; may be one shared empty dict, so readers must not write into them
 
 
 NO_ENDS = np.empty(0, dtype=np.int64)
@@ -51,21 +52,22 @@ NO_ENDS.flags.writeable = False
 
 
 def _depth_of(cls: type, name: str) -> int:
-    """Position in the method resolution order of the class that defines `name`."""
+    """Return the position in the method resolution order of the class that defines `name`."""
     return next(depth for depth, parent in enumerate(cls.__mro__) if name in parent.__dict__)
 
 
-def infos_of_step(step: StepArrays) -> list[dict[str, Any]]:
+def infos_of_step(step: VecStep) -> list[Info]:
     """Return infos with `TimeLimit.truncated` and, where an episode ended, `terminal_observation`."""
     limits = (step.truncated & ~step.terminated).tolist()
     infos = [{**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)]
-    for row, index in enumerate(step.ended.tolist()):
-        infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
+    if step.final_obs is not None:
+        for row, index in enumerate(step.ended.tolist()):
+            infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
     return infos
 
 
-def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[Any], StepReturn]:
-    def step_wait(self: Any) -> StepReturn:
+def _tuple_from_arrays(wait_arrays: Callable[[VecEnv], VecStep]) -> Callable[[VecEnv], StepReturn]:
+    def step_wait(self: VecEnv) -> StepReturn:
         step = wait_arrays(self)
         dones = step.terminated | step.truncated
         return copy_obs(step.obs), step.rewards.copy(), dones, infos_of_step(step)
@@ -73,8 +75,8 @@ def _tuple_from_arrays(wait_arrays: Callable[[Any], StepArrays]) -> Callable[[An
     return step_wait
 
 
-def _arrays_from_tuple(step_wait: Callable[..., StepReturn]) -> Callable[..., StepArrays]:
-    def wait_arrays(self: Any, *actions: Any) -> StepArrays:
+def _arrays_from_tuple(step_wait: Callable[..., StepReturn]) -> Callable[..., VecStep]:
+    def wait_arrays(self: VecEnv, *actions: np.ndarray) -> VecStep:
         obs, rewards, dones, infos = step_wait(self, *actions)
         dones = np.asarray(dones, dtype=bool)
         ended = np.flatnonzero(dones)
@@ -88,11 +90,11 @@ def _arrays_from_tuple(step_wait: Callable[..., StepReturn]) -> Callable[..., St
             elif truncated[index]:
                 raise UserError(
                     f"{type(self).__name__}: the episode of environment {index} was truncated, but its info"
-                    " lacks the 'terminal_observation' that its value is estimated from"
+                    " lacks the 'terminal_observation' that its value is bootstrapped from"
                 )
-            else:  # a terminated episode is worth nothing afterwards: any observation does
+            else:  # a terminal state has value 0, so any observation will do
                 finals.append(obs_row(obs, index))
-        return StepArrays(
+        return VecStep(
             obs=obs,
             rewards=np.asarray(rewards, dtype=np.float32),
             terminated=dones & ~truncated,
@@ -106,16 +108,22 @@ def _arrays_from_tuple(step_wait: Callable[..., StepReturn]) -> Callable[..., St
 
 
 class VecEnv(ABC):
-    """`num_envs` environments that step together.
+    """Base class of vectorised environments: `num_envs` environments that step together.
+
+    >>> venv = make_vec_env("CartPole-v1", n_envs=4, seed=0)
+    >>> obs = venv.reset()  # [4, 4] float32
+    >>> obs, rewards, dones, infos = venv.step(np.zeros(4, int))
+    >>> infos[2]["terminal_observation"]  # only where dones[2]: obs[2] is from the next episode then
 
     :param num_envs: number of environments
-    :param observation_space: the space of one environment's observation
-    :param action_space: the space of one environment's action
-    :param render_mode: how the environments were told to render
+    :param observation_space: observation space of one environment
+    :param action_space: action space of one environment
+    :param render_mode: the render mode that the environments were made with
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
     render_mode: str | None = None
+    _steps_taken: int = -1  # of each environment since the first reset; -1: never reset
     _env_name = "?"
 
     def __init__(
@@ -129,9 +137,9 @@ class VecEnv(ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.render_mode = render_mode
-        self.reset_infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+        self.reset_infos: list[Info] = [{} for _ in range(num_envs)]
         self._seeds: list[int | None] = [None] * num_envs
-        self._options: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+        self._options: list[Options] = [{} for _ in range(num_envs)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.env_name()}, num_envs={vars(self).get('num_envs')})"
@@ -140,11 +148,11 @@ class VecEnv(ABC):
         """Return the id of the environments; "?" where only worker processes know it."""
         return self._env_name
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Derive the face that `cls` did not write from the one it did.
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Derive the step API that `cls` does not define from the one that it does.
 
         The derived method calls the method of `cls` itself, not `self`'s: `super().step_wait()` in a subclass
-        then runs what the parent wrote and cannot come back to the subclass.
+        then runs what the parent defined and cannot call back into the subclass.
         """
         super().__init_subclass__(**kwargs)
         tuple_owner, array_owner = (_depth_of(cls, name) for name in ("step_wait", "wait_arrays"))
@@ -157,60 +165,60 @@ class VecEnv(ABC):
 
     @abstractmethod
     def reset(self) -> Obs:
-        """Reset all environments with the seeds and options set before; infos are in `reset_infos`.
+        """Reset all environments, with the seeds and options set before; infos go to `reset_infos`.
 
-        :return: first observations [n_envs, ...], which later steps leave alone
+        :return: first observations [n_envs, ...], a copy that later steps do not overwrite
         """
 
     @abstractmethod
     def step_async(self, actions: np.ndarray) -> None:
-        """Start a step with `actions` [n_envs, ...]; `step_wait` or `wait_arrays` ends it."""
+        """Start a step with `actions` [n_envs, ...]; `step_wait` or `wait_arrays` returns its result."""
 
     def step_wait(self) -> StepReturn:
-        """End the step: copies of obs, rewards, dones, and one dict per environment.
+        """Wait for the step; return copies of obs [n_envs, ...], rewards [n_envs], dones [n_envs], and infos.
 
-        Where an episode ended, the dict has its last observation as `terminal_observation`;
-        `TimeLimit.truncated` says whether a limit, not the task, ended it.
+        Where an episode ended, its info has the final observation as `terminal_observation`, and
+        `TimeLimit.truncated` is True if the episode was truncated and not terminated.
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither step_wait nor wait_arrays")
 
-    def wait_arrays(self) -> StepArrays:
-        """End the step: everything as arrays that are valid until the next step."""
+    def wait_arrays(self) -> VecStep:
+        """Wait for the step; return its result as arrays that the next step overwrites."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step_wait nor wait_arrays")
 
     def step(self, actions: np.ndarray) -> StepReturn:
-        """Step every environment; see `step_wait`."""
+        """Step every environment with `actions` [n_envs, ...]; see `step_wait`."""
         self.step_async(actions)
         return self.step_wait()
 
-    def step_arrays(self, actions: np.ndarray) -> StepArrays:
-        """Step every environment; see `wait_arrays`."""
+    def step_arrays(self, actions: np.ndarray) -> VecStep:
+        """Step every environment with `actions` [n_envs, ...]; see `wait_arrays`."""
         self.step_async(actions)
         return self.wait_arrays()
 
     def close(self) -> None:
-        """Release what the environments hold; closing twice is fine."""
+        """Close all environments; a second call does nothing."""
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """The attribute of each of the chosen environments, looked up through their wrappers."""
+        """Return an attribute of the selected environments (None: all), looked up through their wrappers."""
         raise NotImplementedError(f"{type(self).__name__} has no access to attributes of single environments")
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Set the attribute of each of the chosen environments."""
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
+        """Set an attribute of the selected environments (None: all)."""
         raise NotImplementedError(f"{type(self).__name__} has no access to attributes of single environments")
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
-        """Call a method of each of the chosen environments; returns what each returned."""
+        """Call a method of the selected environments (None: all); return a list of its results."""
         raise NotImplementedError(f"{type(self).__name__} has no access to methods of single environments")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        """Whether each of the chosen environments is wrapped by `wrapper_class`."""
+        """Return whether each of the selected environments is wrapped by `wrapper_class`."""
         return [False for _ in self._get_indices(indices)]
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether the environments have the attribute."""
+        """Return whether the environments have an attribute."""
         try:
             self.get_attr(attr_name)
         except (AttributeError, NotImplementedError):
@@ -218,14 +226,18 @@ class VecEnv(ABC):
         return True
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Give environment i the seed `seed + i` at its next reset; None draws a seed. Returns the seeds."""
+        """Seed environment i with `seed + i` at the next reset (None: a random seed); return the seeds."""
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31 - self.num_envs))
         self._seeds = [seed + index for index in range(self.num_envs)]
         return self._seeds
 
-    def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
-        """Give the environments `options` at their next reset: one dict for all, or a list of one each."""
+    def set_seeds(self, seeds: Sequence[int | None]) -> None:
+        """Seed each environment at the next reset; None leaves its generator as it is."""
+        self._seeds = list(seeds)
+
+    def set_options(self, options: list[Options] | Options | None = None) -> None:
+        """Pass `options` to the next reset: one dict for all environments, or a list with one for each."""
         if isinstance(options, list):
             if len(options) != self.num_envs:
                 raise UserError(f"set_options: {len(options)} dicts for {self.num_envs} environments")
@@ -233,32 +245,39 @@ class VecEnv(ABC):
         else:
             self._options = [dict(options or {}) for _ in range(self.num_envs)]
 
-    def episode_state(self) -> dict[str, Any] | None:
-        """The episodes in progress and the random generators that they draw from, as plain values and arrays.
+    def episode_state(self) -> State | None:
+        """Return the state of the episodes in progress and of their random generators, for a checkpoint.
 
-        None where they cannot be restored.
+        :return: plain values and arrays; None if the environments cannot be restored
         """
         return None
 
-    def load_episode_state(self, state: dict[str, Any]) -> bool:
-        """Continue the episodes that `episode_state` returned, after a `reset`.
+    def load_episode_state(self, state: State) -> bool:
+        """Restore the episodes saved by `episode_state`; call `reset` before.
 
-        :return: False when they are those of other environments; then nothing has changed
+        :return: False if the state is of other environments; then nothing is changed
         """
         return False
 
-    def will_draw(self) -> None:
-        """Prepare for images from the next reset on, where single environments draw better ones."""
+    def prepare_rendering(self) -> None:
+        """Switch to environments that render well from the next reset on, if the present ones do not."""
+
+    def n_steps_taken(self) -> int:
+        """Return the number of steps of each environment since the first reset."""
+        return max(self._steps_taken, 0)
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """One RGB image [height, width, 3] per environment."""
+        """Return one RGB image [height, width, 3] per environment."""
         if self.render_mode != "rgb_array":
             warnings.warn(f"images need render_mode='rgb_array'; it is {self.render_mode!r}", stacklevel=2)
             return [None] * self.num_envs
         return self.env_method("render")
 
     def render(self, mode: str | None = None) -> np.ndarray | None:
-        """Show the environments (human), or return one image [height, width, 3] of all (rgb_array)."""
+        """Render all environments: in a window ("human"), or as one tiled image ("rgb_array").
+
+        :return: uint8 [height, width, 3] for "rgb_array", else None
+        """
         mode = mode or self.render_mode
         if mode is None:
             warnings.warn("render() needs environments that were made with a render_mode", stacklevel=2)
@@ -278,17 +297,17 @@ class VecEnv(ABC):
 
     @property
     def unwrapped(self) -> VecEnv:
-        """The vector environment inside all `VecEnvWrapper`s."""
+        """Return the vectorised environment inside all `VecEnvWrapper`s."""
         return self
 
     def getattr_depth_check(self, name: str, already_found: bool) -> str | None:
-        """The class whose attribute `name` a wrapper further out hides (`already_found`), or None."""
+        """Return the class whose attribute `name` an outer wrapper hides (`already_found`), or None."""
         if already_found and hasattr(self, name):
             return f"{type(self).__module__}.{type(self).__name__}"
         return None
 
     def _get_indices(self, indices: Indices) -> Sequence[int]:
-        """Indices of chosen environments as a sequence; None means all."""
+        """Return the indices of the selected environments; None selects all."""
         if indices is None:
             return range(self.num_envs)
         chosen = (
@@ -299,8 +318,8 @@ class VecEnv(ABC):
                 raise UserError(f"environment index {index} is out of range for {self.num_envs} environments")
         return [index % self.num_envs for index in chosen]
 
-    def _take_seeds_and_options(self) -> Iterator[tuple[int | None, dict[str, Any] | None]]:
-        """Seed and options of each environment for one reset; later resets have none."""
+    def _take_seeds_and_options(self) -> Iterator[tuple[int | None, Options | None]]:
+        """Yield seed and options of each environment, for one reset only."""
         pairs = zip(self._seeds, self._options, strict=True)
         self._seeds = [None] * self.num_envs
         self._options = [{} for _ in range(self.num_envs)]
@@ -308,11 +327,16 @@ class VecEnv(ABC):
 
 
 class VecEnvWrapper(VecEnv):
-    """A vector environment around another; attributes that it lacks are those of the inner ones.
+    """Base class of wrappers of vectorised environments; missing attributes are looked up in `venv`.
 
-    :param venv: the vector environment to wrap
-    :param observation_space: the new observation space, where it changes
-    :param action_space: the new action space, where it changes
+    >>> class NegatedReward(VecEnvWrapper):
+    ...     def step_wait(self):
+    ...         obs, rewards, dones, infos = self.venv.step_wait()
+    ...         return obs, -rewards, dones, infos
+
+    :param venv: the vectorised environment to wrap
+    :param observation_space: the new observation space; None keeps that of `venv`
+    :param action_space: the new action space; None keeps that of `venv`
     """
 
     def __init__(
@@ -341,7 +365,7 @@ class VecEnvWrapper(VecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         self.venv.step_async(actions)
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         return self.venv.wait_arrays()
 
     def close(self) -> None:
@@ -350,17 +374,17 @@ class VecEnvWrapper(VecEnv):
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         return self.venv.seed(seed)
 
-    def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
+    def set_options(self, options: list[Options] | Options | None = None) -> None:
         self.venv.set_options(options)
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         return self.venv.get_attr(attr_name, indices)
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         self.venv.set_attr(attr_name, value, indices)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
         return self.venv.env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
@@ -376,36 +400,39 @@ class VecEnvWrapper(VecEnv):
     def render(self, mode: str | None = None) -> np.ndarray | None:
         return self.venv.render(mode)
 
-    def wrapper_state(self) -> dict[str, Any] | None:
-        """What this wrapper itself holds of the episodes in progress; None: what cannot be restored."""
+    def n_steps_taken(self) -> int:
+        return self.venv.n_steps_taken()
+
+    def wrapper_state(self) -> State | None:
+        """Return the state that this wrapper keeps of episodes in progress; None if it cannot be restored."""
         return None
 
-    def load_wrapper_state(self, state: dict[str, Any]) -> None:
-        """Take over what `wrapper_state` returned."""
+    def load_wrapper_state(self, state: State) -> None:
+        """Restore the state that `wrapper_state` returned."""
 
-    def episode_state(self) -> dict[str, Any] | None:
+    def episode_state(self) -> State | None:
         own = self.wrapper_state()
         inner = None if own is None else self.venv.episode_state()
         return None if inner is None else {"kind": type(self).__name__, "own": own, "inner": inner}
 
-    def load_episode_state(self, state: dict[str, Any]) -> bool:
+    def load_episode_state(self, state: State) -> bool:
         if state["kind"] != type(self).__name__ or not self.venv.load_episode_state(state["inner"]):
             return False
         self.load_wrapper_state(state["own"])
         return True
 
-    def state_dict(self) -> dict[str, Any]:
-        """What the wrapper has learned (arrays and numbers); empty where it learns nothing."""
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the running statistics of the wrapper; empty if it has none."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Restore the statistics that `state_dict` returned."""
         if state:
             raise UserError(f"{type(self).__name__} has no state to load, but was given {sorted(state)}")
 
     @property
-    def reset_infos(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Infos of the last reset, one dict per environment."""
+    def reset_infos(self) -> list[Info]:  # type: ignore[override]
+        """Infos of the last reset, one per environment."""
         return self.venv.reset_infos
 
     @property
@@ -413,8 +440,8 @@ class VecEnvWrapper(VecEnv):
         return self.venv.unwrapped
 
     @property
-    def class_attributes(self) -> dict[str, Any]:
-        """Members of the class, inherited ones too."""
+    def class_attributes(self) -> dict[str, object]:
+        """Members of the class, including inherited ones."""
         return dict(inspect.getmembers(type(self)))
 
     def getattr_depth_check(self, name: str, already_found: bool) -> str | None:
@@ -424,7 +451,7 @@ class VecEnvWrapper(VecEnv):
         return self.venv.getattr_depth_check(name, already_found or found_here)
 
     def getattr_recursive(self, name: str) -> Any:
-        """The attribute from this wrapper or the first inner one that has it."""
+        """Return an attribute of this wrapper, or of the outermost inner one that has it."""
         if name in self.__dict__ or hasattr(type(self), name):
             return getattr(self, name)
         if isinstance(self.venv, VecEnvWrapper):
@@ -432,7 +459,7 @@ class VecEnvWrapper(VecEnv):
         return getattr(self.venv, name)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "venv" or name.startswith("__"):  # not there yet while unpickling or copying
+        if name == "venv" or name.startswith("__"):  # not set yet while unpickling or copying
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         hidden = self.getattr_depth_check(name, already_found=False)
         if hidden is not None:
@@ -442,25 +469,25 @@ class VecEnvWrapper(VecEnv):
         return self.getattr_recursive(name)
 
 
-def wrappers_of(venv: Any) -> Iterator[VecEnvWrapper]:
-    """The wrappers of `venv`, outermost first."""
+def wrappers_of(venv: object) -> Iterator[VecEnvWrapper]:
+    """Yield the wrappers of `venv`, outermost first."""
     while isinstance(venv, VecEnvWrapper):
         yield venv
         venv = venv.venv
 
 
-def unwrap_vec_wrapper(env: Any, vec_wrapper_class: type[W]) -> W | None:
-    """The outermost wrapper of that class around (or being) `env`, or None."""
+def unwrap_vec_wrapper(env: object, vec_wrapper_class: type[W]) -> W | None:
+    """Return the outermost wrapper of a class around (or being) `env`, or None."""
     return next((wrapper for wrapper in wrappers_of(env) if isinstance(wrapper, vec_wrapper_class)), None)
 
 
-def is_vecenv_wrapped(env: Any, vec_wrapper_class: type[VecEnvWrapper]) -> bool:
-    """Whether a wrapper of that class is around (or is) `env`."""
+def is_vecenv_wrapped(env: object, vec_wrapper_class: type[VecEnvWrapper]) -> bool:
+    """Return whether `env` is wrapped by (or is) a wrapper of a class."""
     return unwrap_vec_wrapper(env, vec_wrapper_class) is not None
 
 
-def env_state(venv: VecEnv) -> dict[str, Any]:
-    """What the wrappers of `venv` have learned: `<depth>.<class>.<name>` -> array or number."""
+def env_state(venv: VecEnv) -> dict[str, np.ndarray]:
+    """Return the running statistics of all wrappers of `venv` by `<depth>.<class>.<name>`."""
     return {
         f"{prefix}{name}": value
         for prefix, wrapper in _stateful(venv)
@@ -468,10 +495,10 @@ def env_state(venv: VecEnv) -> dict[str, Any]:
     }
 
 
-def load_env_state(venv: VecEnv, state: dict[str, Any]) -> None:
-    """Take over what `env_state` returned for an environment with the same wrappers.
+def load_env_state(venv: VecEnv, state: dict[str, np.ndarray]) -> None:
+    """Restore the statistics that `env_state` returned for an environment with the same wrappers.
 
-    :raises UserError: a wrapper that learns finds nothing in `state`
+    :raises UserError: `state` has nothing for one of the wrappers
     """
     for prefix, wrapper in _stateful(venv):
         mine = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
@@ -483,7 +510,7 @@ def load_env_state(venv: VecEnv, state: dict[str, Any]) -> None:
 
 
 def _stateful(venv: VecEnv) -> Iterator[tuple[str, VecEnvWrapper]]:
-    """Wrappers that learn, innermost first, each with the prefix of its names in `env_state`."""
-    learners = [wrapper for wrapper in wrappers_of(venv) if wrapper.state_dict()]
-    for depth, wrapper in enumerate(reversed(learners)):
+    """Yield the wrappers with running statistics, innermost first, each with its prefix in `env_state`."""
+    stateful = [wrapper for wrapper in wrappers_of(venv) if wrapper.state_dict()]
+    for depth, wrapper in enumerate(reversed(stateful)):
         yield f"{depth}.{type(wrapper).__name__}.", wrapper

@@ -1,28 +1,28 @@
-"""The stacks of a `VecFrameStack` without a vector environment."""
+"""Frame stacking without a vectorised environment, with the API of stable-baselines3."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.observations import Obs
+from rlzoo.core.observations import Info, Obs
 from rlzoo.envs.vec_wrappers.vec_frame_stack import FrameStack, VecFrameStack, stacks_first
 
 Order = Mapping[str, str | None] | str | None
 
 
 class StackedObservations:
-    """The last `n_stack` observations of each environment as one, as `VecFrameStack` stacks them.
+    """Stack the last `n_stack` observations of each environment, as `VecFrameStack` does.
 
     :param num_envs: number of environments
-    :param n_stack: observations in a stack
-    :param observation_space: a Box, or a Dict of them: then each part is one of `sub_stacked_observations`
-    :param channels_order: as for `VecFrameStack`
-    :raises UserError: another space, or another order
+    :param n_stack: number of observations in a stack
+    :param observation_space: a Box, or a Dict of them; its parts are in `sub_stacked_observations`
+    :param channels_order: see `VecFrameStack`
+    :raises UserError: another space, or an unknown order
 
     >>> space = spaces.Box(-1, 1, (4,))
     >>> StackedObservations(2, 3, space).reset(np.zeros((2, 4), np.float32)).shape
@@ -33,7 +33,7 @@ class StackedObservations:
         self,
         num_envs: int,
         n_stack: int,
-        observation_space: spaces.Space[Any],
+        observation_space: spaces.Space,
         channels_order: Order = None,
     ) -> None:
         self.n_stack = n_stack
@@ -46,13 +46,14 @@ class StackedObservations:
                 for key, part in observation_space.spaces.items()
             }
             parts = {key: one.stacked_observation_space for key, one in self.sub_stacked_observations.items()}
-            self.stacked_observation_space: spaces.Space[Any] = spaces.Dict(parts)
+            self.stacked_observation_space: spaces.Space = spaces.Dict(parts)
             return
         order = channels_order if isinstance(channels_order, str) else None
-        self._use(FrameStack(observation_space, num_envs, n_stack, order))
+        self.use(FrameStack(observation_space, num_envs, n_stack, order))
 
-    def _use(self, stack: FrameStack) -> None:
-        self._stack = stack
+    def use(self, stack: FrameStack) -> None:
+        """Take over the frames of a stack."""
+        self.frame_stack = stack
         self.channels_first = stack.first
         self.repeat_axis, self.stack_dimension = _axes(stack.first)
         self.stacked_shape = stack.space.shape
@@ -60,11 +61,11 @@ class StackedObservations:
 
     @classmethod
     def of(cls, venv: VecFrameStack) -> StackedObservations:
-        """Return the stacks of a vector environment, which go on with it."""
+        """Return the stacks of a vectorised environment; they share its memory."""
         stacked = cls(venv.num_envs, venv.n_stack, venv.venv.observation_space)
         for key, stack in venv.stacks.items():
             one = stacked if key is None else stacked.sub_stacked_observations[key]
-            one._use(stack)
+            one.use(stack)
         stacked.stacked_observation_space = venv.observation_space
         return stacked
 
@@ -72,7 +73,7 @@ class StackedObservations:
     def compute_stacking(
         n_stack: int, observation_space: spaces.Box, channels_order: str | None = None
     ) -> tuple[bool, int, tuple[int, ...], int]:
-        """Return whether the first axis is stacked, its number in a batch, the stack's shape, and its number.
+        """Return (first axis stacked?, stacked axis in a batch, shape of a stack, stacked axis).
 
         :raises UserError: an unknown order
         """
@@ -84,49 +85,68 @@ class StackedObservations:
 
     @property
     def stacked_obs(self) -> Obs:
-        """The present stacks [num_envs, ...]."""
+        """The current stacks [num_envs, ...]."""
         if isinstance(self.observation_space, spaces.Dict):
-            return {key: one.stacked_obs for key, one in self.sub_stacked_observations.items()}
-        return self._stack.stacks()
+            return {key: one.frame_stack.stacks() for key, one in self.sub_stacked_observations.items()}
+        return self.frame_stack.stacks()
 
     def reset(self, observation: Obs) -> Obs:
-        """Begin every stack with one observation [num_envs, ...]."""
-        if isinstance(self.observation_space, spaces.Dict):
-            return {key: one.reset(observation[key]) for key, one in self.sub_stacked_observations.items()}
-        return self._stack.reset(observation)
+        """Start every stack with one observation of the batch [num_envs, ...]; return the stacks."""
+        if isinstance(observation, dict):
+            stacks = {key: one.frame_stack for key, one in self.sub_stacked_observations.items()}
+            return {key: stack.reset(observation[key]) for key, stack in stacks.items()}
+        return self.frame_stack.reset(cast(np.ndarray, observation))
 
-    def update(
-        self, observations: Obs, dones: np.ndarray, infos: list[dict[str, Any]]
-    ) -> tuple[Obs, list[dict[str, Any]]]:
-        """Add the observations of a step; where an episode ended, the stack starts again.
+    def update(self, observations: Obs, dones: np.ndarray, infos: list[Info]) -> tuple[Obs, list[Info]]:
+        """Add the observations of a step; restart the stacks of episodes that ended.
 
         :param infos: `terminal_observation` in them is replaced by its stack
         :return: the stacks [num_envs, ...] and the infos
         """
         ended = np.flatnonzero(dones)
-        finals: list[Any] = [infos[index].get("terminal_observation") for index in ended]
+        finals: list[Obs | None] = [infos[index].get("terminal_observation") for index in ended]
         if any(final is None for final in finals):
             warnings.warn("the info of an episode that ended lacks its 'terminal_observation'", stacklevel=2)
-        stacked, ends = self._push(observations, ended, finals)
+        stacked, ends = self.push(observations, ended, finals)
         for index, final, end in zip(ended, finals, ends, strict=True):
             if final is not None:
                 infos[index]["terminal_observation"] = end
         return stacked, infos
 
-    def _push(self, observations: Obs, ended: np.ndarray, finals: Sequence[Any]) -> tuple[Obs, list[Any]]:
-        """Return the stacks, and those that ended an episode."""
-        if isinstance(self.observation_space, spaces.Dict):
-            parts = {
-                key: one._push(observations[key], ended, [None if f is None else f[key] for f in finals])
-                for key, one in self.sub_stacked_observations.items()
-            }
-            ends = [{key: part[1][row] for key, part in parts.items()} for row in range(len(ended))]
-            return {key: part[0] for key, part in parts.items()}, ends
-        rows = [observations[index] if f is None else f for index, f in zip(ended, finals, strict=True)]
-        stacked, last = self._stack.push(observations, ended, np.stack(rows) if rows else None)
-        return stacked, [] if last is None else list(last)
+    def push(
+        self, observations: Obs, ended: np.ndarray, finals: Sequence[Obs | None]
+    ) -> tuple[Obs, Sequence[Obs]]:
+        """Add observations; return the stacks, and the final stacks of the episodes that ended.
+
+        :param ended: indices of the environments whose episode ended
+        :param finals: the final observation of each; None where it is unknown
+        """
+        if not isinstance(observations, dict):
+            return _pushed(self.frame_stack, cast(np.ndarray, observations), ended, finals)
+        parts = {
+            key: _pushed(
+                one.frame_stack,
+                observations[key],
+                ended,
+                [final[key] if isinstance(final, dict) else None for final in finals],
+            )
+            for key, one in self.sub_stacked_observations.items()
+        }
+        ends = [{key: last[row] for key, (_, last) in parts.items()} for row in range(len(ended))]
+        return {key: stacked for key, (stacked, _) in parts.items()}, ends
+
+
+def _pushed(
+    stack: FrameStack, observations: np.ndarray, ended: np.ndarray, finals: Sequence[Obs | None]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    rows = [
+        observations[index] if final is None else cast(np.ndarray, final)
+        for index, final in zip(ended, finals, strict=True)
+    ]
+    stacked, last = stack.push(observations, ended, np.stack(rows) if rows else None)
+    return stacked, [] if last is None else list(last)
 
 
 def _axes(first: bool) -> tuple[int, int]:
-    """The stacked axis of an observation and of a batch of them."""
+    """Return the stacked axis of an observation, and of a batch."""
     return (0, 1) if first else (-1, -1)

@@ -1,31 +1,31 @@
-"""Where a NaN or an infinity came from."""
+"""Detect NaN and infinite values, and report where they come from."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from rlzoo.core.errors import EnvironmentFailed
 from rlzoo.core.observations import Obs
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep
 
 
 class InvalidValue(EnvironmentFailed, ValueError):
-    """An action, an observation or a reward that is NaN or infinite."""
+    """An action, an observation or a reward is NaN or infinite."""
 
 
 class VecCheckNan(VecEnvWrapper):
-    """Warns, or raises, when an action, an observation or a reward is NaN or infinite.
+    """Warn or raise when an action, an observation or a reward is NaN or infinite.
 
     The message names the step, the environment and the value.
 
-    :param venv: the vector environment
-    :param raise_exception: raise instead of warning
+    >>> venv = VecCheckNan(make_vec_env("Pendulum-v1"), raise_exception=True)
+
+    :param venv: the vectorised environment
+    :param raise_exception: raise `InvalidValue` instead of warning
     :param warn_once: warn only the first time
-    :param check_inf: look for infinities too
-    :raises InvalidValue: where `raise_exception` is set
+    :param check_inf: also check for infinite values
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class VecCheckNan(VecEnvWrapper):
         self._check("the action", actions)
         self.venv.step_async(actions)
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self._check("the observation", step.obs)
         self._check("the reward", step.rewards)
@@ -56,15 +56,15 @@ class VecCheckNan(VecEnvWrapper):
             self._check("the last observation of an episode", step.final_obs, step.ended)
         return step
 
-    def _check(self, what: str, values: Any, indices: np.ndarray | None = None) -> None:
-        """:param indices: the environments that the rows of `values` belong to; None means all"""
+    def _check(self, what: str, values: Obs, indices: np.ndarray | None = None) -> None:
+        """Report the first value that is not finite; `indices`: the environment of each row (None: all)."""
         if isinstance(values, dict):
             for key, value in values.items():
                 self._check(f"{what} at {key!r}", value, indices)
             return
         if isinstance(values, tuple):
-            for key, value in enumerate(values):
-                self._check(f"{what} at {key}", value, indices)
+            for position, value in enumerate(values):
+                self._check(f"{what} at {position}", value, indices)
             return
         values = np.asarray(values)
         if values.dtype.kind != "f":
@@ -74,9 +74,9 @@ class VecCheckNan(VecEnvWrapper):
             rows = np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))
             self._report(what, values[rows[0]], int(rows[0] if indices is None else indices[rows[0]]))
 
-    def _report(self, what: str, value: Any, index: int) -> None:
+    def _report(self, what: str, value: np.ndarray, index: int) -> None:
         kind = "NaN" if np.isnan(value).any() else "infinite"
-        origin = "the policy gave it" if what == "the action" else "it came from the environment"
+        origin = "from the policy" if what == "the action" else "from the environment"
         text = f"{what} of environment {index} is {kind} at step {self._steps}: {value} ({origin})"
         if self.raise_exception:
             raise InvalidValue(text, index, self._steps)

@@ -1,21 +1,21 @@
-"""One entry of dict observations."""
+"""Extract one entry of Dict observations."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.core.observations import Obs
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 
 
 class VecExtractDictObs(VecEnvWrapper):
-    """Keeps one entry of the observations and drops the rest.
+    """Return one entry of Dict observations as the observation.
 
-    :param venv: a vector environment with Dict observations
-    :param key: the entry to keep
+    :param venv: a vectorised environment with Dict observations
+    :param key: the entry
+    :raises UserError: no Dict observations, or no such key
     """
 
     def __init__(self, venv: VecEnv, key: str) -> None:
@@ -28,14 +28,19 @@ class VecExtractDictObs(VecEnvWrapper):
         super().__init__(venv, observation_space=space[key])
 
     def reset(self) -> np.ndarray:
-        return self.venv.reset()[self.key]
+        return self.extract(self.venv.reset())
 
-    def wrapper_state(self) -> dict[str, Any]:
-        return {}  # nothing outlives a step
+    def wrapper_state(self) -> State:
+        return {}  # no state
 
-    def wait_arrays(self) -> StepArrays:
+    def extract(self, obs: Obs) -> np.ndarray:
+        """Return the entry of a batch of Dict observations."""
+        assert isinstance(obs, dict)
+        return obs[self.key]
+
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
-        step.obs = step.obs[self.key]
+        step.obs = self.extract(step.obs)
         if step.final_obs is not None:
-            step.final_obs = step.final_obs[self.key]
+            step.final_obs = self.extract(step.final_obs)
         return step

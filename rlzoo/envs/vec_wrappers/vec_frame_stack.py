@@ -1,26 +1,31 @@
-"""The last few observations as one."""
+"""Stack the last n observations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs, copy_obs
 from rlzoo.core.spaces import MISSING, is_channels_first, is_image_space
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 
 if TYPE_CHECKING:
+    from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
     from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
+
+Parts: TypeAlias = dict[str | None, np.ndarray]
+"""Arrays of an observation by key; under None, if it is one array."""
 
 
 def stacks_first(space: spaces.Box, channels_order: str | None) -> bool:
-    """Whether the first axis is the one to stack along, and not the last.
+    """Return whether observations are stacked along the first axis, and not the last.
 
     :raises UserError: an unknown order
     """
@@ -36,10 +41,10 @@ class FrameStack:
 
     :param space: the space of one observation
     :param n_envs: number of environments
-    :param n_stack: observations in a stack
-    :param channels_order: axis to stack along: "first" or "last"; None: an image's channels, else the last
-    :param dtype: of the stacks, where not that of the space
-    :param missing: stands for what came before the first observation of an episode
+    :param n_stack: number of observations in a stack
+    :param channels_order: the axis to stack along, "first" or "last"; None: the channels of images, else last
+    :param dtype: of the stacks; None: that of the space
+    :param missing: value of the frames before the first observation of an episode
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class FrameStack:
         n_envs: int,
         n_stack: int,
         channels_order: str | None,
-        dtype: Any = None,
+        dtype: npt.DTypeLike | None = None,
         missing: float = 0,
     ) -> None:
         if not isinstance(space, spaces.Box) or not space.shape:
@@ -60,7 +65,7 @@ class FrameStack:
             np.concatenate([space.high] * n_stack, axis),
             dtype=np.dtype(space.dtype).type,
         )
-        # Frames lie one behind the other in memory, however they are stacked: moving them is one plain copy.
+        # Frames are contiguous in memory, whatever the stacked axis, so that shifting them is one copy.
         self.frames = np.full((n_envs, n_stack, *space.shape), missing, dtype=dtype or space.dtype)
         self._missing = missing
         axes = list(range(self.frames.ndim))
@@ -69,27 +74,27 @@ class FrameStack:
         self.axis = axis
 
     def _stacked(self, frames: np.ndarray) -> np.ndarray:
-        """[n, n_stack, ...] as [n, ...] with the frames along the stacked axis; a view where possible."""
+        """Join frames [n, n_stack, ...] along the stacked axis to [n, ...]; a view if possible."""
         return frames.transpose(self._axes).reshape(len(frames), *self.space.shape)
 
     def by_frame(self, stacks: np.ndarray) -> np.ndarray:
-        """Stacks [n, ...] as frames [n * n_stack, ...]."""
+        """Split stacks [n, ...] into frames [n * n_stack, ...]."""
         n_stack, frame = self.frames.shape[1], self.frames.shape[2:]
         split = stacks.reshape(len(stacks), *frame[: self.axis], n_stack, *frame[self.axis :])
         return np.moveaxis(split, self.axis + 1, 1).reshape(-1, *frame)
 
     def stacked(self, frames: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """Frames [n * n_stack, ...] as stacks [n, ...], with zeros where `missing`, of the same shape."""
+        """Join frames [n * n_stack, ...] to stacks [n, ...], with zeros where `missing` (of that shape)."""
         if missing.any():
             frames = np.where(missing, frames.dtype.type(0), frames)
         return self._stacked(frames.reshape(-1, *self.frames.shape[1:]))
 
     def stacks(self) -> np.ndarray:
-        """The present stacks [n_envs, ...]."""
+        """Return the current stacks [n_envs, ...]."""
         return self._stacked(self.frames)
 
     def reset(self, obs: np.ndarray) -> np.ndarray:
-        """Begin every stack with one observation; what came before it is missing."""
+        """Start every stack with one observation; the frames before it are `missing`."""
         self.frames[...] = self._missing
         self.frames[:, -1] = obs
         return self._stacked(self.frames)
@@ -97,7 +102,7 @@ class FrameStack:
     def push(
         self, obs: np.ndarray, ended: np.ndarray, final_obs: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Add an observation to every stack; the stacks, and those that ended an episode [n_ended, ...]."""
+        """Add an observation to every stack; return the stacks, and the final ones [n_ended, ...]."""
         frames, finals = self.frames, None
         frames[:, :-1] = frames[:, 1:]
         if final_obs is not None:
@@ -110,17 +115,22 @@ class FrameStack:
 
 
 class VecFrameStack(VecEnvWrapper):
-    """Stacks the last `n_stack` observations; at the start of an episode the missing ones are zero.
+    """Stack the last `n_stack` observations; frames before the start of an episode are zero.
 
-    Around a VecNormalize that scales observations, `raw_obs` and `raw_final_obs` (as `StepArrays.final_obs`)
-    are the stacks of the last step before they were scaled, valid until the next step. There `MISSING`
-    stands for the missing observations. They are kept from when `raw_obs` is first read; what is older is
-    computed from the present statistics.
+    >>> venv = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=8), n_stack=4)
+    >>> venv.observation_space.shape
+    (84, 84, 4)
 
-    :param venv: a vector environment with Box observations, or a Dict of them
-    :param n_stack: observations in a stack
-    :param channels_order: axis to stack along: "first" or "last"; None: an image's channels, else the last;
-        for a Dict also one of these per key
+    If a VecNormalize inside normalises observations, `raw_obs` and `raw_final_obs` (see `VecStep.final_obs`)
+    are the unnormalised stacks of the last step; the next step overwrites them. Their frames before an
+    episode are `MISSING`. They are recorded from the first read of `raw_obs` on; older frames are
+    unnormalised with the current statistics.
+
+    :param venv: a vectorised environment with Box observations, or a Dict of them
+    :param n_stack: number of observations in a stack
+    :param channels_order: the axis to stack along, "first" or "last"; None: the channels of images, else
+        the last axis; for Dict observations also a mapping with one of these per key
+    :raises UserError: other observations, or an unknown order
     """
 
     def __init__(
@@ -128,12 +138,12 @@ class VecFrameStack(VecEnvWrapper):
     ) -> None:
         if n_stack < 1:
             raise UserError(f"n_stack must be at least 1, not {n_stack}")
-        from rlzoo.envs.vec_wrappers.rescaling import Rescaling
+        from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
         space = venv.observation_space
         self.n_stack = n_stack
         self.stacks: dict[str | None, FrameStack] = {}
-        below = Rescaling.of(venv)
+        below = ExperienceNormalizer.of(venv)
         self._below = below if below is not None and below.keys else None
         if isinstance(space, spaces.Dict):
             for key, part in space.spaces.items():
@@ -145,8 +155,8 @@ class VecFrameStack(VecEnvWrapper):
         else:
             self.stacks[None] = self._stack(venv, None, space, channels_order)
             stacked = self.stacks[None].space
-        self._raw_stacks: dict[str | None, FrameStack] = {}  # kept from when they are first asked for
-        self._raw_obs: Obs = None
+        self._raw_stacks: dict[str | None, FrameStack] = {}  # empty until `raw_obs` is read
+        self._raw_obs: Obs = np.empty(0, np.float32)
         self.raw_final_obs: Obs | None = None
         super().__init__(venv, observation_space=stacked)
 
@@ -160,34 +170,33 @@ class VecFrameStack(VecEnvWrapper):
 
     @property
     def stacked_obs(self) -> StackedObservations:
-        """The stacks as stable-baselines3 shows them."""
+        """The stacks, with the API of stable-baselines3."""
         from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
 
         return StackedObservations.of(self)
 
     @property
     def stackedobs(self) -> Obs:
-        """The present stacks [n_envs, ...]."""
+        """The current stacks [n_envs, ...]."""
         return self.stacked_obs.stacked_obs
 
     @property
     def raw_obs(self) -> Obs:
-        """The present stacks before a VecNormalize scaled them."""
+        """The current stacks of unnormalised observations."""
         assert self._below is not None
         if not self._raw_stacks:
-            self._begin_raw_stacks(self._below)
+            self._start_raw_stacks(self._below)
         return self._raw_obs
 
-    def _begin_raw_stacks(self, below: Any) -> None:
-        space, wide = self.venv.observation_space, below.wide_parts()
+    def _start_raw_stacks(self, below: ExperienceNormalizer) -> None:
+        space, wide = self.venv.observation_space, below.float64_dtypes()
         shown = {key: stack.frames for key, stack in self.stacks.items()}
         rows = {key: frames.reshape(-1, *frames.shape[2:]) for key, frames in shown.items()}
-        like = rows if isinstance(space, spaces.Dict) else rows[None]
-        older = dict(_items(below.unnormalize_obs(_by_key(like, rows))))
+        older = _parts(below.unnormalize_obs(_obs(rows)))
         now = {key: frames[:, -1] for key, frames in shown.items()}
-        newest = dict(_items(below.raw_obs(_by_key(like, now))))
+        newest = _parts(below.raw_obs(_obs(now)))
         for key in below.keys:
-            part = space if key is None else space[key]  # type: ignore[index]
+            part = space[key] if isinstance(space, spaces.Dict) and key is not None else space
             order = "first" if self.stacks[key].axis == 0 else "last"
             dtype = wide.get(key, np.float32)
             stack = FrameStack(part, self.num_envs, self.n_stack, order, dtype, MISSING)
@@ -196,82 +205,85 @@ class VecFrameStack(VecEnvWrapper):
             stack.frames[:, -1] = newest[key]
             self._raw_stacks[key] = stack
         stacks = {key: self._raw_stacks.get(key, stack).stacks() for key, stack in self.stacks.items()}
-        self._raw_obs, self.raw_final_obs = _by_key(like, stacks), None
+        self._raw_obs, self.raw_final_obs = _obs(stacks), None
 
     def reset(self) -> Obs:
-        obs: Any = self.venv.reset()
-        shown = _by_key(obs, {key: self.stacks[key].reset(value) for key, value in _items(obs)})
+        obs = self.venv.reset()
+        shown = {key: self.stacks[key].reset(value) for key, value in _parts(obs).items()}
         if self._below is not None and self._raw_stacks:
-            raw = dict(_items(self._below.raw_obs(obs)))
+            raw = _parts(self._below.raw_obs(obs))
             stacks = {key: stack.reset(raw[key]) for key, stack in self._raw_stacks.items()}
-            self._raw_obs, self.raw_final_obs = _by_key(shown, {**dict(_items(shown)), **stacks}), None
-        return copy_obs(shown)
+            self._raw_obs, self.raw_final_obs = _obs({**shown, **stacks}), None
+        return copy_obs(_obs(shown))
 
-    def wrapper_state(self) -> dict[str, Any] | None:
+    def wrapper_state(self) -> State | None:
         if self._raw_stacks:
             return None
         return {"frames": {key: stack.frames.copy() for key, stack in self.stacks.items()}}
 
-    def load_wrapper_state(self, state: dict[str, Any]) -> None:
+    def load_wrapper_state(self, state: State) -> None:
         for key, stack in self.stacks.items():
             stack.frames[...] = state["frames"][key]
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         raw = self._below.raw_step(step) if self._below is not None and self._raw_stacks else None
         step.obs, step.final_obs = self._push(self.stacks, step, {}, {})
         if raw is not None:
-            shown, finals = dict(_items(step.obs)), dict(_items(step.final_obs))
+            shown, finals = _parts(step.obs), _parts(step.final_obs)
             self._raw_obs, self.raw_final_obs = self._push(self._raw_stacks, raw, shown, finals)
         return step
 
     def _push(
-        self, stacks: dict[str | None, FrameStack], step: StepArrays, others: Any, other_finals: Any
+        self, stacks: dict[str | None, FrameStack], step: VecStep, others: Parts, other_finals: Parts
     ) -> tuple[Obs, Obs | None]:
-        """Add the observations of a step to stacks; all stacks now, and those that ended an episode.
+        """Add the observations of a step to stacks; return the stacks, and the final ones of episodes.
 
-        :param others: stacks of the parts that `stacks` lacks, by key; `other_finals` at ends of episodes
+        :param others: the parts that `stacks` lacks
+        :param other_finals: the same at the end of episodes
         """
-        obs, finals = dict(_items(step.obs)), dict(_items(step.final_obs))
-        pushed = {key: stack.push(obs[key], step.ended, finals.get(key)) for key, stack in stacks.items()}
-        shown = _by_key(step.obs, {**others, **{key: one for key, (one, _) in pushed.items()}})
-        if step.final_obs is None:
-            return shown, None
-        ends = {**other_finals, **{key: final for key, (_, final) in pushed.items()}}
-        return shown, _by_key(step.obs, ends)
+        obs, finals = _parts(step.obs), _parts(step.final_obs)
+        shown, ends = {**others}, {**other_finals}
+        for key, stack in stacks.items():
+            shown[key], final = stack.push(obs[key], step.ended, finals.get(key))
+            if final is not None:
+                ends[key] = final
+        return _obs(shown), None if step.final_obs is None else _obs(ends)
 
     def by_frame(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
-        """Apply a function of single observations to those in stacks [n, ...]; missing ones become 0."""
-        frames = {key: self.stacks[key].by_frame(value) for key, value in _items(obs)}
-        result = _items(function(_by_key(obs, frames)))
-        return _by_key(
-            obs, {key: self.stacks[key].stacked(value, frames[key] == MISSING) for key, value in result}
+        """Apply a function of frames to the frames of stacks [n, ...]; `MISSING` frames become 0."""
+        frames = {key: self.stacks[key].by_frame(value) for key, value in _parts(obs).items()}
+        results = _parts(function(_obs(frames)))
+        return _obs(
+            {key: self.stacks[key].stacked(part, frames[key] == MISSING) for key, part in results.items()}
         )
 
 
-def _items(obs: Obs) -> Any:
-    """The parts of a Dict observation by key; of another one itself, under None; of none nothing."""
+def _parts(obs: Obs | None) -> Parts:
+    """Return the arrays of an observation by key; none of None."""
     if obs is None:
-        return ()
-    return obs.items() if isinstance(obs, dict) else ((None, obs),)
+        return {}
+    return cast(Parts, obs if isinstance(obs, dict) else {None: obs})
 
 
-def _by_key(like: Obs, parts: dict[Any, Any]) -> Obs:
-    """An observation as `like`, a Dict or not, of its parts."""
-    return parts if isinstance(like, dict) else parts[None]
+def _obs(parts: Parts) -> Obs:
+    """Invert `_parts`."""
+    return parts[None] if None in parts else cast("dict[str, np.ndarray]", parts)
 
 
 def n_stacked_frames(venv: VecEnv) -> int:
-    """How many frames along the first axis make up an image observation of `venv`: 1 where it shows no stack.
+    """Return the number of frames stacked along the first axis of image observations; 1 without a stack.
 
-    Only wrappers that leave a stack what it is may be around the VecFrameStack.
+    A VecFrameStack is only recognised if the wrappers around it leave its stacks unchanged.
     """
-    from rlzoo.envs.vec_wrappers.rescaling import is_transparent, only_normalizes
+    from rlzoo.envs.vec_wrappers.experience_normalizer import is_plain_vec_normalize, is_transparent
 
     space = venv.observation_space
     while isinstance(venv, VecEnvWrapper) and type(venv) is not VecFrameStack:
-        scales_rewards_only = isinstance(venv, VecNormalize) and only_normalizes(venv) and not venv.norm_obs
-        if not (scales_rewards_only or type(venv) is VecTransposeImage or is_transparent(venv)):
+        normalizes_rewards_only = (
+            isinstance(venv, VecNormalize) and is_plain_vec_normalize(venv) and not venv.norm_obs
+        )
+        if not (normalizes_rewards_only or type(venv) is VecTransposeImage or is_transparent(venv)):
             return 1
         venv = venv.venv
     if type(venv) is not VecFrameStack or None not in venv.stacks or not is_image_space(space):

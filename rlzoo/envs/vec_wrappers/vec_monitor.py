@@ -1,28 +1,32 @@
-"""Episode statistics of a whole vector of environments."""
+"""Episode statistics of a vectorised environment."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from rlzoo.core.observations import Obs
 from rlzoo.envs.single_env.monitor import Monitor, ResultsWriter
-from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics, StatisticsState
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 
 
 class VecMonitor(VecEnvWrapper):
-    """Puts `info["episode"] = {"r": return, "l": length, "t": seconds}` where an episode ends; writes files.
+    """Record returns and lengths of episodes: in `info["episode"]` where an episode ends, and in CSV files.
 
-    :param venv: the vector environment
-    :param filename: a folder gets one `<i>.monitor.csv` per environment, any other name is one file for all;
+    >>> venv = VecMonitor(DummyVecEnv([make] * 4), "logs")
+    >>> infos[0]["episode"]  # where episode 0 ended: return, length in steps, seconds
+    {'r': 213.0, 'l': 213, 't': 1.73}
+
+    :param venv: the vectorised environment
+    :param filename: a folder for one `<i>.monitor.csv` per environment; any other name is one file for all;
         None writes no file
-    :param info_keywords: keys of the last info of an episode to record with it
-    :param override_existing: start the files anew instead of continuing them
+    :param info_keywords: keys of an episode's last info to record
+    :param override_existing: replace existing files instead of appending to them
     :param start_index: number of the first file in a folder
     """
 
@@ -46,48 +50,48 @@ class VecMonitor(VecEnvWrapper):
 
     @property
     def episode_returns(self) -> np.ndarray:
-        """Returns of the current episodes so far [n_envs]."""
+        """Returns of the current episodes so far, float64 [n_envs]."""
         return self.statistics.returns
 
     @property
     def episode_lengths(self) -> np.ndarray:
-        """Steps taken in the current episodes [n_envs]."""
+        """Lengths of the current episodes so far, in steps [n_envs]."""
         return self.statistics.lengths
 
     @property
     def episode_count(self) -> int:
-        """Number of episodes that ended."""
+        """Number of finished episodes."""
         return self.statistics.n_episodes
 
     @property
     def info_keywords(self) -> tuple[str, ...]:
-        """Keys of the last info of an episode that are recorded with it."""
+        """Keys of an episode's last info that are recorded."""
         return self.statistics.info_keywords
 
     @property
     def t_start(self) -> float:
-        """Unix time at which the statistics began."""
+        """Unix time of the start of the statistics."""
         return self.statistics.t_start
 
     @property
     def results_writer(self) -> ResultsWriter | None:
-        """The writer of the (first) monitor file, if one is written."""
+        """The writer of the (first) monitor file; None if none is written."""
         return next(iter(self.statistics.writers), None)
 
     def reset(self) -> Obs:
-        self.statistics.begin()
+        self.statistics.start_episodes()
         return self.venv.reset()
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self.statistics.record(step)
         return step
 
-    def wrapper_state(self) -> dict[str, Any]:
-        return self.statistics.state()
+    def wrapper_state(self) -> State:
+        return dict(self.statistics.state())
 
-    def load_wrapper_state(self, state: dict[str, Any]) -> None:
-        self.statistics.load_state(state)
+    def load_wrapper_state(self, state: State) -> None:
+        self.statistics.load_state(cast(StatisticsState, state))
 
     def close(self) -> None:
         self.statistics.close()

@@ -1,4 +1,4 @@
-"""Observations and rewards scaled by what has been seen of them so far."""
+"""Normalise observations and rewards with running statistics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -18,9 +18,10 @@ from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.vec_env.finite import check_finite
 from rlzoo.envs.vec_env.vec_env import (
-    StepArrays,
+    State,
     VecEnv,
     VecEnvWrapper,
+    VecStep,
     unwrap_vec_wrapper,
     wrappers_of,
 )
@@ -29,16 +30,16 @@ from rlzoo.io.atomic import atomic_write
 from rlzoo.io.npz import read_npz
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     return type(value) in (bool, int) and value in (0, 1)
 
 
-def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < math.inf
+def _is_positive(value: object) -> bool:
+    return type(value) in (int, float) and 0 < cast(float, value) < math.inf
 
 
-def _is_statistic(value: Any, may_be_negative: bool) -> bool:
-    """Whether these are finite numbers."""
+def _is_statistic(value: object, may_be_negative: bool) -> bool:
+    """Return whether these are finite numbers."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -46,7 +47,7 @@ def _is_statistic(value: Any, may_be_negative: bool) -> bool:
     return bool(np.isfinite(array).all() and (may_be_negative or (array >= 0).all()))
 
 
-SETTINGS: dict[str, Callable[[Any], bool]] = {
+SETTINGS: dict[str, Callable[[object], bool]] = {
     "training": _is_bool,
     "norm_obs": _is_bool,
     "norm_reward": _is_bool,
@@ -56,27 +57,34 @@ SETTINGS: dict[str, Callable[[Any], bool]] = {
     "epsilon": lambda value: value == 0 or _is_positive(value),
     "norm_obs_keys": lambda value: isinstance(value, list) and all(isinstance(key, str) for key in value),
 }
-"""What a file holds besides the statistics, with what it may be."""
+"""Settings in a file, each with a check of its value."""
 
 
 class VecNormalize(VecEnvWrapper):
-    """Scales observations to mean 0 and variance 1, and rewards by the deviation of the discounted return.
+    """Scale observations to mean 0 and variance 1, and rewards by the standard deviation of the return.
 
-    The results are float32. Statistics are of the raw observations, resets included, and of the raw rewards;
-    each is kept only while it is normalised. The observations that end episodes are normalised too. An
-    instance can be pickled without its environment: `set_venv` gives it one again. `old_obs`, `old_reward`
-    and `old_final_obs` (as `StepArrays.final_obs`) are those of the last step before they were scaled, valid
-    until the next step.
+    >>> venv = VecNormalize(make_vec_env("Pendulum-v1", n_envs=4))
+    >>> venv.save("vecnormalize.npz")
+    >>> eval_env = VecNormalize.load("vecnormalize.npz", make_vec_env("Pendulum-v1"))
+    >>> eval_env.training = eval_env.norm_reward = False  # freeze the statistics; report raw rewards
 
-    :param venv: the vector environment, of Box observations or a Dict of them
-    :param training: whether to go on learning the statistics
+    Normalised values are float32. Observation statistics are those of the raw observations, including first
+    ones; reward statistics are those of the discounted return (Engstrom et al. 2020, "Implementation matters
+    in deep policy gradients"). Each is only updated while it is in use. Final observations of episodes are
+    normalised, too. `raw_obs`, `raw_reward` and `raw_final_obs` (see `VecStep.final_obs`) are the
+    unnormalised values of the last step; the next step overwrites them. Pickling leaves out the environment;
+    `set_venv` sets it again.
+
+    :param venv: a vectorised environment with Box observations, or a Dict of them
+    :param training: whether to update the statistics
     :param norm_obs: whether to normalise observations
     :param norm_reward: whether to normalise rewards
     :param clip_obs: largest absolute value of a normalised observation
     :param clip_reward: largest absolute value of a normalised reward
-    :param gamma: discount of the return that rewards are scaled by
-    :param epsilon: added to variances, against division by zero
-    :param norm_obs_keys: the keys of a Dict to normalise; None means all
+    :param gamma: discount factor of the return
+    :param epsilon: added to variances, to avoid division by zero
+    :param norm_obs_keys: keys of Dict observations to normalise; None: all
+    :raises UserError: observations that are not Box, or unknown `norm_obs_keys`
     """
 
     def __init__(
@@ -99,7 +107,7 @@ class VecNormalize(VecEnvWrapper):
         self.gamma = gamma
         self.epsilon = epsilon
         self.norm_obs_keys = None if norm_obs_keys is None else list(norm_obs_keys)
-        self.obs_rms: Any = None  # a RunningMeanStd, or one per normalised key; None with norm_obs=False
+        self.obs_rms: RunningMeanStd | dict[str, RunningMeanStd] | None = None  # dict: one per key of a Dict
         self.ret_rms = RunningMeanStd()
         self._attach(venv)
         if norm_obs:
@@ -112,8 +120,8 @@ class VecNormalize(VecEnvWrapper):
         return f"{type(self).__name__}({vars(self).get('venv')!r}, {shown})"
 
     def _warn_of_scaling_twice(self) -> None:
-        inner: Any = self.venv
-        while (inner := unwrap_vec_wrapper(inner, VecNormalize)) is not None:
+        inner = unwrap_vec_normalize(self.venv)
+        while inner is not None:
             for name, what in {"norm_obs": "observations", "norm_reward": "rewards"}.items():
                 if getattr(self, name) and getattr(inner, name):
                     warnings.warn(
@@ -121,17 +129,17 @@ class VecNormalize(VecEnvWrapper):
                         f" as the inner one scaled it when it was collected; set {name}=False in one of them",
                         stacklevel=3,
                     )
-            inner = inner.venv
+            inner = unwrap_vec_normalize(inner.venv)
 
     def _attach(self, venv: VecEnv) -> None:
         super().__init__(venv, observation_space=self._normalized_space(venv.observation_space))
-        self.returns = np.zeros(self.num_envs)  # discounted return of each episode so far
-        self.old_obs: Obs = None
-        self.old_final_obs: Obs | None = None
-        self.old_reward = np.zeros(self.num_envs, dtype=np.float32)
+        self.returns = np.zeros(self.num_envs)  # discounted returns of the current episodes, float64
+        self.raw_obs: Obs = np.empty(0, np.float32)
+        self.raw_final_obs: Obs | None = None
+        self.raw_reward = np.zeros(self.num_envs, dtype=np.float32)
 
     def _normalized_space(self, space: spaces.Space) -> spaces.Space:
-        """Checks that `space` can be normalised; normalised images are no longer uint8 images."""
+        """Return the space of normalised observations; raise if `space` cannot be normalised."""
         if not self.norm_obs:
             if self.norm_obs_keys is not None:
                 raise UserError("VecNormalize: norm_obs_keys has no effect with norm_obs=False")
@@ -160,6 +168,7 @@ class VecNormalize(VecEnvWrapper):
         return self._scaled(space)
 
     def _scaled(self, space: spaces.Space) -> spaces.Space:
+        """Return the space of a normalised part: images become float32."""
         if not is_image_space(space):
             return space
         return spaces.Box(-self.clip_obs, self.clip_obs, space.shape, np.float32)
@@ -171,9 +180,9 @@ class VecNormalize(VecEnvWrapper):
         return RunningMeanStd(shape=space.shape or ())
 
     def set_venv(self, venv: VecEnv) -> None:
-        """Give an unpickled instance its environment.
+        """Set the environment of an unpickled instance.
 
-        :raises UserError: it has one already, or the shapes of the observations differ from those learned
+        :raises UserError: it has an environment, or the observations have other shapes than its statistics
         """
         if "venv" in self.__dict__:
             raise UserError("this VecNormalize has an environment; make another VecNormalize for another one")
@@ -181,35 +190,36 @@ class VecNormalize(VecEnvWrapper):
         self._attach(venv)
         self.load_state_dict(state)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = self.__dict__.copy()
-        for name in ("venv", "returns", "old_obs", "old_final_obs", "old_reward"):
+        for name in ("venv", "returns", "raw_obs", "raw_final_obs", "raw_reward"):
             state.pop(name, None)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
 
     def reset(self) -> Obs:
         obs = self.venv.reset()
-        self.old_obs, self.old_final_obs = obs, None
+        self.raw_obs, self.raw_final_obs = obs, None
         self.returns[:] = 0.0
         if self.training and self.norm_obs:
             self._update_obs(obs)
         return self.normalize_obs(obs)
 
-    def wrapper_state(self) -> dict[str, Any]:
+    def wrapper_state(self) -> State:
         statistics = self.state_dict()
-        return {"statistics": statistics, "returns": self.returns.copy(), "old_obs": copy_obs(self.old_obs)}
+        return {"statistics": statistics, "returns": self.returns.copy(), "raw_obs": copy_obs(self.raw_obs)}
 
-    def load_wrapper_state(self, state: dict[str, Any]) -> None:
-        self.load_state_dict(state["statistics"])  # the reset before has added to them
+    def load_wrapper_state(self, state: State) -> None:
+        self.load_state_dict(state["statistics"])  # the reset before this call has updated them
         self.returns[:] = state["returns"]
-        self.old_obs = copy_obs(state["old_obs"])
+        # "old_obs": the key in checkpoints of earlier versions
+        self.raw_obs = copy_obs(state["raw_obs"] if "raw_obs" in state else state["old_obs"])
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
-        self.old_obs, self.old_reward, self.old_final_obs = step.obs, step.rewards, step.final_obs
+        self.raw_obs, self.raw_reward, self.raw_final_obs = step.obs, step.rewards, step.final_obs
         if self.norm_obs:
             if self.training and (self._update_obs(step.obs) or len(step.ended)):
                 self._check_finite(step)
@@ -224,36 +234,39 @@ class VecNormalize(VecEnvWrapper):
                 self.returns[step.ended] = 0.0
         return step
 
-    def _check_finite(self, step: StepArrays) -> None:
-        """Raise for an infinity here, since clipping would hide it from everybody else."""
-        check_finite(step, getattr(self.venv.unwrapped, "_steps_taken", 0))
+    def _check_finite(self, step: VecStep) -> None:
+        """Raise for values that are not finite: clipping would hide an infinity from later checks."""
+        check_finite(step, self.venv.n_steps_taken())
 
     def _update_obs(self, obs: Obs) -> int:
-        """Update the statistics; returns how many samples they left out, as not finite."""
+        """Update the observation statistics; return the number of samples skipped as not finite."""
         if isinstance(self.obs_rms, dict):
-            return sum(statistics.update(obs[key]) for key, statistics in self.obs_rms.items())
-        return self.obs_rms.update(obs)  # type: ignore[no-any-return]
+            parts = cast("dict[str, np.ndarray]", obs)
+            return sum(statistics.update(parts[key]) for key, statistics in self.obs_rms.items())
+        assert self.obs_rms is not None
+        return self.obs_rms.update(cast(np.ndarray, obs))
 
     def _update_reward(self, reward: np.ndarray) -> int:
-        """Update the statistics; returns how many returns they left out, as not finite."""
+        """Update the return statistics; return the number of samples skipped as not finite."""
         self.returns *= self.gamma
         self.returns += reward
         return self.ret_rms.update(self.returns)
 
     def normalize_obs(self, obs: Obs) -> Obs:
-        """Observations (one or a batch) as the current statistics scale them, float32; learns nothing."""
+        """Return observations (one or a batch) normalised with the current statistics, as float32."""
         return self._with_statistics(self._normalized, obs)
 
     def _with_statistics(self, function: Callable[[np.ndarray, RunningMeanStd], np.ndarray], obs: Obs) -> Obs:
-        """`function` of each array of `obs` that is normalised, and of its statistics."""
+        """Apply `function` to each array of `obs` that is normalised, with its statistics."""
         if not self.norm_obs:
             return obs
         if isinstance(self.obs_rms, dict):
             return {
                 key: function(value, self.obs_rms[key]) if key in self.obs_rms else value
-                for key, value in obs.items()
+                for key, value in cast("dict[str, np.ndarray]", obs).items()
             }
-        return function(obs, self.obs_rms)
+        assert self.obs_rms is not None
+        return function(cast(np.ndarray, obs), self.obs_rms)
 
     def _normalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         scaled = obs - statistics.mean
@@ -263,7 +276,7 @@ class VecNormalize(VecEnvWrapper):
         return scaled.astype(np.float32)
 
     def normalize_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Rewards [n] as the current statistics scale them, float32; learns nothing."""
+        """Return rewards [n] normalised with the current statistics, as float32."""
         if not self.norm_reward:
             return reward
         scaled = reward / np.sqrt(self.ret_rms.var + self.epsilon)
@@ -271,7 +284,7 @@ class VecNormalize(VecEnvWrapper):
         return clipped.astype(np.float32)
 
     def unnormalize_obs(self, obs: Obs) -> Obs:
-        """What `normalize_obs` was given (as far as nothing was clipped), float32."""
+        """Invert `normalize_obs`, except for clipping; float32."""
         return self._with_statistics(self._unnormalized, obs)
 
     def _unnormalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
@@ -279,29 +292,39 @@ class VecNormalize(VecEnvWrapper):
         return raw.astype(np.float32)
 
     def unnormalize_reward(self, reward: np.ndarray) -> np.ndarray:
-        """What `normalize_reward` was given (as far as nothing was clipped)."""
+        """Invert `normalize_reward`, except for clipping."""
         return reward * np.sqrt(self.ret_rms.var + self.epsilon) if self.norm_reward else reward
 
     def get_original_obs(self) -> Obs:
-        """A copy of the raw observations of the last step or reset."""
-        return copy_obs(self.old_obs)
+        """Return a copy of the unnormalised observations of the last step or reset."""
+        return copy_obs(self.raw_obs)
 
     def get_original_reward(self) -> np.ndarray:
-        """A copy of the raw rewards of the last step."""
-        return self.old_reward.copy()
+        """Return a copy of the unnormalised rewards of the last step."""
+        return self.raw_reward.copy()
 
     @property
     def ret(self) -> np.ndarray:
-        """Discounted returns so far: the older name of `returns`."""
+        """Stable Baselines' name of `returns`."""
         return self.returns
 
     @property
+    def old_obs(self) -> Obs:
+        """The name of `raw_obs` in stable-baselines3."""
+        return self.raw_obs
+
+    @property
+    def old_reward(self) -> np.ndarray:
+        """The name of `raw_reward` in stable-baselines3."""
+        return self.raw_reward
+
+    @property
     def old_rews(self) -> np.ndarray:
-        """Raw rewards of the last step: the older name of `old_reward`."""
-        return self.old_reward
+        """The name of `raw_reward` in Stable Baselines."""
+        return self.raw_reward
 
     def _statistics(self) -> dict[str, RunningMeanStd]:
-        """Every running statistic by its name in files."""
+        """Return the running statistics by their names in files."""
         named = {"ret_rms": self.ret_rms}
         if isinstance(self.obs_rms, dict):
             named |= {f"obs_rms.{key}": statistics for key, statistics in self.obs_rms.items()}
@@ -309,18 +332,18 @@ class VecNormalize(VecEnvWrapper):
             named["obs_rms"] = self.obs_rms
         return named
 
-    def state_dict(self) -> dict[str, Any]:
-        """`<name>.mean`, `.var` and `.count` of the statistics `ret_rms`, `obs_rms` or `obs_rms.<key>`."""
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return `<name>.mean`, `.var` and `.count` of `ret_rms` and `obs_rms` (or each `obs_rms.<key>`)."""
         return {
             f"{name}.{field}": np.array(getattr(statistics, field), dtype=np.float64)
             for name, statistics in self._statistics().items()
             for field in ("mean", "var", "count")
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over statistics.
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Load statistics that `state_dict` returned.
 
-        :raises UserError: they are of other keys or shapes than the observations
+        :raises UserError: they are damaged, or for observations with other keys or shapes
         """
         mine = self.state_dict()
         if set(state) != set(mine):
@@ -340,7 +363,7 @@ class VecNormalize(VecEnvWrapper):
             statistics.count = float(state[f"{name}.count"])
 
     def save(self, save_path: str | os.PathLike[str] | BinaryIO) -> None:
-        """Write settings and statistics as an .npz file, under exactly this name."""
+        """Write settings and statistics to an .npz file (no suffix is added to the name) or file object."""
         settings = {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
         content = {**settings, **self.state_dict()}
         if isinstance(save_path, (str, os.PathLike)):
@@ -351,15 +374,16 @@ class VecNormalize(VecEnvWrapper):
 
     @staticmethod
     def load(load_path: str | os.PathLike[str] | BinaryIO, venv: VecEnv) -> VecNormalize:
-        """A VecNormalize around `venv` with the settings and statistics that `save` wrote.
+        """Return a VecNormalize around `venv` with the settings and statistics of a file.
 
-        :param load_path: also a file of stable-baselines3's VecNormalize, of which nothing is unpickled; for
-            a missing `vecnormalize.pkl`, the `vecnormalize.npz` beside it
-        :raises UserError: no such file, no file of ours, or of another environment
+        :param load_path: a file or file object that `save` wrote, or a .pkl file of stable-baselines3's
+            VecNormalize, which is read without unpickling; if `<name>.pkl` is missing, `<name>.npz` is read
+        :param venv: the vectorised environment to wrap
+        :raises UserError: the file is missing, damaged, of another kind, or for other observations
         """
         if isinstance(load_path, str | os.PathLike) and not os.path.exists(load_path):
-            ours = Path(load_path).with_suffix(".npz")
-            load_path = ours if Path(load_path).suffix == ".pkl" and ours.exists() else load_path
+            npz = Path(load_path).with_suffix(".npz")
+            load_path = npz if Path(load_path).suffix == ".pkl" and npz.exists() else load_path
         if isinstance(load_path, str | os.PathLike) and is_pickle(load_path):
             content = read_pickled_statistics(load_path)
         else:
@@ -368,22 +392,22 @@ class VecNormalize(VecEnvWrapper):
         for name, value in settings.items():
             if not SETTINGS[name](value):
                 raise UserError(
-                    f"{load_path} is damaged or no file of VecNormalize: {name} is {str(value)[:60]}"
+                    f"{load_path} is damaged or not a file of VecNormalize: {name} is {str(value)[:60]}"
                 )
         normalize = VecNormalize(venv, **settings)
         normalize.load_state_dict(content)
         return normalize
 
 
-def unwrap_vec_normalize(env: Any) -> VecNormalize | None:
-    """Return the outermost VecNormalize of `env`, or None."""
+def unwrap_vec_normalize(env: object) -> VecNormalize | None:
+    """Return the outermost VecNormalize around (or being) `env`, or None."""
     return unwrap_vec_wrapper(env, VecNormalize)
 
 
 def sync_envs_normalization(env: VecEnv, eval_env: VecEnv) -> None:
     """Copy the running statistics of each VecNormalize of `env` to its counterpart in `eval_env`.
 
-    :raises UserError: the environments do not have as many VecNormalize wrappers
+    :raises UserError: the environments have different numbers of VecNormalize wrappers
     """
     source, target = ([w for w in wrappers_of(e) if isinstance(w, VecNormalize)] for e in (env, eval_env))
     if len(source) != len(target):
@@ -391,5 +415,5 @@ def sync_envs_normalization(env: VecEnv, eval_env: VecEnv) -> None:
             f"the training environment has {len(source)} VecNormalize wrapper(s),"
             f" the evaluation environment {len(target)}"
         )
-    for learned, copy in zip(source, target, strict=True):
-        copy.load_state_dict(learned.state_dict())
+    for original, copy in zip(source, target, strict=True):
+        copy.load_state_dict(original.state_dict())

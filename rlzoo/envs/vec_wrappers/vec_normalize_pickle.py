@@ -1,4 +1,4 @@
-"""Statistics of stable-baselines3's VecNormalize, read without unpickling the file that its `save` writes."""
+"""Read the files of stable-baselines3's `VecNormalize.save` without unpickling them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = ("training", "norm_obs", "norm_reward", "clip_obs", "clip_reward", "g
 
 
 def is_pickle(file: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a pickle of protocol 2 or newer does."""
+    """Return whether a file starts like a pickle of protocol 2 to 5."""
     try:
         with open(file, "rb") as opened:
             start = opened.read(2)
@@ -28,9 +28,9 @@ def is_pickle(file: str | os.PathLike[str]) -> bool:
 
 
 def read_pickled_statistics(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return settings and statistics under the names that `VecNormalize.save` writes.
+    """Return settings and statistics by the names in the .npz files of `rlzoo.VecNormalize.save`.
 
-    :raises UserError: the file is missing, damaged, or no pickle of a VecNormalize
+    :raises UserError: the file is missing, damaged, or not a pickled VecNormalize
     """
     try:
         if Path(path).stat().st_size > MAX_BYTES:
@@ -44,12 +44,14 @@ def read_pickled_statistics(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise CheckpointError("its VecNormalize has no attributes")
         return {**dict(_settings(state)), **dict(_statistics(state))}
     except CheckpointError as error:
-        raise UserError(f"{path} is no readable file of stable-baselines3's VecNormalize: {error}") from None
+        raise UserError(
+            f"{path} is not a readable file of stable-baselines3's VecNormalize: {error}"
+        ) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _settings(state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _settings(state: dict[str, object]) -> Iterator[tuple[str, object]]:
     for name in SETTINGS:
         value = state.get(name)
         if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
@@ -61,7 +63,7 @@ def _settings(state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         yield "norm_obs_keys", keys
 
 
-def _statistics(state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _statistics(state: dict[str, object]) -> Iterator[tuple[str, np.ndarray]]:
     yield from _moments("ret_rms", state.get("ret_rms"))
     if not state.get("norm_obs"):
         return
@@ -73,10 +75,10 @@ def _statistics(state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         yield from _moments("obs_rms", obs_rms)
 
 
-def _moments(name: str, statistics: Any) -> Iterator[tuple[str, Any]]:
-    """`<name>.mean`, `.var` and `.count` of a RunningMeanStd."""
+def _moments(name: str, statistics: object) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield `<name>.mean`, `.var` and `.count` of a RunningMeanStd."""
     if not isinstance(statistics, Instance) or statistics.path.rpartition(".")[2] != "RunningMeanStd":
-        raise CheckpointError(f"its {name[:60]} is no RunningMeanStd")
+        raise CheckpointError(f"its {name[:60]} is not a RunningMeanStd")
     moments = plain_value(statistics.attributes())
     for key in ("mean", "var", "count"):
         try:

@@ -1,8 +1,6 @@
-"""Images with the channels first, as convolutions want them."""
+"""Transpose images to [channels, height, width], as convolutions need them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -10,17 +8,17 @@ from gymnasium import spaces
 from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.observations import Obs
 from rlzoo.core.spaces import is_channels_first, is_image_space
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 
 
 class VecTransposeImage(VecEnvWrapper):
-    """Turns images [height, width, channels] into [channels, height, width]; in a Dict, those that need it.
+    """Transpose images [height, width, channels] to [channels, height, width], without a copy.
 
-    The images are views of the inner ones: nothing is copied.
+    Of Dict observations, each image whose channels are last is transposed.
 
-    :param venv: the vector environment
-    :param skip: do nothing
-    :raises UnsupportedSpace: no images, or images that have their channels first
+    :param venv: the vectorised environment
+    :param skip: leave observations unchanged
+    :raises UnsupportedSpace: observations are not images, or have their channels first
     """
 
     def __init__(self, venv: VecEnv, skip: bool = False) -> None:
@@ -48,10 +46,10 @@ class VecTransposeImage(VecEnvWrapper):
 
     @staticmethod
     def transpose_space(observation_space: spaces.Space, key: str = "") -> spaces.Box:
-        """The space of the transposed images.
+        """Return the space of transposed images.
 
-        :param key: what an error calls the space
-        :raises UnsupportedSpace: no images, or images that have their channels first
+        :param key: of the space in a Dict, for the error
+        :raises UnsupportedSpace: not a space of images, or channels come first
         """
         space = observation_space
         if not isinstance(space, spaces.Box) or not is_image_space(space) or is_channels_first(space):
@@ -66,27 +64,28 @@ class VecTransposeImage(VecEnvWrapper):
 
     @staticmethod
     def transpose_image(image: np.ndarray) -> np.ndarray:
-        """One image or a batch [..., height, width, channels] as [..., channels, height, width]."""
+        """Transpose one image or a batch [..., height, width, channels] to [..., channels, height, width]."""
         return np.moveaxis(image, -1, -3)
 
     def transpose_observations(self, obs: Obs) -> Obs:
-        """A batch of observations with every image transposed."""
+        """Transpose the images of a batch of observations."""
         if self.skip:
             return obs
         if isinstance(obs, dict):
-            turned: dict[str, Any] = dict(obs)
+            transposed = dict(obs)
             for key in self.image_space_keys:
-                turned[key] = obs[key].transpose(0, 3, 1, 2)
-            return turned
+                transposed[key] = obs[key].transpose(0, 3, 1, 2)
+            return transposed
+        assert not isinstance(obs, tuple)
         return obs.transpose(0, 3, 1, 2)
 
     def reset(self) -> Obs:
         return self.transpose_observations(self.venv.reset())
 
-    def wrapper_state(self) -> dict[str, Any]:
-        return {}  # nothing outlives a step
+    def wrapper_state(self) -> State:
+        return {}  # no state
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         step.obs = self.transpose_observations(step.obs)
         if step.final_obs is not None:

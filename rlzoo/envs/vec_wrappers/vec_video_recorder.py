@@ -1,11 +1,10 @@
-"""Videos of a vector of environments."""
+"""Record videos of a vectorised environment."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -13,19 +12,22 @@ import numpy as np
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs
 from rlzoo.envs.vec_env.tile_images import tile_images
-from rlzoo.envs.vec_env.vec_env import StepArrays, VecEnv, VecEnvWrapper
+from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep
 
 
 class VecVideoRecorder(VecEnvWrapper):
-    """Records all environments side by side as `<name_prefix>-step-<first>-to-step-<last>.mp4`.
+    """Record all environments, tiled, to `<name_prefix>-step-<first>-to-step-<last>.mp4`.
+
+    >>> venv = VecVideoRecorder(make_vec_env("Pendulum-v1"), "videos", lambda step: step == 0)
 
     The ffmpeg binary comes with imageio-ffmpeg.
 
-    :param venv: a vector environment made with render_mode="rgb_array"
-    :param video_folder: where to save videos; made if missing
-    :param record_video_trigger: given the number of steps so far, whether to begin a video
-    :param video_length: steps in a video; one that is not full when the recorder is closed has fewer
-    :param name_prefix: beginning of the file names
+    :param venv: a vectorised environment made with render_mode="rgb_array"
+    :param video_folder: folder of the videos; created if missing
+    :param record_video_trigger: called with the number of steps so far; True starts a video
+    :param video_length: steps in a video; `close` ends a video early
+    :param name_prefix: start of the file names
+    :raises UserError: the environments have another render mode
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class VecVideoRecorder(VecEnvWrapper):
         super().__init__(venv)
         if venv.render_mode != "rgb_array":
             raise UserError(f"videos need environments of render_mode='rgb_array', not {venv.render_mode!r}")
-        venv.unwrapped.will_draw()
+        venv.unwrapped.prepare_rendering()
         self.video_folder = Path(video_folder)
         self.video_folder.mkdir(parents=True, exist_ok=True)
         self.record_video_trigger = record_video_trigger
@@ -50,11 +52,11 @@ class VecVideoRecorder(VecEnvWrapper):
         self.recording = False
         self.recorded_frames = 0
         self.video_path: Path | None = None
-        self._file: Generator[Any, Any, None] | None = None
+        self._file: Generator[None, np.ndarray | None, None] | None = None
 
     @property
     def video_name(self) -> str:
-        """The file name of the last video."""
+        """File name of the last video."""
         return "" if self.video_path is None else self.video_path.name
 
     def reset(self) -> Obs:
@@ -63,7 +65,7 @@ class VecVideoRecorder(VecEnvWrapper):
             self.start_video_recorder()
         return obs
 
-    def wait_arrays(self) -> StepArrays:
+    def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()
         self.step_id += 1
         if self.recording:
@@ -75,7 +77,7 @@ class VecVideoRecorder(VecEnvWrapper):
         return step
 
     def start_video_recorder(self) -> None:
-        """Begin a video with the frame of now, ending one that is being recorded."""
+        """Start a video with the current frame; end the one being recorded."""
         self.close_video_recorder()
         first, last = self.step_id, self.step_id + self.video_length
         self.video_path = self.video_folder / f"{self.name_prefix}-step-{first}-to-step-{last}.mp4"
@@ -97,7 +99,7 @@ class VecVideoRecorder(VecEnvWrapper):
         self.recorded_frames += 1
 
     def close_video_recorder(self) -> None:
-        """End the video that is being recorded, if any."""
+        """End the video being recorded, if any."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -110,6 +112,6 @@ class VecVideoRecorder(VecEnvWrapper):
 
 
 def _even(frame: np.ndarray) -> np.ndarray:
-    """The frame with an even number of rows and columns, as the video format needs."""
+    """Pad the frame to an even number of rows and columns, which the video format needs."""
     height, width = frame.shape[:2]
     return np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)))

@@ -1,6 +1,6 @@
-"""Frames as a video file: H.264 in mp4, which every browser plays, or an animated GIF.
+"""Write video files: H.264 in mp4, which every browser plays, or an animated GIF.
 
-Frames are piped into ffmpeg one by one, so a video of any length takes no memory here.
+Frames are piped to ffmpeg one by one, so memory does not grow with the length of a video.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.io.atomic import check_writable
 
 SUFFIXES = (".mp4", ".gif")
-QUALITY = 20  # of H.264, the constant rate factor: 0 is without loss, 51 the worst
-GIF_FPS = 50  # browsers show frames of less than two hundredths of a second at a tenth of their speed
-MIN_HEIGHT = 320  # smaller frames are enlarged by a whole factor
+QUALITY = 20  # constant rate factor of H.264: 0 is lossless, 51 the worst
+GIF_FPS = 50  # browsers show frames shorter than 0.02 s ten times slower
+MIN_HEIGHT = 320  # smaller frames are enlarged by an integer factor
 
 
 def ffmpeg_binary() -> str:
-    """Return the path of ffmpeg: the one of the system, else that of the package imageio-ffmpeg.
+    """Return the path of ffmpeg: that of the system, else that of imageio-ffmpeg.
 
-    :raises UserError: there is none
+    :raises UserError: there is no ffmpeg
     """
     if (found := shutil.which("ffmpeg")) is not None:
         return found
@@ -43,15 +43,15 @@ def ffmpeg_binary() -> str:
 
 
 class VideoWriter:
-    """Writes frames to a video file, which appears under its name when it is complete.
+    """Write frames to a video file, which gets its name when it is complete.
 
-    The folder is made with the first frame.
+    The folder is created with the first frame.
 
     >>> with VideoWriter("ten.mp4", fps=30) as video:  # doctest: +SKIP
     ...     for _ in range(10):
     ...         video.write(np.zeros((64, 64, 3), np.uint8))
 
-    :param path: ends in .mp4 or .gif
+    :param path: a name that ends in .mp4 or .gif
     :param fps: frames per second; a GIF shows at most 50
     :raises UserError: another suffix, no ffmpeg, or a folder that cannot be written to
     """
@@ -59,7 +59,7 @@ class VideoWriter:
     def __init__(self, path: str | os.PathLike[str], fps: float) -> None:
         self.path = Path(path)
         if self.path.suffix not in SUFFIXES:
-            raise UserError(f"a video is an .mp4 or a .gif file, not {self.path.name!r}")
+            raise UserError(f"a video must be an .mp4 or .gif file, not {self.path.name!r}")
         self.fps = fps
         self.n_frames = 0
         self._binary = ffmpeg_binary()
@@ -91,7 +91,7 @@ class VideoWriter:
         self.n_frames += 1
 
     def close(self) -> None:
-        """Complete the file; without a frame there is none.
+        """Finish the file; without any frame, no file is written.
 
         :raises RunFailed: ffmpeg failed
         """
@@ -100,7 +100,7 @@ class VideoWriter:
             self._errors.close()
             return
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # the exit code says so, too
+        with suppress(BrokenPipeError):  # the exit code tells
             process.stdin.close()
         if process.wait() != 0:
             raise self._failure()
@@ -108,7 +108,7 @@ class VideoWriter:
         os.replace(self._partial, self.path)
 
     def abandon(self) -> None:
-        """End without a file."""
+        """Stop and remove the unfinished file."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -147,7 +147,7 @@ class VideoWriter:
                 movflags="+faststart",
             )
         command = file.global_args("-loglevel", "error", "-nostdin").overwrite_output().compile(self._binary)
-        # A Ctrl-C in the terminal is for the one who writes: a video that was begun is completed.
+        # In a session of its own, so that Ctrl-C does not reach ffmpeg and the video can be finished.
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             return subprocess.Popen(
@@ -161,7 +161,7 @@ class VideoWriter:
             raise UserError(f"cannot run ffmpeg, {self._binary}: {error.strerror}") from None
 
     def _failure(self) -> RunFailed:
-        """What ffmpeg said before it ended; the file is given up."""
+        """Return the error with the last message of ffmpeg; remove the file."""
         if self._process is not None:
             self._process.wait()
         self._errors.seek(0)
@@ -171,7 +171,7 @@ class VideoWriter:
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:
-    """The frame, a small one enlarged by a whole factor so that it can be watched and labelled.
+    """Enlarge a small frame by an integer factor, so that it can be watched and labelled.
 
     >>> enlarged(np.zeros((210, 160, 3), np.uint8)).shape
     (420, 320, 3)
@@ -181,16 +181,16 @@ def enlarged(frame: np.ndarray) -> np.ndarray:
 
 
 def draw_label(frame: np.ndarray, lines: Sequence[str]) -> np.ndarray:
-    """Return the frame with lines of text in its lower left corner, white on a dark shade.
+    """Return the frame with white lines of text on a dark box in its lower left corner.
 
     :param frame: uint8 [height, width, 3]
-    :param lines: as many as fit; a line that is too wide is set smaller
+    :param lines: the font shrinks until the widest line fits
     """
     image = Image.fromarray(frame)
     draw = ImageDraw.Draw(image, "RGBA")
     size = max(11, len(frame) // 26)
     while True:
-        font: Any = ImageFont.load_default(size)
+        font = ImageFont.load_default(size)
         left, top, right, bottom = draw.multiline_textbbox((0, 0), "\n".join(lines), font=font, spacing=2)
         if right - left <= 0.9 * frame.shape[1] or size <= 8:
             break

@@ -17,9 +17,11 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
+from rlzoo.config import catalog
+from rlzoo.config.her_entries import HER
 from rlzoo.config.literals import merge
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.space.default_spaces import TABLES, overrides, search_space
+from rlzoo.tuning.space.default_spaces import overrides, search_space
 
 Sampler: TypeAlias = Callable[[Any, int, int, dict[str, Any]], dict[str, Any]]
 """(trial, n_actions, n_envs, additional_args) -> hyperparameters."""
@@ -102,13 +104,15 @@ def _shipped(algo: str) -> Sampler:
     return sample
 
 
-_SHIPPED: dict[str, Sampler] = {algo: _shipped(algo) for algo in TABLES}
+_TRANSLATED = (HER, "ppo1", "ppo2")  # to other algorithms, which have the search space
+
+_SHIPPED: dict[str, Sampler] = {algo: _shipped(algo) for algo in catalog.names() if algo not in _TRANSLATED}
 
 HYPERPARAMS_SAMPLER: dict[str, Sampler] = dict(_SHIPPED)
 """What draws the hyperparameters of a trial, by algorithm. Assign a function of your own."""
 
 HYPERPARAMS_CONVERTER: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = dict.fromkeys(
-    TABLES, convert_params
+    _SHIPPED, convert_params
 )
 """By algorithm: what makes hyperparameters of the values that such a function returns."""
 

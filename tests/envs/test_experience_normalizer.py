@@ -19,7 +19,7 @@ from rlzoo import (
     VecTransposeImage,
 )
 from rlzoo.algorithms.stored_experience import stored_experience
-from rlzoo.envs.vec_wrappers.rescaling import Rescaling, opaque_wrapper
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer, unknown_wrapper
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 
 
@@ -84,9 +84,9 @@ def stack(venv: Any) -> VecFrameStack:
 def test_raw_experience_becomes_what_the_agent_sees(space: Any, wrappers: Any) -> None:
     venv = made_of(space, *wrappers)
     venv.reset()
-    rescaling = Rescaling.of(venv)
-    assert rescaling is not None
-    rescaling.raw_obs(None)
+    normalizer = ExperienceNormalizer.of(venv)
+    assert normalizer is not None
+    normalizer.raw_obs(None)
     wrapper = venv
     while isinstance(wrapper, VecEnvWrapper):
         if isinstance(wrapper, VecNormalize):
@@ -101,21 +101,21 @@ def test_raw_experience_becomes_what_the_agent_sees(space: Any, wrappers: Any) -
     venv.reset()
     for _ in range(12):
         result = venv.step_arrays(np.zeros(2, int))
-        raw = rescaling.raw_step(result)
-        pairs = [(raw.obs, result.obs), (rescaling.raw_obs(result.obs), result.obs)]
+        raw = normalizer.raw_step(result)
+        pairs = [(raw.obs, result.obs), (normalizer.raw_obs(result.obs), result.obs)]
         if result.final_obs is not None:
             pairs.append((raw.final_obs, result.final_obs))
         for before, seen in pairs:
             found, again = (
-                rescaling.normalize_obs(before),
-                rescaling.normalize_obs(rescaling.unnormalize_obs(seen)),
+                normalizer.normalize_obs(before),
+                normalizer.normalize_obs(normalizer.unnormalize_obs(seen)),
             )
             for key in seen if isinstance(seen, dict) else [None]:
                 a, b, c = (part if key is None else part[key] for part in (found, seen, again))
                 np.testing.assert_array_equal(a, b)
-                if rescaling.observations is not None and "stack" not in str(wrappers):
+                if normalizer.obs_normalizer is not None and "stack" not in str(wrappers):
                     np.testing.assert_allclose(c, b, atol=1e-3)
-        np.testing.assert_array_equal(rescaling.normalize_reward(raw.rewards), result.rewards)
+        np.testing.assert_array_equal(normalizer.normalize_reward(raw.rewards), result.rewards)
 
 
 def test_raw_stacks_may_be_asked_for_during_an_episode() -> None:
@@ -126,7 +126,9 @@ def test_raw_stacks_may_be_asked_for_during_an_episode() -> None:
         venv.venv.training = step < 1
         if step >= early:
             shown = venv.stacks[None].stacks()
-            np.testing.assert_allclose(Rescaling.of(venv).normalize_obs(venv.raw_obs), shown, atol=1e-5)
+            np.testing.assert_allclose(
+                ExperienceNormalizer.of(venv).normalize_obs(venv.raw_obs), shown, atol=1e-5
+            )
 
 
 class Named(VecEnvWrapper):
@@ -149,11 +151,11 @@ class Shifted(VecEnvWrapper):
 
 
 def test_wrappers_that_define_no_step_are_transparent() -> None:
-    assert opaque_wrapper(made_of(VECTOR, VecNormalize, Named)) is None
+    assert unknown_wrapper(made_of(VECTOR, VecNormalize, Named)) is None
     venv = made_of(VECTOR, VecNormalize, Shifted, Named)
-    assert isinstance(opaque_wrapper(venv), Shifted) and Rescaling.of(venv) is None
-    assert opaque_wrapper(made_of(VECTOR, Shifted, VecNormalize)) is None
-    assert opaque_wrapper(made_of(VECTOR, Shifted)) is None
+    assert isinstance(unknown_wrapper(venv), Shifted) and ExperienceNormalizer.of(venv) is None
+    assert unknown_wrapper(made_of(VECTOR, Shifted, VecNormalize)) is None
+    assert unknown_wrapper(made_of(VECTOR, Shifted)) is None
 
 
 class Renamed(VecNormalize):
@@ -170,11 +172,11 @@ class Bonus(VecNormalize):
 
 
 def test_a_vec_normalize_with_steps_of_its_own_is_not_undone() -> None:
-    assert opaque_wrapper(made_of(VECTOR, Renamed)) is None
-    assert Rescaling.of(made_of(VECTOR, Renamed)) is not None
+    assert unknown_wrapper(made_of(VECTOR, Renamed)) is None
+    assert ExperienceNormalizer.of(made_of(VECTOR, Renamed)) is not None
     venv = made_of(VECTOR, Bonus, Named)
-    assert isinstance(opaque_wrapper(venv), Bonus) and Rescaling.of(venv) is None
-    with pytest.warns(UserWarning, match="Bonus, a VecNormalize with steps of its own, may change"):
+    assert isinstance(unknown_wrapper(venv), Bonus) and ExperienceNormalizer.of(venv) is None
+    with pytest.warns(UserWarning, match="Bonus, a subclass of VecNormalize that overrides its steps"):
         stored = stored_experience(venv)
     assert (stored.observations, stored.rewards) == ("scaled", "scaled")
 
