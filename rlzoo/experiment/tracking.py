@@ -14,7 +14,7 @@ from rlzoo.experiment.resolved_config import ResolvedConfig
 
 
 def require_wandb() -> None:
-    """:raises UserError: it is not installed."""
+    """Raise a UserError if wandb is not installed."""
     if find_spec("wandb") is None:
         raise UserError(f"--track needs Weights & Biases: {install_command('wandb')}")
 

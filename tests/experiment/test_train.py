@@ -335,7 +335,7 @@ def test_tracking_needs_the_extra_and_uses_it(run, monkeypatch, tmp_path, logs):
         train(run(track=True))
     assert not logs.exists()
     made = train(run(n_timesteps=40)).folder
-    with pytest.raises(UserError, match=r"rlzoo\[wandb\]"):
+    with pytest.raises(UserError, match=r"\[wandb\]"):
         resume(made, track=True, n_timesteps=80)
     calls = {}
 
