@@ -1,13 +1,15 @@
-"""Which actions an environment allows: asked through every wrapper and vector."""
+"""Action masks: which actions an environment allows in its current state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
+from gymnasium.core import ActType, ObsType
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.spaces import choice_counts
@@ -16,17 +18,27 @@ from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
 
 METHOD = "action_masks"
-"""What environments call the method that tells their masks."""
+"""Name of the method of environments that returns their mask."""
+AnyEnv: TypeAlias = gym.Env | VecEnv
 
 
-class ActionMasker(gym.Wrapper[Any, Any, Any, Any]):
-    """Gives an environment that knows its masks under another name an `action_masks` method.
+class ActionMasker(gym.Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Add the method `action_masks()` to an environment, as MaskablePPO needs it.
 
-    :param action_mask_fn: called with `env`, or the name of a method of it; returns bool [n_choices], where
-        True is allowed
+    >>> env = ActionMasker(env, lambda env: env.unwrapped.legal_moves())
+    >>> model = MaskablePPO("MlpPolicy", env)
+
+    :param env: the environment
+    :param action_mask_fn: a function that is called with `env`, or the name of a method of `env`; returns
+        bool [n_choices], True for allowed actions
+    :raises UserError: neither a function nor the name of a method
     """
 
-    def __init__(self, env: gym.Env[Any, Any], action_mask_fn: str | Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        env: gym.Env[ObsType, ActType],
+        action_mask_fn: str | Callable[[gym.Env[ObsType, ActType]], npt.ArrayLike],
+    ) -> None:
         super().__init__(env)
         if isinstance(action_mask_fn, str):
             if not env.has_wrapper_attr(action_mask_fn):
@@ -34,76 +46,78 @@ class ActionMasker(gym.Wrapper[Any, Any, Any, Any]):
             method = env.get_wrapper_attr(action_mask_fn)
             if not callable(method):
                 raise UserError(f"ActionMasker: {action_mask_fn!r} of the environment is not a method")
-            self._ask: Callable[[], Any] = method
+            self._mask: Callable[[], npt.ArrayLike] = method
         elif callable(action_mask_fn):
-            self._ask = lambda: action_mask_fn(self.env)
+            self._mask = lambda: action_mask_fn(self.env)
         else:
             raise UserError(f"ActionMasker needs a function or the name of a method, not {action_mask_fn!r}")
 
     def action_masks(self) -> np.ndarray:
-        """Which choices are allowed now, bool [n_choices]."""
-        return np.asarray(self._ask(), bool)
+        """Return which choices are allowed in the current state, bool [n_choices]."""
+        return np.asarray(self._mask(), bool)
 
 
-def is_masking_supported(env: Any) -> bool:
-    """Whether the environment, or each of a vector of them, can say which actions it allows."""
+def is_masking_supported(env: AnyEnv) -> bool:
+    """Return whether an environment (or each of a VecEnv) has the method `action_masks()`."""
     if isinstance(env, VecEnv):
-        return _whole_vectors_method(env) is not None or env.has_attr(METHOD)
+        return _method_of_all_envs(env) is not None or env.has_attr(METHOD)
     return bool(env.has_wrapper_attr(METHOD)) and callable(env.get_wrapper_attr(METHOD))
 
 
-def get_action_masks(env: Any) -> np.ndarray:
-    """What is allowed now: bool array [n_choices], for a vector [n_envs, n_choices].
+def get_action_masks(env: AnyEnv) -> np.ndarray:
+    """Return the current action mask, bool [n_choices], or [n_envs, n_choices] of a VecEnv.
 
-    For MultiDiscrete the choices of all dimensions stand side by side; for MultiBinary each bit has two, no
-    and yes.
+    The masks of all dimensions of a MultiDiscrete are concatenated; each bit of a MultiBinary has two choices
+    (0, 1).
 
-    :raises UserError: the environment does not say, says something of another shape, or forbids everything
+    >>> action, _ = model.predict(obs, action_masks=get_action_masks(env))
+
+    :raises UserError: the environment has no masks, or one of another shape or without an allowed action
     """
     masks = mask_reader(env)()
     return masks if isinstance(env, VecEnv) else masks[0]
 
 
-def mask_reader(env: Any) -> Callable[[], np.ndarray]:
-    """What answers, each time it is called, with the masks [n_envs, n_choices] of that moment.
+def mask_reader(env: AnyEnv) -> Callable[[], np.ndarray]:
+    """Return a function that returns the current masks, bool [n_envs, n_choices].
 
-    Made once per rollout: what can be looked up beforehand is not looked up at every step.
+    Methods are looked up once, here, and not at every step.
 
-    :raises UserError: the environment does not say; for errors of the answer see `checked_masks`
+    :raises UserError: the environment has no masks; the function raises the errors of `checked_masks`
     """
     if not is_masking_supported(env):
         raise UserError(
             f"the environment has no {METHOD}() method: add one, wrap the environment in ActionMasker,"
             " or do without masks (use_masking=False)"
         )
-    ask: Callable[[], Any]
+    read: Callable[[], npt.ArrayLike]
     if not isinstance(env, VecEnv):
         methods, n_envs = [env.get_wrapper_attr(METHOD)], 1
-        ask = lambda: [method() for method in methods]  # noqa: E731
+        read = lambda: [method() for method in methods]  # noqa: E731
     else:
         n_envs = env.num_envs
-        if (whole := _whole_vectors_method(env)) is not None:
-            ask = whole
+        if (of_all := _method_of_all_envs(env)) is not None:
+            read = of_all
         elif isinstance(env.unwrapped, DummyVecEnv):  # in this process
             methods = env.get_attr(METHOD)
-            ask = lambda: [method() for method in methods]  # noqa: E731
+            read = lambda: [method() for method in methods]  # noqa: E731
         else:
-            ask = lambda: env.env_method(METHOD)  # noqa: E731
-    return lambda: checked_masks(ask(), env.action_space, n_envs)
+            read = lambda: env.env_method(METHOD)  # noqa: E731
+    return lambda: checked_masks(read(), env.action_space, n_envs)
 
 
-def _whole_vectors_method(env: VecEnv) -> Callable[[], Any] | None:
-    """The method of a vector that answers for all its environments at once, where it has one."""
+def _method_of_all_envs(env: VecEnv) -> Callable[[], npt.ArrayLike] | None:
+    """Return the method of a VecEnv for the masks of all environments at once, if it has one."""
     method = getattr(env, METHOD, None)
     if method is None and isinstance(env.unwrapped, GymVectorEnv):
         method = getattr(env.unwrapped.env, METHOD, None)
     return method if callable(method) else None
 
 
-def checked_masks(masks: Any, action_space: spaces.Space[Any], n_rows: int) -> np.ndarray:
-    """Masks as an array, bool [n_rows, n_choices].
+def checked_masks(masks: npt.ArrayLike, action_space: spaces.Space, n_rows: int) -> np.ndarray:
+    """Return masks as an array, bool [n_rows, n_choices].
 
-    :raises UserError: masks of another shape, or one that leaves nothing to choose
+    :raises UserError: another shape, or a row without an allowed action
     """
     counts = choice_counts(action_space)
     try:

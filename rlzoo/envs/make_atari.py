@@ -1,27 +1,30 @@
-"""Preprocessed Atari games, one or a vector of them."""
+"""Make preprocessed Atari games, single or vectorised."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import gymnasium as gym
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper, MaxAndSkipEnv, NoopResetEnv
-from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.make_vec_env import EnvId, Kwargs, make_vec_env
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
 
 
-def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwargs: Any) -> gym.Env[Any, Any]:
-    """One game with no-ops at reset and frame skip, to be finished by `wrap_deepmind`.
+def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwargs: object) -> gym.Env:
+    """Make a game with no-ops at reset and frame skip; `wrap_deepmind` adds the rest of the preprocessing.
 
-    :raises UserError: when the game skips frames by itself
+    >>> env = wrap_deepmind(make_atari("PongNoFrameskip-v4"), frame_stack=True)
+
+    :param env_id: id of a game without its own frame skip
+    :param noop_max: largest number of no-ops at reset
+    :param frame_skip: number of frames for which an action is repeated
+    :raises UserError: the game skips frames itself
     """
     ensure_registered(env_id)
-    env = gym.make(env_id, **env_kwargs)
+    env = gym.make(env_id, **env_kwargs)  # type: ignore[arg-type]
     if getattr(env.unwrapped, "_frameskip", 1) != 1:
         env.close()
         raise UserError(
@@ -31,29 +34,31 @@ def make_atari(env_id: str, noop_max: int = 30, frame_skip: int = 4, **env_kwarg
 
 
 def make_atari_env(
-    env_id: str | Callable[..., Any],
+    env_id: EnvId,
     n_envs: int = 1,
     seed: int | None = None,
     start_index: int = 0,
     monitor_dir: str | os.PathLike[str] | None = None,
-    wrapper_kwargs: Mapping[str, Any] | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
+    wrapper_kwargs: Kwargs | None = None,
+    env_kwargs: Kwargs | None = None,
     vec_env_cls: type[VecEnv] | None = None,
-    vec_env_kwargs: Mapping[str, Any] | None = None,
-    monitor_kwargs: Mapping[str, Any] | None = None,
+    vec_env_kwargs: Kwargs | None = None,
+    monitor_kwargs: Kwargs | None = None,
     num_env: int | None = None,
 ) -> VecEnv:
-    """`make_vec_env` with `AtariWrapper` around every game.
+    """Make a vectorised Atari game with the preprocessing of `AtariWrapper`.
 
-    :param env_id: e.g. "PongNoFrameskip-v4"
+    >>> venv = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=8, seed=0), n_stack=4)
+
+    :param env_id: id of a game without its own frame skip, or a function or class that makes one
     :param wrapper_kwargs: arguments of `AtariWrapper`
-    :param num_env: the old name of `n_envs`
+    :param num_env: older name of `n_envs`
 
     The other parameters are those of `make_vec_env`.
     """
     if num_env is not None:
         if n_envs != 1:
-            raise UserError("make_atari_env: n_envs and num_env are the same thing; give one of them")
+            raise UserError("make_atari_env: n_envs and num_env are the same; give one of them")
         n_envs = num_env
     return make_vec_env(
         env_id,

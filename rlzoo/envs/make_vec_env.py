@@ -1,4 +1,4 @@
-"""From an environment id, a function or any kind of environment to a VecEnv that keeps episode statistics."""
+"""Make a VecEnv with episode statistics, from an environment id, a function or an environment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -27,31 +27,32 @@ from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 
 BACKENDS = ("auto", "dummy", "subproc", "native", "envpool")
-AT_ONCE_KWARGS = {"info_keywords", "override_existing"}  # of a Monitor whose work is done for all at once
+VECTORISED_MONITOR_KWARGS = {"info_keywords", "override_existing"}  # that need no Monitor per environment
 
+Kwargs: TypeAlias = Mapping[str, Any]  # keyword arguments of environments, wrappers and vectors
 EnvId: TypeAlias = "str | Callable[..., gym.Env]"
 
 
 @dataclass
 class EnvMaker:
-    """Makes one environment; can be sent to a worker process.
+    """Make one environment when called; can be pickled for a worker process.
 
     :param env_id: a registered id, or a function or class that returns an environment
-    :param env_kwargs: its arguments
+    :param env_kwargs: its keyword arguments
     :param wrapper_class: wraps the environment
-    :param wrapper_kwargs: further arguments of the wrapper
+    :param wrapper_kwargs: further keyword arguments of the wrapper
     :param seed: seed of the action space
-    :param monitor: arguments of a Monitor below the wrapper; None for no Monitor
-    :param spec: how `env_id` is registered in this process
-    :param images: whether it can draw images, where it knows how to
+    :param monitor: arguments of a Monitor inside the wrapper; None: no Monitor
+    :param spec: registration of `env_id` in this process
+    :param images: use render_mode="rgb_array" if the environment supports it
     """
 
     env_id: EnvId
-    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    env_kwargs: Kwargs = field(default_factory=dict)
     wrapper_class: Callable[..., gym.Env] | None = None
-    wrapper_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrapper_kwargs: Kwargs = field(default_factory=dict)
     seed: int | None = None
-    monitor: Mapping[str, Any] | None = None
+    monitor: Kwargs | None = None
     spec: EnvSpec | None = None
     images: bool = True
 
@@ -61,11 +62,11 @@ class EnvMaker:
         return self.env_id if isinstance(self.env_id, str) else getattr(self.env_id, "__name__", "?")
 
     def numbered(self, index: int) -> EnvMaker:
-        """The maker of environment `index`, with a seed and a monitor file of its own."""
+        """Return the maker of environment `index`, with its seed and monitor file."""
         seed = None if self.seed is None else self.seed + index
         monitor = self.monitor
-        if monitor is not None and monitor["filename"] is not None:
-            monitor = {**monitor, "filename": os.path.join(monitor["filename"], str(index))}
+        if monitor is not None and (folder := monitor["filename"]) is not None:
+            monitor = {**monitor, "filename": os.path.join(folder, str(index))}
         return replace(self, seed=seed, monitor=monitor)
 
     def __call__(self) -> gym.Env:
@@ -80,35 +81,37 @@ class EnvMaker:
     def _make(self) -> gym.Env:
         if not isinstance(self.env_id, str):
             return self.env_id(**self.env_kwargs)
-        # A worker process lacks what this process registered or changed, unless the id names the package.
+        # A worker process lacks registrations of this process, unless the id names the package.
         if (
             self.spec is not None
             and ":" not in self.env_id
             and gym.registry.get(self.env_id) is not self.spec
         ):
-            if isinstance(self.spec.entry_point, str):  # its package may register the id itself: not twice
+            if isinstance(
+                self.spec.entry_point, str
+            ):  # import its package first: it may register the id, too
                 load_env_creator(self.spec.entry_point)
             gym.registry[self.env_id] = self.spec
         ensure_registered(self.env_id)
         env_kwargs = dict(self.env_kwargs)
         if self.images and "render_mode" not in env_kwargs and _draws_images(self.env_id):
             env_kwargs["render_mode"] = "rgb_array"
-        # The passive checker only warns; `check_env` says more, and once.
+        # The passive checker costs time at every step; `check_env` checks more.
         try:
             return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
-        except TypeError as error:  # it draws images, says its metadata, and takes no render_mode
+        except TypeError as error:  # its metadata has "rgb_array", but it has no argument render_mode
             if "render_mode" not in str(error) or "render_mode" in self.env_kwargs:
                 raise
             return gym.make(self.env_id, disable_env_checker=True, **self.env_kwargs)
 
 
 def _spec(env_id: str) -> EnvSpec:
-    """How an id is registered; the package it may name is imported by now, and not part of the name."""
+    """Return the registration of an id, which may name its package ("package:Name-v0"; imported before)."""
     return gym.spec(env_id.rpartition(":")[2])
 
 
 def _draws_images(env_id: str) -> bool:
-    """Whether the environment renders images when asked to, so that videos can be recorded of it."""
+    """Return whether the environment supports render_mode="rgb_array"."""
     entry_point = _spec(env_id).entry_point
     if entry_point is None:
         return False
@@ -124,35 +127,40 @@ def make_vec_env(
     start_index: int = 0,
     monitor_dir: str | os.PathLike[str] | None = None,
     wrapper_class: Callable[..., gym.Env] | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Kwargs | None = None,
     vec_env_cls: Callable[..., VecEnv] | None = None,
-    vec_env_kwargs: Mapping[str, Any] | None = None,
-    monitor_kwargs: Mapping[str, Any] | None = None,
-    wrapper_kwargs: Mapping[str, Any] | None = None,
+    vec_env_kwargs: Kwargs | None = None,
+    monitor_kwargs: Kwargs | None = None,
+    wrapper_kwargs: Kwargs | None = None,
     backend: str | None = None,
     images: bool = True,
 ) -> VecEnv:
-    """A vector of environments with episode statistics in `infos[i]["episode"]`.
+    """Make a vectorised environment that reports episode statistics in `infos[i]["episode"]`.
 
-    The statistics are those of the raw game: with a wrapper they are taken below it.
+    >>> venv = make_vec_env("Pendulum-v1", n_envs=4, seed=0)
+    >>> venv.reset().shape
+    (4, 3)
+
+    Statistics are recorded inside of `wrapper_class`: they are those of the unwrapped environment.
 
     :param env_id: a registered id, or a function or class that returns an environment
     :param n_envs: number of environments
-    :param seed: environment i gets `seed + i` at its first reset and `seed + start_index + i` for its action
-        space, as in stable-baselines3; so environment i of one seed has the random numbers of environment
-        i - 1 of the next
+    :param seed: the first reset of environment i is seeded with `seed + i`, and its action space with
+        `seed + start_index + i`, as in stable-baselines3; so environment i of a seed equals environment
+        i - 1 of the next seed
     :param start_index: number of the first environment, for monitor files and seeds of action spaces
-    :param monitor_dir: folder for `<i>.monitor.csv`; made if missing; None writes no files
+    :param monitor_dir: folder for `<i>.monitor.csv`, created if missing; None writes no files
     :param wrapper_class: wraps each environment
-    :param env_kwargs: arguments of the environment
-    :param vec_env_cls: makes the vector from a list of functions; None leaves that to `backend`
+    :param env_kwargs: keyword arguments of the environment
+    :param vec_env_cls: called with a list of functions that make environments; None: see `backend`
     :param vec_env_kwargs: further arguments of `vec_env_cls`, or of the class of the backend
     :param monitor_kwargs: arguments of `Monitor`
-    :param wrapper_kwargs: further arguments of `wrapper_class`
-    :param backend: auto (the fastest that gives the same environment), dummy, subproc, native or envpool
-    :param images: make environments that can draw images, where they know how to; some are slower for it,
-        drawn or not (each flame of a LunarLander becomes a body of its world)
-    :raises UserError: unknown environment or backend, or a backend that cannot give what was asked for
+    :param wrapper_kwargs: further keyword arguments of `wrapper_class`
+    :param backend: "auto" (the fastest with identical dynamics and rewards), "dummy", "subproc", "native" or
+        "envpool"; None: "auto"
+    :param images: make environments with render_mode="rgb_array" if they support it, so that videos can be
+        recorded; this slows down some of them even without rendering (LunarLander adds a body per flame)
+    :raises UserError: an unknown environment or backend, or arguments that the backend does not support
     """
     backend = backend or "auto"
     if backend not in BACKENDS:
@@ -186,8 +194,8 @@ def make_vec_env(
             )
     if venv is None:
         vec_env_cls = vec_env_cls or (SubprocVecEnv if backend == "subproc" else DummyVecEnv)
-        at_once = vec_env_cls is DummyVecEnv and set(monitor_kwargs) <= AT_ONCE_KWARGS
-        if wrapper_class is not None or not at_once:
+        vectorised_monitor = vec_env_cls is DummyVecEnv and set(monitor_kwargs) <= VECTORISED_MONITOR_KWARGS
+        if wrapper_class is not None or not vectorised_monitor:
             maker = replace(maker, monitor={"filename": monitor_dir, **monitor_kwargs})
         makers = [maker.numbered(index) for index in range(start_index, start_index + n_envs)]
         venv = vec_env_cls(makers, **(vec_env_kwargs or {}))
@@ -206,18 +214,16 @@ def _make_native(
     n_envs: int,
     start_index: int,
     monitor_dir: str | os.PathLike[str] | None,
-    monitor_kwargs: Mapping[str, Any],
+    monitor_kwargs: Kwargs,
 ) -> VecEnv | None:
-    """The vector that is written out for the same environments, or None where there is none."""
+    """Return the native vectorised version of the environments, or None if there is none."""
     if not isinstance(maker.env_id, str) or not set(monitor_kwargs) <= {"override_existing"}:
         return None
     if maker.wrapper_class is None:
         if maker.env_kwargs or not is_native(maker.env_id):
             return None
         return NativeCartPole(maker.env_id, n_envs)
-    from rlzoo.envs.atari.atari_wrappers import (
-        AtariWrapper,  # not before it is needed: OpenCV takes a while to load
-    )
+    from rlzoo.envs.atari.atari_wrappers import AtariWrapper  # imports OpenCV, which is slow
 
     if maker.wrapper_class is not AtariWrapper:
         return None
@@ -236,13 +242,13 @@ def _make_native(
     )
 
 
-def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
-    """What an algorithm makes of the `env` it is given.
+def as_vec_env(env: object, verbose: int = 0) -> VecEnv:
+    """Return the VecEnv that an algorithm uses for its argument `env`.
 
-    :param env: an id, a Gymnasium environment, a `VecEnv` (kept as it is) or a `gymnasium.vector.VectorEnv`
-    :param verbose: from 1 on, say what was wrapped
-    :return: a VecEnv that keeps episode statistics (one that was given keeps its own, if any), images with
-        the channels first
+    :param env: an id, a Gymnasium environment, a `VecEnv` or a `gymnasium.vector.VectorEnv`
+    :param verbose: 1: print which wrappers are added
+    :return: a VecEnv with channels-first images and, unless `env` is a VecEnv itself, episode statistics
+    :raises UserError: another type
     """
     if isinstance(env, str):
         venv = make_vec_env(env)
@@ -251,7 +257,8 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
     elif isinstance(env, gym.vector.VectorEnv):
         venv = VecMonitor(GymVectorEnv(env))
     elif isinstance(env, gym.Env) or is_of_old_gym(env):
-        venv = DummyVecEnv([lambda: env])
+        single = cast(gym.Env, env)
+        venv = DummyVecEnv([lambda: single])
         if not all(venv.env_is_wrapped(Monitor)):
             venv.record_episode_statistics()
     else:

@@ -133,7 +133,7 @@ def test_atari_in_progress_names_the_cure(tmp_path: Path) -> None:
     venv.step(np.zeros(2, int))
     assert not venv.has_attr("ale")
     for ask in (lambda: venv.envs, lambda: venv.set_attr("x", 1), lambda: venv.env_method("clone_state")):
-        with pytest.raises(AttributeError, match=r"call reset\(\) and ask again, or make them with vec_env"):
+        with pytest.raises(AttributeError, match=r"call reset\(\) and try again, or make them with vec_env"):
             ask()
     seen = venv.render()
     assert seen.shape == (420, 160, 3)

@@ -79,9 +79,9 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         (f"sqlite:///{tmp_path}/none/x.db", "unable to open database file"),
         ("sqlite://", "in memory cannot be shared"),
         ("oracel://u:secret@h/d", "cannot read the storage oracel://u:\\*\\*\\*@h/d"),
-        ("postgresql+pg8000://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install pg8000"),
-        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install rlzoo.mysql"),
-        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "\\*\\*\\*.*(refused|pip install rlzoo.postgresql)"),
+        ("postgresql+pg8000://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install .pg8000"),
+        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install .*\\[mysql"),
+        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "\\*\\*\\*.*(refused|pip install .*\\[postgresql)"),
         ("grpc://somewhere", "not an address; give HOST:PORT"),
     ]:
         with pytest.raises(UserError, match=message) as raised:

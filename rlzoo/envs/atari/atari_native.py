@@ -1,10 +1,9 @@
-"""Atari games stepped by ale-py's own threads, with the preprocessing of `AtariWrapper`.
+"""Native vectorised Atari: games stepped by threads of ale-py, with the preprocessing of `AtariWrapper`.
 
-ale-py's emulator does no-ops, frame skip, pooling and resizing. Lives, FIRE, clipping and the statistics of
-whole games are kept here: ale-py restarts the game at a lost life and does not press FIRE again, the Python
-wrappers go on with the same game. Every environment has an emulator with one thread of its own, so that those
-which begin an episode can be stepped without the rest; idle threads sleep, and the operating system runs no
-more of them at once than there are cores.
+ale-py does no-ops, frame skip, pooling and resizing. Lives, FIRE, clipping and episode statistics are handled
+here, because at a lost life ale-py restarts the game and does not press FIRE, while the wrappers continue the
+same game. Each environment has a separate emulator with one thread, so that environments at the start of an
+episode can be stepped without the others. Idle threads sleep.
 """
 
 from __future__ import annotations
@@ -23,13 +22,15 @@ import cv2
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.core.observations import Info
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper, needs_fire
 from rlzoo.envs.single_env.monitor import EXTENSION, Monitor, ResultsWriter
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, VecEnv, VecStep
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
 
 GAME_SETTINGS = {
     "game",
@@ -38,7 +39,7 @@ GAME_SETTINGS = {
     "full_action_space",
     "max_num_frames_per_episode",
 }
-WRAPPING = {
+WRAPPER_KWARGS = {
     "noop_max",
     "frame_skip",
     "screen_size",
@@ -46,8 +47,8 @@ WRAPPING = {
     "clip_reward",
     "action_repeat_probability",
 }
-# Games that change colours from frame to frame: there the brighter of two grey frames is not the grey of the
-# brighter colours, which the Python wrappers show. Pooled in colour, a step costs a quarter more.
+# Games with flickering colours: the maximum of two grey frames differs from the grey of the maximum of two
+# colour frames, which the wrappers compute. Pooling in colour makes a step a quarter slower.
 IN_COLOUR = {
     "adventure",
     "air_raid",
@@ -67,19 +68,19 @@ IN_COLOUR = {
     "zaxxon",
 }
 UNLIMITED = 2**31 - 1  # frames
-FULL_STRENGTH = [1.0]  # of the paddle, for each action sent
+FULL_STRENGTH = [1.0]  # of the paddle, for each action
 NATIVE_ATTRIBUTES = ("spec", "action_space", "observation_space", "render_mode", "metadata")
-SCREEN = (160, 210)  # width and height of a game's picture
+SCREEN = (160, 210)  # width and height of a game's frame, in pixels
 
 logger = logging.getLogger(__name__)
 
 
 def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, screen_size: int) -> Any:
-    """One game of ale-py that restarts in the step after the one that ended it, and changes no rewards."""
+    """Return an emulator for one game, which restarts in the step after its end and does not clip rewards."""
     import ale_py
     from ale_py import roms
 
-    engine: Any = ale_py.ALEVectorInterface  # its type stubs lack the defaults
+    engine: Callable[..., object] = ale_py.ALEVectorInterface  # its type stubs lack the defaults
     return engine(
         rom_path=roms.get_rom_path(settings["game"]),
         num_envs=1,
@@ -100,8 +101,8 @@ def make_engine(settings: Mapping[str, Any], noop_max: int, frame_skip: int, scr
     )
 
 
-class LivesInfos(Sequence[dict[str, Any]]):
-    """Infos with the current lives of each game; a dictionary is made when somebody reads it."""
+class LivesInfos(Sequence[Info]):
+    """Infos with the current lives of each game; each dict is built when it is read."""
 
     def __init__(self, lives: list[int]) -> None:
         self._lives = lives
@@ -109,22 +110,24 @@ class LivesInfos(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._lives)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:  # type: ignore[override]
+    def __getitem__(self, index: int) -> Info:  # type: ignore[override]
         return {"lives": self._lives[index]}
 
 
 class NativeAtariVecEnv(DummyVecEnv):
-    """`num_envs` copies of one game; observations [num_envs, screen_size, screen_size, 1] uint8.
+    """Vectorised Atari game; observations are uint8 [num_envs, screen_size, screen_size, 1].
 
-    `infos[i]["episode"]` holds return and length of a whole game: unclipped, over all lives, the length in
-    frames. Of a game that ends within the no-op after a lost life it is only in the monitor file, as with the
-    Python wrappers.
+    `infos[i]["episode"]` has the unclipped return and the length (in frames) of a full game, over all lives.
+    For a game that ends in the NOOP step after a lost life, they are only in the monitor file, as with the
+    wrappers.
 
-    :param spec: the Gymnasium registration, for `get_attr("spec")`
-    :param settings: the game's own settings, `GAME_SETTINGS`
-    :param monitor_dir: where to write `<start_index + i>.monitor.csv`; None writes nothing
-    :param override_existing: start these files anew; otherwise continue them
-    :param makers: functions that make the same environments one by one, which go on with these files
+    :param num_envs: number of environments
+    :param spec: registration of the environment
+    :param settings: settings of the game, see `GAME_SETTINGS`
+    :param monitor_dir: folder for `<start_index + i>.monitor.csv`; None writes no files
+    :param start_index: number of the first file
+    :param override_existing: replace existing files instead of appending to them
+    :param makers: functions that make the same environments with wrappers, for access to single environments
 
     The other parameters are those of `AtariWrapper`.
     """
@@ -134,7 +137,7 @@ class NativeAtariVecEnv(DummyVecEnv):
     def __init__(
         self,
         num_envs: int,
-        spec: Any,
+        spec: EnvSpec,
         settings: Mapping[str, Any],
         noop_max: int = 30,
         frame_skip: int = 4,
@@ -157,7 +160,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         space, actions = spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
         VecEnv.__init__(self, num_envs, space, actions, "rgb_array")
         self._makers = makers
-        self._asked_for_envs = False
+        self._access_requested = False
         self.spec = spec
         self.start_actions = (1, 2) if needs_fire(self.action_meanings) else ()
         self.noop_max = noop_max
@@ -170,10 +173,10 @@ class NativeAtariVecEnv(DummyVecEnv):
         self._lives = [0] * num_envs
         self._game_over = [False] * num_envs
         self._returns = [0.0] * num_envs
-        self._episodes: dict[int, dict[str, Any]] = {}  # games that were over in this step
+        self._episodes: dict[int, Info] = {}  # statistics of games that ended in this step
         self._actions: list[int] = []
         self._steps_taken = -1
-        self._reset_seeds: list[int | None] | None = None  # of a reset that no step has followed
+        self._reset_seeds: list[int | None] | None = None  # of a reset without a step since
         self._lives_infos = LivesInfos(self._lives)
         self._t_start = time.time()
         self._writers: list[ResultsWriter] = []
@@ -186,15 +189,15 @@ class NativeAtariVecEnv(DummyVecEnv):
             ]
 
     def reset(self) -> np.ndarray:
-        if self._actions:  # a step is under way
+        if self._actions:  # a step is pending
             self.wait_arrays()
-        if self._asked_for_envs:
+        if self._access_requested:
             return cast(np.ndarray, self._as_real_envs().reset())
         resets = list(self._take_seeds_and_options())
         self._reset_seeds = [seed for seed, _ in resets]
         for index, seed in enumerate(self._reset_seeds):
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
-            obs, info = self._waited(index, *first)
+            obs, info = self._with_noops(index, *first)
             self._write_obs(index, obs)
             self._lives[index] = int(info["lives"][0])
             self._returns[index] = 0.0
@@ -213,7 +216,7 @@ class NativeAtariVecEnv(DummyVecEnv):
             raise UserError(f"{len(self._actions)} actions for {self.num_envs} environments")
         n_actions = len(self.action_meanings)
         for index, action in enumerate(self._actions):
-            if not 0 <= action < n_actions:  # ale-py would wait for ever
+            if not 0 <= action < n_actions:  # ale-py would never return
                 raise EnvironmentFailed(
                     f"environment {index} got the action {action} at step {self._steps_taken};"
                     f" it has the actions 0 to {n_actions - 1}",
@@ -245,15 +248,15 @@ class NativeAtariVecEnv(DummyVecEnv):
         )
         for index, episode in self._episodes.items():
             step.infos[index]["episode"] = episode
-        self._begin_episodes(ended)
+        self._start_episodes(ended)
         self._episodes.clear()
         return step
 
     def _receive(self, index: int) -> bool:
-        """Take over what an emulator's step gave; returns whether an episode of the agent ended."""
+        """Store the result of an emulator's step; return whether an episode of the agent ended."""
         obs, reward, over, limit, info = self._engines[index].recv()
         if self._game_over[index]:  # this step restarted the game
-            obs, info = self._waited(index, obs, info)
+            obs, info = self._with_noops(index, obs, info)
         self._write_obs(index, obs)
         gain = float(reward[0])
         lives = int(info["lives"][0])
@@ -268,41 +271,41 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._record(index, int(info["episode_frame_number"][0]))
         return lost or self._game_over[index]
 
-    def _waited(self, index: int, obs: np.ndarray, info: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
-        """The start of a game, drawn again until it has a no-op: ale-py draws from 0 on, wrappers from 1."""
+    def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
+        """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""
         while self.noop_max > 0 and not info["episode_frame_number"][0]:
             obs, info = self._engines[index].reset([0], [-1])
         return obs, info
 
     def _write_obs(self, index: int, obs: np.ndarray) -> None:
-        """Keep an emulator's picture, [1, 1, size, size] or in colour [1, 1, size, size, 3]."""
+        """Store the frame of an emulator, [1, 1, size, size] or in colour [1, 1, size, size, 3]."""
         grey = cv2.cvtColor(obs[0, 0], cv2.COLOR_RGB2GRAY) if obs.ndim == 5 else obs[0, 0]
         self._screens[index, :, :, 0] = grey
 
     def _record(self, index: int, n_frames: int) -> None:
-        """Keep the statistics of a game that is over."""
+        """Record the statistics of a game that is over."""
         elapsed = round(time.time() - self._t_start, 6)
         self._episodes[index] = {"r": self._returns[index], "l": n_frames, "t": elapsed}
         self._returns[index] = 0.0
         if self._writers:
             self._writers[index].write_row(self._episodes[index])
 
-    def _begin_episodes(self, indices: Sequence[int]) -> None:
-        """Restart games that are over, go on with those that lost a life, and press FIRE in both."""
-        self._go_on(indices)
+    def _start_episodes(self, indices: Sequence[int]) -> None:
+        """Restart games that are over, continue those that lost a life, and press FIRE in both."""
+        self._advance_to_start(indices)
         self._press_start(indices)
 
-    def _go_on(self, indices: Sequence[int]) -> None:
-        """One "no operation", instead of which ale-py restarts a game that is over."""
+    def _advance_to_start(self, indices: Sequence[int]) -> None:
+        """Take a NOOP step; in a game that is over, ale-py restarts instead, so take another there."""
         self._advance(indices, 0)
         self._advance([index for index in indices if self._game_over[index]], 0)
 
     def _press_start(self, indices: Sequence[int]) -> None:
         for action in self.start_actions:
-            self._go_on(self._advance(indices, action))
+            self._advance_to_start(self._advance(indices, action))
 
     def _advance(self, indices: Sequence[int], action: int) -> list[int]:
-        """Step some emulators; returns those whose episode ended by it."""
+        """Step some environments; return those whose episode ended."""
         for index in indices:
             self._engines[index].send([action], FULL_STRENGTH)
         return [index for index in indices if self._receive(index)]
@@ -312,15 +315,15 @@ class NativeAtariVecEnv(DummyVecEnv):
 
     @cached_property
     def _sample(self) -> gym.Env:
-        """One real environment, which knows what attributes and wrappers they have."""
+        """One wrapped environment, to look up attributes and wrappers."""
         return self._makers[0]()
 
     def _real(self, what: str) -> DummyVecEnv:
-        """Return this vector, which from now on steps real environments.
+        """Return this object, turned into a DummyVecEnv of wrapped environments.
 
-        Right after a reset the games restart from the same seeds.
+        Directly after a reset, the games restart with the same seeds.
 
-        :param what: what is asked of single environments
+        :param what: what was accessed, for the error
         :raises AttributeError: games are in progress
         """
         if self._steps_taken < 0 and self._makers:
@@ -332,13 +335,13 @@ class NativeAtariVecEnv(DummyVecEnv):
                 " ask before it, or make them with vec_env_cls=DummyVecEnv",
                 stacklevel=3,
             )
-            real._seeds = seeds
+            real.set_seeds(seeds)
             real.reset()
             return real
-        self._asked_for_envs = bool(self._makers)
-        cure = "call reset() and ask again, or " if self._makers else ""
+        self._access_requested = bool(self._makers)
+        cure = "call reset() and try again, or " if self._makers else ""
         raise AttributeError(
-            f"{what} is asked of single environments, which native Atari games in progress are not:"
+            f"{what} needs single environments, which native Atari games in progress are not:"
             f" {cure}make them with vec_env_cls=DummyVecEnv (or backend='dummy')"
         )
 
@@ -364,11 +367,11 @@ class NativeAtariVecEnv(DummyVecEnv):
         can_be_real = (self._steps_taken < 0 or self._reset_seeds is not None) and bool(self._makers)
         return can_be_real and self._sample.has_wrapper_attr(attr_name)
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         self._real(f"the attribute {attr_name!r}").set_attr(attr_name, value, indices)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
         if method_name == "get_action_meanings":
             return [list(self.action_meanings) for _ in self._get_indices(indices)]
@@ -376,26 +379,26 @@ class NativeAtariVecEnv(DummyVecEnv):
         return real.env_method(method_name, *method_args, indices=indices, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type, indices: Indices = None) -> list[bool]:
-        does_its_work = issubclass(wrapper_class, Monitor | AtariWrapper)
-        if not does_its_work and self._makers:
-            does_its_work = is_wrapped(self._sample, wrapper_class)
-        return [does_its_work for _ in self._get_indices(indices)]
+        replaced = issubclass(wrapper_class, Monitor | AtariWrapper)
+        if not replaced and self._makers:
+            replaced = is_wrapped(self._sample, wrapper_class)
+        return [replaced for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """What the agent sees, in the size of the screen; in colour from the next reset on."""
-        if self._steps_taken < 0:  # as real environments, they say that they need a reset
+        """Return the observations in the size of a game's frame; in colour from the next reset on."""
+        if self._steps_taken < 0:  # the wrapped environments report that a reset is needed
             return self._real("an image").get_images()
         self.prepare_rendering()
         sizes = [cv2.resize(obs, SCREEN, interpolation=cv2.INTER_NEAREST) for obs in self._screens]
         return [np.repeat(image[:, :, None], 3, axis=2) for image in sizes]
 
     def prepare_rendering(self) -> None:
-        self._asked_for_envs = bool(self._makers)
+        self._access_requested = bool(self._makers)
 
     def episode_state(self) -> None:
-        return None  # the emulators do not tell
+        return None  # the state of ale-py's vector emulators is not accessible
 
-    def load_episode_state(self, state: dict[str, Any]) -> bool:
+    def load_episode_state(self, state: State) -> bool:
         return False
 
     def close(self) -> None:
@@ -417,18 +420,17 @@ def make_native_atari(
     override_existing: bool = True,
     makers: Sequence[Callable[[], gym.Env]] = (),
 ) -> NativeAtariVecEnv | None:
-    """The vector environment that equals `AtariWrapper` around each game, or None where only the wrappers
-    will do.
+    """Return the native equivalent of `AtariWrapper` around each game, or None if there is none.
 
-    That is: memory contents instead of screens, a game that skips frames by itself (`ALE/Pong-v5` without
-    `frameskip=1`), two kinds of sticky actions at once, rendering, a game mode, an argument that is not known
-    here, or a registration with a time limit or wrappers of its own.
+    Only the wrappers support RAM observations, games with their own frame skip (`ALE/Pong-v5` without
+    `frameskip=1`), two kinds of sticky actions at once, rendering, game modes, other keyword arguments than
+    those listed here, and registrations with a time limit or wrappers.
 
-    :param env_kwargs: arguments of `gymnasium.make`
-    :param wrapper_kwargs: arguments of `AtariWrapper`
-    :param start_index: number of the first environment: counts for names of monitor files
+    :param env_kwargs: keyword arguments of `gymnasium.make`
+    :param wrapper_kwargs: keyword arguments of `AtariWrapper`
+    :param start_index: number of the first environment, for seeds and monitor files
     :param makers: see `NativeAtariVecEnv`
-    :raises UserError: when the environment is unknown
+    :raises UserError: an unknown environment
     """
     ensure_registered(env_id)
     spec = gym.spec(env_id)
@@ -447,7 +449,7 @@ def make_native_atari(
     sticky_twice = (
         wrapping.get("action_repeat_probability", 0.0) > 0 and settings["repeat_action_probability"] > 0
     )
-    if not screen or extra or sticky_twice or settings["frameskip"] != 1 or set(wrapping) - WRAPPING:
+    if not screen or extra or sticky_twice or settings["frameskip"] != 1 or set(wrapping) - WRAPPER_KWARGS:
         return None
     venv = NativeAtariVecEnv(
         n_envs,

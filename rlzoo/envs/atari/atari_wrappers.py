@@ -1,31 +1,29 @@
-"""Preprocessing of Atari games, one Gymnasium wrapper per idea.
+"""Preprocessing of Atari games, one Gymnasium wrapper per step.
 
-The pipeline is that of Mnih et al. (2015), "Human-level control through deep reinforcement learning", with
-the sticky actions of Machado et al. (2018), "Revisiting the Arcade Learning Environment".
+The pipeline follows Mnih et al. (2015), "Human-level control through deep reinforcement learning", with
+sticky actions of Machado et al. (2018), "Revisiting the Arcade Learning Environment".
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
-from typing import Any, SupportsFloat, TypeAlias
+from typing import Any, SupportsFloat
 
 import cv2
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.core import ActType, ObsType
 
 from rlzoo.core.errors import UserError
-
-StepReturn: TypeAlias = "tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]"
-ResetReturn: TypeAlias = "tuple[Any, dict[str, Any]]"
-Env: TypeAlias = "gym.Env[Any, Any]"
+from rlzoo.core.observations import Info
 
 
-def action_meanings(env: Env) -> list[str]:
-    """What the buttons of an Atari game do, e.g. ["NOOP", "FIRE", "RIGHT", "LEFT"].
+def action_meanings(env: gym.Env) -> list[str]:
+    """Return the meanings of an Atari game's actions, e.g. ["NOOP", "FIRE", "RIGHT", "LEFT"].
 
-    :raises UserError: when `env` is not an Atari game
+    :raises UserError: `env` is not an Atari game
     """
     meanings = getattr(env.unwrapped, "get_action_meanings", None)
     if meanings is None:
@@ -36,47 +34,45 @@ def action_meanings(env: Env) -> list[str]:
 
 
 def needs_fire(meanings: list[str]) -> bool:
-    """Whether a game may wait for its FIRE button before anything moves."""
+    """Return whether a game may stand still until FIRE is pressed."""
     return len(meanings) >= 3 and meanings[1] == "FIRE"
 
 
-class StickyActionEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """Repeats the previous action, instead of the given one, with some probability.
+class StickyActionEnv(gym.Wrapper[ObsType, int, ObsType, int]):
+    """Repeat the previous action instead of the given one, with some probability ("sticky actions").
 
-    :param action_repeat_probability: that probability, drawn anew for every step
+    :param action_repeat_probability: probability at each step
     """
 
-    def __init__(self, env: Env, action_repeat_probability: float) -> None:
+    def __init__(self, env: gym.Env[ObsType, int], action_repeat_probability: float) -> None:
         super().__init__(env)
         self.action_repeat_probability = action_repeat_probability
-        self._held = 0
+        self._sticky_action = 0
 
-    def reset(self, **kwargs: Any) -> ResetReturn:
-        """Reset; the action held is "no operation" again."""
-        self._held = 0
+    def reset(self, **kwargs: Any) -> tuple[ObsType, Info]:
+        """Reset the game; the previous action is NOOP."""
+        self._sticky_action = 0
         return self.env.reset(**kwargs)
 
-    def step(self, action: Any) -> StepReturn:
-        """Step with `action` or with the one held."""
+    def step(self, action: int) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        """Step with `action` or the previous one."""
         if self.np_random.random() >= self.action_repeat_probability:
-            self._held = action
-        return self.env.step(self._held)
+            self._sticky_action = action
+        return self.env.step(self._sticky_action)
 
 
-class NoopResetEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """Begins every episode with 1 to `noop_max` steps of "no operation", so that games do not all start
-    alike.
-    """
+class NoopResetEnv(gym.Wrapper[ObsType, int, ObsType, int]):
+    """Start each episode with 1 to `noop_max` NOOP steps, to randomise the initial state."""
 
-    def __init__(self, env: Env, noop_max: int = 30) -> None:
+    def __init__(self, env: gym.Env[ObsType, int], noop_max: int = 30) -> None:
         super().__init__(env)
         self.noop_max = noop_max
-        self.override_num_noops: int | None = None  # a fixed number, for comparisons
+        self.override_num_noops: int | None = None  # a fixed number of them, for tests
         if action_meanings(env)[0] != "NOOP":
             raise UserError("NoopResetEnv: action 0 of the game is not NOOP")
 
-    def reset(self, **kwargs: Any) -> ResetReturn:
-        """Reset, then wait; should the game end meanwhile, it is reset again."""
+    def reset(self, **kwargs: Any) -> tuple[ObsType, Info]:
+        """Reset the game, then take NOOP steps; reset it again if it ends during these."""
         observation, info = self.env.reset(**kwargs)
         n_noops = self.override_num_noops
         if n_noops is None:
@@ -88,18 +84,18 @@ class NoopResetEnv(gym.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
 
-class FireResetEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """Presses FIRE, then action 2, at the start of every episode of a game that stands still until then."""
+class FireResetEnv(gym.Wrapper[ObsType, int, ObsType, int]):
+    """Press FIRE, then action 2, at the start of an episode: some games stand still until then."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: gym.Env[ObsType, int]) -> None:
         super().__init__(env)
         if not needs_fire(action_meanings(env)):
             raise UserError(
                 "FireResetEnv: action 1 of the game is not FIRE, or it has fewer than three actions"
             )
 
-    def reset(self, **kwargs: Any) -> ResetReturn:
-        """Reset and start the game."""
+    def reset(self, **kwargs: Any) -> tuple[ObsType, Info]:
+        """Reset the game and press FIRE."""
         observation, info = self.env.reset(**kwargs)
         for action in (1, 2):
             observation, _, terminated, truncated, info = self.env.step(action)
@@ -108,13 +104,13 @@ class FireResetEnv(gym.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
 
-class EpisodicLifeEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """Ends an episode where a life is lost; the game itself is reset only when it is over.
+class EpisodicLifeEnv(gym.Wrapper[ObsType, int, ObsType, int]):
+    """End the episode when a life is lost, but reset the game only when it is over.
 
-    Losing a life then counts in value estimates, while the agent still sees late stages of the game.
+    This gives life loss a cost in value estimates, while the agent still reaches late stages of the game.
     """
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: gym.Env[ObsType, int]) -> None:
         super().__init__(env)
         self.lives = 0
         self.was_real_done = True
@@ -122,8 +118,8 @@ class EpisodicLifeEnv(gym.Wrapper[Any, Any, Any, Any]):
     def _lives_left(self) -> int:
         return int(self.unwrapped.ale.lives())  # type: ignore[attr-defined]
 
-    def step(self, action: Any) -> StepReturn:
-        """Step; `terminated` also where a life was lost."""
+    def step(self, action: int) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        """Step the game; `terminated` is also True when a life was lost."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.was_real_done = terminated or truncated
         lives = self._lives_left()
@@ -131,8 +127,8 @@ class EpisodicLifeEnv(gym.Wrapper[Any, Any, Any, Any]):
         self.lives = lives
         return observation, reward, terminated or lost, truncated, info
 
-    def reset(self, **kwargs: Any) -> ResetReturn:
-        """Reset the game if it is over or a seed is given; otherwise go on with one "no operation"."""
+    def reset(self, **kwargs: Any) -> tuple[ObsType, Info]:
+        """Reset the game if it is over or a seed is given; otherwise continue it with a NOOP step."""
         if self.was_real_done or kwargs.get("seed") is not None:
             observation, info = self.env.reset(**kwargs)
         else:
@@ -144,67 +140,67 @@ class EpisodicLifeEnv(gym.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
 
-class MaxAndSkipEnv(gym.Wrapper[Any, Any, Any, Any]):
-    """Holds every action for `skip` frames and sums their rewards.
+class MaxAndSkipEnv(gym.Wrapper[np.ndarray, ActType, np.ndarray, ActType]):
+    """Repeat each action for `skip` frames, and sum the rewards.
 
-    The observation is the pixelwise maximum of the last two frames, since the console drew some sprites only
-    every second frame. Memory contents (`-ram` games) are not pixels: of them the last is returned.
+    The observation is the pixelwise maximum of the last two frames, because the console draws some sprites
+    only in every second frame. For RAM observations (`-ram` games) it is the last one.
     """
 
-    def __init__(self, env: Env, skip: int = 4) -> None:
+    def __init__(self, env: gym.Env[np.ndarray, ActType], skip: int = 4) -> None:
         super().__init__(env)
         if skip < 1:
             raise UserError(f"MaxAndSkipEnv: skip must be at least 1, not {skip}")
         self._skip = skip
         self._pools = is_screen(env.observation_space)
 
-    def step(self, action: Any) -> StepReturn:
+    def step(self, action: ActType) -> tuple[np.ndarray, SupportsFloat, bool, bool, Info]:
         """Step `skip` times, or until the episode ends."""
         total = 0.0
-        previous: Any = None
-        observation: Any = None
+        previous: np.ndarray | None = None
+        observation: np.ndarray | None = None
         for _ in range(self._skip):
             previous = observation
             observation, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
             if terminated or truncated:
                 break
+        assert observation is not None
         if self._pools and previous is not None:
             observation = np.maximum(previous, observation)
         return observation, total, terminated, truncated, info
 
 
-class ClipRewardEnv(gym.RewardWrapper[Any, Any]):
-    """Rewards become their sign: -1, 0 or 1."""
+class ClipRewardEnv(gym.RewardWrapper[ObsType, ActType]):
+    """Replace rewards by their sign: -1, 0 or 1."""
 
     def reward(self, reward: SupportsFloat) -> float:
-        """The sign of `reward`."""
+        """Return the sign of `reward`."""
         return float(np.sign(float(reward)))
 
 
-class WarpFrame(gym.ObservationWrapper[Any, Any, Any]):
-    """Frames [height, width, 3] (or grey ones [height, width]) become grey and small: [height, width, 1]
-    uint8.
+class WarpFrame(gym.ObservationWrapper[np.ndarray, ActType, np.ndarray]):
+    """Convert frames [height, width, 3] (or grey ones [height, width]) to small grey ones [height, width, 1].
 
     :param width: new width in pixels
     :param height: new height in pixels
     """
 
-    def __init__(self, env: Env, width: int = 84, height: int = 84) -> None:
+    def __init__(self, env: gym.Env[np.ndarray, ActType], width: int = 84, height: int = 84) -> None:
         super().__init__(env)
         self.width, self.height = width, height
         self.observation_space = spaces.Box(0, 255, (height, width, 1), np.uint8)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Grey, then averaged down to the new size."""
+        """Return the grey frame, resized by area averaging, uint8."""
         grey = cv2.cvtColor(observation, cv2.COLOR_RGB2GRAY) if observation.ndim == 3 else observation
         return cv2.resize(grey, (self.width, self.height), interpolation=cv2.INTER_AREA)[:, :, None]
 
 
-class ScaledFloatFrame(gym.ObservationWrapper[Any, Any, Any]):
-    """Pixels become floats in [0, 1]; four times the memory, so only for what cannot divide by itself."""
+class ScaledFloatFrame(gym.ObservationWrapper[np.ndarray, ActType, np.ndarray]):
+    """Scale pixels to float32 in [0, 1]; the policies of rlzoo do so themselves and store uint8."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: gym.Env[np.ndarray, ActType]) -> None:
         super().__init__(env)
         self.observation_space = spaces.Box(0.0, 1.0, env.observation_space.shape, np.float32)
 
@@ -213,10 +209,10 @@ class ScaledFloatFrame(gym.ObservationWrapper[Any, Any, Any]):
         return observation.astype(np.float32) / 255.0
 
 
-class FrameStack(gym.Wrapper[Any, Any, Any, Any]):
-    """The last `n_frames` observations, joined along the last axis; a new episode repeats its first one."""
+class FrameStack(gym.Wrapper[np.ndarray, ActType, np.ndarray, ActType]):
+    """Stack the last `n_frames` observations along the last axis; the first of an episode is repeated."""
 
-    def __init__(self, env: Env, n_frames: int) -> None:
+    def __init__(self, env: gym.Env[np.ndarray, ActType], n_frames: int) -> None:
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, spaces.Box):
@@ -225,37 +221,41 @@ class FrameStack(gym.Wrapper[Any, Any, Any, Any]):
         self.observation_space = spaces.Box(low, high, dtype=space.dtype.type)
         self._frames: deque[np.ndarray] = deque(maxlen=n_frames)
 
-    def reset(self, **kwargs: Any) -> ResetReturn:
-        """Reset; every frame is the first one."""
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, Info]:
+        """Reset the environment; all frames are the first observation."""
         observation, info = self.env.reset(**kwargs)
         self._frames.extend([observation] * (self._frames.maxlen or 0))
         return np.concatenate(self._frames, axis=-1), info
 
-    def step(self, action: Any) -> StepReturn:
-        """Step; the oldest frame drops out."""
+    def step(self, action: ActType) -> tuple[np.ndarray, SupportsFloat, bool, bool, Info]:
+        """Step the environment; drop the oldest frame."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._frames.append(observation)
         return np.concatenate(self._frames, axis=-1), reward, terminated, truncated, info
 
 
-class AtariWrapper(gym.Wrapper[Any, Any, Any, Any]):
-    """The whole pipeline: sticky actions, no-ops at reset, frame skip, life loss, FIRE, 84x84 grey frames,
-    clipped rewards.
+class AtariWrapper(gym.Wrapper[np.ndarray, int, np.ndarray, int]):
+    """Apply the full preprocessing: sticky actions, no-ops at reset, frame skip, episodes that end at life
+    loss, FIRE, 84x84 grey frames, and clipped rewards.
 
-    Meant for games that do not skip frames by themselves (`PongNoFrameskip-v4`, or `frameskip=1`). Games
-    whose observations are memory contents are left without the image part.
+    >>> env = AtariWrapper(gym.make("PongNoFrameskip-v4"))
+    >>> env.observation_space.shape
+    (84, 84, 1)
 
-    :param noop_max: most "no operation" steps at the start of a game; 0 for none
-    :param frame_skip: frames that an action is held for
-    :param screen_size: height and width of an observation
+    Use it for games without their own frame skip (`PongNoFrameskip-v4`, or `frameskip=1`). RAM observations
+    are not changed.
+
+    :param noop_max: largest number of NOOP steps at the start of a game; 0: none
+    :param frame_skip: number of frames for which an action is repeated
+    :param screen_size: height and width of observations, in pixels
     :param terminal_on_life_loss: whether losing a life ends the episode
-    :param clip_reward: whether rewards become their sign
-    :param action_repeat_probability: probability, per frame, to repeat the previous action
+    :param clip_reward: whether rewards are replaced by their sign
+    :param action_repeat_probability: probability of repeating the previous action, per frame
     """
 
     def __init__(
         self,
-        env: Env,
+        env: gym.Env[np.ndarray, int],
         noop_max: int = 30,
         frame_skip: int = 4,
         screen_size: int = 84,
@@ -288,20 +288,24 @@ class AtariWrapper(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
 
 
-def is_screen(space: spaces.Space[Any]) -> bool:
-    """Whether observations are pictures and not memory contents."""
+def is_screen(space: spaces.Space) -> bool:
+    """Return whether observations are images, not RAM contents."""
     return space.shape is not None and len(space.shape) > 1
 
 
 def wrap_deepmind(
-    env: Env,
+    env: gym.Env,
     episode_life: bool = True,
     clip_rewards: bool = True,
     frame_stack: bool = False,
     scale: bool = False,
-) -> Env:
-    """What follows `make_atari`: life loss, FIRE, 84x84 grey frames, and on request clipping, scaling, four
-    stacked frames.
+) -> gym.Env:
+    """Add the preprocessing that follows `make_atari`, with 84x84 grey frames.
+
+    :param episode_life: end episodes at life loss
+    :param clip_rewards: replace rewards by their sign
+    :param frame_stack: stack four frames
+    :param scale: scale pixels to [0, 1]
     """
     if episode_life:
         env = EpisodicLifeEnv(env)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
+from collections.abc import Sequence
+from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import Info
 
-Reset = tuple[Any, dict[str, Any]]
-Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+Observation: TypeAlias = np.ndarray | np.integer | int | dict[str, np.ndarray]
+Action: TypeAlias = np.ndarray | np.integer | int
+Reset: TypeAlias = tuple[Any, Info]
+Step: TypeAlias = tuple[Any, SupportsFloat, bool, bool, Info]
 
 
-class IdentityEnv(gym.Env[Any, Any]):
-    """Pays 1 for an action equal to the observation, else 0; the next observation is drawn at random.
+class IdentityEnv(gym.Env):
+    """Reward 1 for an action equal to the observation, else 0; observations are random.
 
-    :param dim: number of actions of a Discrete space, 1 when nothing is given
+    :param dim: number of actions of a Discrete space; default 1
     :param space: the space of observations and actions, instead of `dim`
-    :param ep_length: steps until the episode is truncated
+    :param ep_length: number of steps after which an episode is truncated
     """
 
     def __init__(
-        self, dim: int | None = None, space: spaces.Space[Any] | None = None, ep_length: int = 100
+        self, dim: int | None = None, space: spaces.Space | None = None, ep_length: int = 100
     ) -> None:
         if dim is not None and space is not None:
             raise UserError("IdentityEnv: give dim or space, not both")
@@ -31,10 +36,10 @@ class IdentityEnv(gym.Env[Any, Any]):
         self.ep_length = ep_length
         self.current_step = 0
         self.num_resets = 0
-        self.state: Any = None
+        self.state: Any = None  # the current observation
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Begin an episode; `seed` fixes all observations to come."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Start an episode; `seed` determines all following observations."""
         super().reset(seed=seed)
         if seed is not None:
             self.observation_space.seed(seed)
@@ -43,46 +48,46 @@ class IdentityEnv(gym.Env[Any, Any]):
         self.state = self.observation_space.sample()
         return self.state, {}
 
-    def step(self, action: Any) -> Step:
-        """Compare the action with the observation."""
+    def step(self, action: Action) -> Step:
+        """Compare the action with the observation; return the next one."""
         reward = float(self.is_right(action))
         self.state = self.observation_space.sample()
         self.current_step += 1
         return self.state, reward, False, self.current_step >= self.ep_length, {}
 
-    def is_right(self, action: Any) -> bool:
-        """Whether the action is worth a reward."""
+    def is_right(self, action: Action) -> bool:
+        """Return whether the action is right."""
         return bool(np.all(np.asarray(action) == self.state))
 
 
 class IdentityEnvBox(IdentityEnv):
-    """IdentityEnv with one real number: right is what lies within `eps` of it."""
+    """IdentityEnv with a Box of one number: actions within `eps` of the observation are right."""
 
     def __init__(self, low: float = -1.0, high: float = 1.0, eps: float = 0.05, ep_length: int = 100) -> None:
         super().__init__(space=spaces.Box(low, high, (1,), np.float32), ep_length=ep_length)
         self.eps = eps
 
-    def is_right(self, action: Any) -> bool:
-        """Whether the action lies close enough."""
+    def is_right(self, action: Action) -> bool:
+        """Return whether the action is close enough to the observation."""
         return bool(np.all(np.abs(np.asarray(action) - self.state) <= self.eps))
 
 
 class IdentityEnvMultiDiscrete(IdentityEnv):
-    """IdentityEnv with two choices among `dim`."""
+    """IdentityEnv with a MultiDiscrete of two dimensions, `dim` choices each."""
 
     def __init__(self, dim: int = 1, ep_length: int = 100) -> None:
         super().__init__(space=spaces.MultiDiscrete([dim, dim]), ep_length=ep_length)
 
 
 class IdentityEnvMultiBinary(IdentityEnv):
-    """IdentityEnv with `dim` bits."""
+    """IdentityEnv with a MultiBinary of `dim` bits."""
 
     def __init__(self, dim: int = 1, ep_length: int = 100) -> None:
         super().__init__(space=spaces.MultiBinary(dim), ep_length=ep_length)
 
 
-class FakeImageEnv(gym.Env[Any, Any]):
-    """Random images, no reward: for shapes and speed, nothing can be learned.
+class FakeImageEnv(gym.Env):
+    """Random images and reward 0, for tests of shapes and speed.
 
     :param action_dim: number of actions, or length of the action vector
     :param discrete: whether actions are Discrete or a Box
@@ -101,7 +106,7 @@ class FakeImageEnv(gym.Env[Any, Any]):
         size = (screen_height, screen_width)
         self.observation_shape = (n_channels, *size) if channel_first else (*size, n_channels)
         self.observation_space = spaces.Box(0, 255, self.observation_shape, np.uint8)
-        self.action_space: spaces.Space[Any] = (
+        self.action_space: spaces.Space = (
             spaces.Discrete(action_dim) if discrete else spaces.Box(-1.0, 1.0, (action_dim,), np.float32)
         )
         self.ep_length = 10
@@ -110,28 +115,30 @@ class FakeImageEnv(gym.Env[Any, Any]):
     def _image(self) -> np.ndarray:
         return self.np_random.integers(0, 256, self.observation_space.shape, dtype=np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Begin an episode of ten steps."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Start an episode of ten steps."""
         super().reset(seed=seed)
         self.current_step = 0
         return self._image(), {}
 
-    def step(self, action: Any) -> Step:
-        """The next image."""
+    def step(self, action: Action) -> Step:
+        """Return the next image."""
         self.current_step += 1
         return self._image(), 0.0, False, self.current_step >= self.ep_length, {}
 
 
-class SimpleMultiObsEnv(gym.Env[Any, Any]):
-    """A walk to the last cell of a grid, seen as a vector ("vec") and as a picture ("img") at once.
+class SimpleMultiObsEnv(gym.Env):
+    """Walk to the last cell of a grid; Dict observations with a vector ("vec") and an image ("img").
 
-    Every step costs 0.1, the last pays 1; then `info["got_to_end"]` is True. An episode is truncated after
-    100 steps. `state` is the number of the cell.
+    Each step has reward -0.1, the last one 1, with `info["got_to_end"]`. Episodes are truncated after 100
+    steps. `state` is the number of the current cell.
 
+    :param num_col: columns of the grid
+    :param num_row: rows of the grid
     :param random_start: start in any cell but the last; otherwise in the first
-    :param discrete_actions: left, down, right, up; otherwise a Box of two numbers (right, down), whose larger
-        one decides
-    :param channel_last: whether pictures are [64, 64, 1]
+    :param discrete_actions: Discrete actions (left, down, right, up); otherwise a Box of two numbers (right,
+        down), of which the larger absolute value decides
+    :param channel_last: images are [64, 64, 1], otherwise [1, 64, 64]
     """
 
     MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # (row, column)
@@ -157,7 +164,7 @@ class SimpleMultiObsEnv(gym.Env[Any, Any]):
                 "img": spaces.Box(0, 255, shape, np.uint8),
             }
         )
-        self.action_space: spaces.Space[Any] = (
+        self.action_space: spaces.Space = (
             spaces.Discrete(4) if discrete_actions else spaces.Box(-1.0, 1.0, (2,), np.float32)
         )
         self.max_count = 100
@@ -175,15 +182,15 @@ class SimpleMultiObsEnv(gym.Env[Any, Any]):
         image[row * height : (row + 1) * height, col * width : (col + 1) * width] = 255
         return {"vec": vector, "img": image[:, :, None] if self.channel_last else image[None]}
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Begin an episode."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Start an episode."""
         super().reset(seed=seed)
         self.count = 0
         self.state = int(self.np_random.integers(self.max_state)) if self.random_start else 0
         return self._observation(), {}
 
-    def step(self, action: Any) -> Step:
-        """Walk one cell; walls stop the walk."""
+    def step(self, action: Action) -> Step:
+        """Move by one cell, unless there is a wall."""
         self.count += 1
         down, right = self._direction(action)
         row, col = divmod(self.state, self.num_col)
@@ -194,14 +201,14 @@ class SimpleMultiObsEnv(gym.Env[Any, Any]):
         truncated = not arrived and self.count >= self.max_count
         return self._observation(), 1.0 if arrived else -0.1, arrived, truncated, {"got_to_end": arrived}
 
-    def _direction(self, action: Any) -> tuple[int, int]:
+    def _direction(self, action: Action) -> tuple[int, int]:
         if self.discrete_actions:
             return self.MOVES[int(action)]
-        right, down = (float(part) for part in action)
+        right, down = np.asarray(action, np.float64).tolist()
         return (0, 1 if right > 0 else -1) if abs(right) >= abs(down) else (1 if down > 0 else -1, 0)
 
 
-class BitFlippingEnv(gym.Env[Any, Any]):
+class BitFlippingEnv(gym.Env):
     """Flip one bit after the other until all are 1: Andrychowicz et al. (2017), "Hindsight experience
     replay".
 
@@ -241,7 +248,7 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         self.discrete_obs_space = discrete_obs_space
         self.image_obs_space = image_obs_space
         side = self.IMAGE_SIZE
-        part: spaces.Space[Any] = spaces.MultiBinary(n_bits)
+        part: spaces.Space = spaces.MultiBinary(n_bits)
         if discrete_obs_space:
             part = spaces.Discrete(2**n_bits)
         elif image_obs_space:
@@ -250,7 +257,7 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         self.observation_space = spaces.Dict(
             {"observation": part, "achieved_goal": part, "desired_goal": part}
         )
-        self.action_space: spaces.Space[Any] = (
+        self.action_space: spaces.Space = (
             spaces.Box(-1.0, 1.0, (n_bits,), np.float32) if continuous else spaces.Discrete(n_bits)
         )
         self.max_steps = n_bits if max_steps is None else max_steps
@@ -258,8 +265,8 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         self.state = np.zeros(n_bits, dtype=np.int8)
         self.desired_goal = np.ones(n_bits, dtype=np.int8)
 
-    def _told(self, bits: np.ndarray) -> Any:
-        """Bits as the observation space tells them."""
+    def _encoded(self, bits: np.ndarray) -> np.ndarray | int:
+        """Encode bits as a sample of the observation space."""
         if self.discrete_obs_space:
             return int(bits.astype(np.int64) @ (1 << np.arange(self.n_bits)))
         if self.image_obs_space:
@@ -268,19 +275,19 @@ class BitFlippingEnv(gym.Env[Any, Any]):
             return image.reshape(self.part_shape)
         return bits.copy()
 
-    def _observation(self) -> dict[str, Any]:
-        bits, goal = self._told(self.state), self._told(self.desired_goal)
+    def _observation(self) -> dict[str, np.ndarray | int]:
+        bits, goal = self._encoded(self.state), self._encoded(self.desired_goal)
         return {"observation": bits, "achieved_goal": bits, "desired_goal": goal}
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Draw the bits."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Draw random bits."""
         super().reset(seed=seed)
         self.current_step = 0
         self.state = self.np_random.integers(0, 2, self.n_bits, dtype=np.int8)
         return self._observation(), {}
 
-    def step(self, action: Any) -> Step:
-        """Flip; `info["is_success"]` says whether the goal is reached."""
+    def step(self, action: Action) -> Step:
+        """Flip bits; `info["is_success"]` is whether the goal is reached."""
         if self.continuous:
             self.state[np.asarray(action) > 0] ^= 1
         else:
@@ -291,27 +298,29 @@ class BitFlippingEnv(gym.Env[Any, Any]):
         return self._observation(), 0.0 if reached else -1.0, reached, truncated, {"is_success": reached}
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
-        """The bits as black and white squares [8, 8 * n_bits, 3], or printed."""
+        """Return the bits as black and white squares, uint8 [8, 8 * n_bits, 3], or print them."""
         if self.render_mode == "rgb_array":
             squares = np.where(self.state, 255, 0).astype(np.uint8).repeat(8)
             return np.broadcast_to(squares[None, :, None], (8, len(squares), 3)).copy()
         print(self.state)
         return None
 
-    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """The reward of one pair of goals, or of a batch of them [n, ...] -> float32 [n]."""
+    def compute_reward(
+        self, achieved_goal: npt.ArrayLike, desired_goal: npt.ArrayLike, info: Info | Sequence[Info]
+    ) -> float | np.ndarray:
+        """Return the reward of a pair of goals, or float32 [n] for a batch of pairs [n, ...]."""
         same = np.asarray(achieved_goal) == np.asarray(desired_goal)
         if same.ndim == len(self.part_shape):
             return 0.0 if same.all() else -1.0
         return same.reshape(len(same), -1).all(axis=1).astype(np.float32) - 1.0
 
 
-class NanAndInfEnv(gym.Env[Any, Any]):
-    """An environment whose observation (or reward) becomes NaN or infinite at a given step of the episode.
+class NanAndInfEnv(gym.Env):
+    """Return NaN or infinity as observation (or reward) at one step of each episode, for tests.
 
-    :param value: what it becomes
-    :param at_step: in which step
-    :param in_reward: spoil the reward instead of the observation
+    :param value: the value
+    :param at_step: number of the step
+    :param in_reward: replace the reward instead of the observation
     """
 
     def __init__(self, value: float = float("nan"), at_step: int = 3, in_reward: bool = False) -> None:
@@ -320,26 +329,27 @@ class NanAndInfEnv(gym.Env[Any, Any]):
         self.value, self.at_step, self.in_reward = value, at_step, in_reward
         self.current_step = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Begin an episode of ten steps."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Start an episode of ten steps."""
         super().reset(seed=seed)
         self.current_step = 0
         return np.zeros(1, np.float32), {}
 
-    def step(self, action: Any) -> Step:
-        """A step that is spoiled where `at_step` says."""
+    def step(self, action: Action) -> Step:
+        """Take a step; the value is not finite at `at_step`."""
         self.current_step += 1
-        spoiled = self.value if self.current_step == self.at_step else 0.0
-        observation, reward = (0.0, spoiled) if self.in_reward else (spoiled, 0.0)
+        bad = self.value if self.current_step == self.at_step else 0.0
+        observation, reward = (0.0, bad) if self.in_reward else (bad, 0.0)
         return np.full(1, observation, np.float32), reward, False, self.current_step >= 10, {}
 
 
-class Catch(gym.Env[Any, Any]):
-    """Catch a falling ball with a paddle, seen as pixels: observations [84, 84, 1] uint8.
+class Catch(gym.Env):
+    """Catch a falling ball with a paddle; image observations uint8 [84, 84, 1].
 
-    The board has 12 x 12 cells of 7 pixels. The ball falls one cell a step from a random column, the paddle,
-    three cells wide, starts at a random place and moves left, stays or moves right. The episode is one ball:
-    1 for a catch, -1 for a miss, 11 steps. A random player catches about one in four.
+    The board has 12 x 12 cells of 7 pixels. The ball falls by one cell per step, from a random column; the
+    paddle is three cells wide, starts at a random column, and moves left, stays or moves right. An episode is
+    one ball (11 steps); its last reward is 1 for a catch and -1 for a miss. A random policy catches one ball
+    in four.
 
     :param render_mode: "rgb_array" or None
     """
@@ -348,7 +358,7 @@ class Catch(gym.Env[Any, Any]):
     N_CELLS = 12
     CELL = 7  # pixels
     SHAPE = (84, 84, 1)
-    REACH = 1  # cells of paddle on either side of its middle
+    REACH = 1  # cells of the paddle on either side of its middle
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.observation_space = spaces.Box(0, 255, self.SHAPE, np.uint8)
@@ -357,7 +367,7 @@ class Catch(gym.Env[Any, Any]):
         self.ball = (0, 0)  # row, column
         self.paddle = 0  # column of its middle
 
-    def _picture(self) -> np.ndarray:
+    def _image(self) -> np.ndarray:
         image = np.zeros(self.SHAPE, dtype=np.uint8)
         row, col, cell = *self.ball, self.CELL
         left, right = (self.paddle - self.REACH) * cell, (self.paddle + self.REACH + 1) * cell
@@ -365,14 +375,14 @@ class Catch(gym.Env[Any, Any]):
         image[row * cell : (row + 1) * cell, col * cell : (col + 1) * cell] = 255
         return image
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Throw a ball."""
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> Reset:
+        """Start a ball."""
         super().reset(seed=seed)
         self.ball = (0, int(self.np_random.integers(self.N_CELLS)))
         self.paddle = int(self.np_random.integers(self.REACH, self.N_CELLS - self.REACH))
-        return self._picture(), {}
+        return self._image(), {}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Action) -> Step:
         """Move the paddle (0 left, 1 stay, 2 right), then the ball."""
         moved = self.paddle + int(action) - 1
         self.paddle = min(max(moved, self.REACH), self.N_CELLS - 1 - self.REACH)
@@ -381,8 +391,8 @@ class Catch(gym.Env[Any, Any]):
         landed = self.ball[0] == self.N_CELLS - 1
         caught = landed and abs(col - self.paddle) <= self.REACH
         reward = (1.0 if caught else -1.0) if landed else 0.0
-        return self._picture(), reward, landed, False, {"is_success": caught} if landed else {}
+        return self._image(), reward, landed, False, {"is_success": caught} if landed else {}
 
     def render(self) -> np.ndarray:  # type: ignore[override]
-        """The picture in three channels [84, 84, 3]."""
-        return np.repeat(self._picture(), 3, axis=2)
+        """Return the image with three channels, uint8 [84, 84, 3]."""
+        return np.repeat(self._image(), 3, axis=2)

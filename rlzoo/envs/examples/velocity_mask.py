@@ -1,16 +1,16 @@
-"""Environments whose velocities cannot be seen: what an agent needs to know must be remembered.
+"""Partially observable environments without velocities, for recurrent policies.
 
-`CartPoleNoVel-v1` and its like are `CartPole-v1` and its like behind a `MaskVelocityWrapper`.
+`CartPoleNoVel-v1` is `CartPole-v1` with a `MaskVelocityWrapper`; likewise for the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.core import ActType
 from gymnasium.envs.registration import WrapperSpec
 
 from rlzoo.core.errors import UserError
@@ -24,18 +24,18 @@ VELOCITIES = {
     "LunarLander": (2, 3, 5),
     "LunarLanderContinuous": (2, 3, 5),
 }
-"""Name of an environment -> the entries of its observations that are velocities."""
+"""Indices of velocities in the observations, by name of the environment."""
 
 
-class MaskVelocityWrapper(gym.ObservationWrapper[Any, Any, Any]):
-    """Velocities read 0 in every observation.
+class MaskVelocityWrapper(gym.ObservationWrapper[np.ndarray, ActType, np.ndarray]):
+    """Set the velocities in observations to 0.
 
     :param env: observations are a Box vector
-    :param velocities: indices of the velocities; by default those of the environment's id
-    :raises UserError: nobody said which entries are velocities, or there are no such entries
+    :param velocities: indices of the velocities; None: see `VELOCITIES`
+    :raises UserError: no Box vector, indices out of range, or an environment that is not in `VELOCITIES`
     """
 
-    def __init__(self, env: gym.Env[Any, Any], velocities: Sequence[int] | None = None) -> None:
+    def __init__(self, env: gym.Env[np.ndarray, ActType], velocities: Sequence[int] | None = None) -> None:
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
@@ -57,7 +57,7 @@ class MaskVelocityWrapper(gym.ObservationWrapper[Any, Any, Any]):
         self._visible[list(velocities)] = 0
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """The observation without its velocities."""
+        """Return the observation with velocities set to 0."""
         return observation * self._visible
 
 
@@ -65,7 +65,7 @@ WITHOUT_VELOCITY = WrapperSpec("MaskVelocityWrapper", f"{__name__}:MaskVelocityW
 
 
 def register_without_velocity() -> None:
-    """Make `gymnasium.make` know `<name>NoVel-v<n>` for the newest version of each of `VELOCITIES`."""
+    """Register `<name>NoVel-v<n>` for the newest version of each environment in `VELOCITIES`."""
     for name in VELOCITIES:
         spec = max(
             (spec for spec in gym.registry.values() if spec.name == name), key=lambda spec: spec.version or 0

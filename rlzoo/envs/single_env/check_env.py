@@ -1,10 +1,10 @@
-"""Does an environment keep Gymnasium's rules, and will learning in it suffer from its spaces?"""
+"""Check that an environment follows the Gymnasium API and suits training."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import SupportsFloat, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
 from rlzoo.core.errors import InvalidEnvironment, UnknownArgument
+from rlzoo.core.observations import Info
 from rlzoo.envs.single_env.check_spaces import action_advice, action_problems, observation_advice
 from rlzoo.envs.single_env.check_values import (
     is_fatal,
@@ -24,22 +25,22 @@ from rlzoo.envs.single_env.goal_env import GOAL_KEYS
 from rlzoo.envs.single_env.old_gym import is_of_old_gym
 
 TRIAL_STEPS = 100
+StepResult: TypeAlias = tuple[object, SupportsFloat, bool, bool, Info]
 
 
-def check_env(env: gym.Env[Any, Any], warn: bool = True, skip_render_check: bool = True) -> None:
-    """Play some random steps, raise what would break training, and warn of what hurts learning.
+def check_env(env: gym.Env, warn: bool = True, skip_render_check: bool = True) -> None:
+    """Check that an environment follows the Gymnasium API, in 100 random steps; warn of what hurts training.
 
-    Spaces, the first reset and the first step must keep the rules; all that breaks them is told at once.
-    Later steps must not return what training cannot use; otherwise they lead to warnings. Nothing asks for
-    determinism, but a reset that ignores its seed is a warning. The environment has been reset and stepped
-    afterwards; it is not closed. `gymnasium.utils.env_checker.check_env` is stricter in other ways.
+    Spaces, the first reset and the first step must follow the API; one error lists all violations. Later
+    steps raise only for values that training cannot use, and warn of other violations. A reset that ignores
+    its seed is a warning. The environment is reset and stepped, but not closed. See also
+    `gymnasium.utils.env_checker.check_env`, which is stricter in other ways.
 
     :param env: a Gymnasium environment
-    :param warn: whether to give warnings; errors are raised in any case
-    :param skip_render_check: leave out the check of `render()`
-    :raises InvalidEnvironment: what is no Gymnasium environment, and what breaks the rules (it is an
-        AssertionError too)
-    :raises UnknownArgument: `reset()` takes no seed (it is a TypeError too)
+    :param warn: whether to warn; errors are raised in any case
+    :param skip_render_check: do not call `render()`
+    :raises InvalidEnvironment: not a Gymnasium environment, or one that violates the API (an AssertionError)
+    :raises UnknownArgument: `reset()` has no argument `seed` (a TypeError)
 
     >>> check_env(gym.make("CartPole-v1"))
     """
@@ -61,7 +62,7 @@ def _warn(advice: Iterable[str]) -> None:
 
 
 def _refuse(problems: list[str], cause: Exception | None = None) -> None:
-    """:raises InvalidEnvironment: there are problems; it names them all"""
+    """Raise InvalidEnvironment with all problems, if there are any."""
     if len(problems) == 1:
         raise InvalidEnvironment(problems[0]) from cause
     if problems:
@@ -69,8 +70,8 @@ def _refuse(problems: list[str], cause: Exception | None = None) -> None:
         raise InvalidEnvironment(f"{len(problems)} problems of the environment:\n{listed}") from cause
 
 
-def _check_kind(env: Any) -> None:
-    """:raises InvalidEnvironment: no Gymnasium environment with Gymnasium spaces"""
+def _check_kind(env: object) -> None:
+    """Raise InvalidEnvironment unless this is a Gymnasium environment with Gymnasium spaces."""
     if not isinstance(env, gym.Env):
         old = "; it is one of the old package `gym`: derive it from gymnasium.Env, or convert it with shimmy"
         hint = old if is_of_old_gym(env) else ""
@@ -86,11 +87,11 @@ def _check_kind(env: Any) -> None:
             )
 
 
-def _is_goal_env(env: gym.Env[Any, Any]) -> bool:
+def _is_goal_env(env: gym.Env) -> bool:
     return hasattr(env.unwrapped, "compute_reward")
 
 
-def _goal_space_problems(env: gym.Env[Any, Any]) -> Iterator[str]:
+def _goal_space_problems(env: gym.Env) -> Iterator[str]:
     space = env.observation_space
     if _is_goal_env(env) and not (isinstance(space, spaces.Dict) and set(GOAL_KEYS) <= space.spaces.keys()):
         yield (
@@ -99,8 +100,8 @@ def _goal_space_problems(env: gym.Env[Any, Any]) -> Iterator[str]:
         )
 
 
-def _reset(env: gym.Env[Any, Any]) -> Any:
-    """:raises UnknownArgument: `reset()` takes no seed"""
+def _reset(env: gym.Env) -> object:
+    """Reset; raise UnknownArgument if `reset()` has no argument `seed`."""
     try:
         return env.reset(seed=0)
     except TypeError as error:
@@ -111,36 +112,37 @@ def _reset(env: gym.Env[Any, Any]) -> Any:
         ) from error
 
 
-def _check_first_values(env: gym.Env[Any, Any], problems: list[str]) -> None:
-    """Reset and step once.
+def _check_first_values(env: gym.Env, problems: list[str]) -> None:
+    """Reset and step once; raise if the returned values violate the API.
 
-    :param problems: what is wrong with the spaces
-    :raises InvalidEnvironment: names these and what is wrong with the values
+    :param problems: errors of the spaces
+    :raises InvalidEnvironment: lists these and the errors of the values
     """
     problems = [*problems, *reset_problems(env.observation_space, _reset(env))]
     env.action_space.seed(0)
     try:
         returned = env.step(env.action_space.sample())
     except Exception as error:
-        _refuse(problems, error)  # of which the failure may be a consequence
+        _refuse(problems, error)  # which may have caused the failure
         raise
     problems += step_problems(env.observation_space, returned)
     _refuse(problems)
     _refuse([*_goal_reward_problems(env, returned)])
 
 
-def _goal_reward_problems(env: gym.Env[Any, Any], returned: Any) -> Iterator[str]:
-    """The reward must follow from the goals, since hindsight replay computes it anew for other goals."""
+def _goal_reward_problems(env: gym.Env, returned: StepResult) -> Iterator[str]:
+    """Check the reward against `compute_reward`, with which hindsight replay relabels goals."""
     if not _is_goal_env(env):
         return
     observation, reward, _, _, info = returned
+    observation = cast("dict[str, np.ndarray]", observation)
     goals = observation["achieved_goal"], observation["desired_goal"]
     computed = np.asarray(env.unwrapped.compute_reward(*goals, info)).item()  # type: ignore[attr-defined]
     if not np.isclose(computed, float(reward)):
         yield f"step() returned the reward {reward}, but compute_reward() says {computed}"
 
 
-def _seed_advice(env: gym.Env[Any, Any]) -> Iterator[str]:
+def _seed_advice(env: gym.Env) -> Iterator[str]:
     first, second = env.reset(seed=0)[0], env.reset(seed=0)[0]
     if not data_equivalence(first, second):
         yield (
@@ -149,10 +151,10 @@ def _seed_advice(env: gym.Env[Any, Any]) -> Iterator[str]:
         )
 
 
-def _play(env: gym.Env[Any, Any]) -> Iterator[str]:
-    """Play random steps, over several episodes if they are short; yield what training can live with.
+def _play(env: gym.Env) -> Iterator[str]:
+    """Take random steps, over several episodes if they are short; yield warnings.
 
-    :raises InvalidEnvironment: what training cannot use
+    :raises InvalidEnvironment: values that training cannot use
     """
     space = env.observation_space
     for number in range(1, TRIAL_STEPS + 1):
@@ -173,7 +175,7 @@ def _play(env: gym.Env[Any, Any]) -> Iterator[str]:
             _refuse([*reset_problems(space, env.reset())])
 
 
-def _render_advice(env: gym.Env[Any, Any]) -> Iterator[str]:
+def _render_advice(env: gym.Env) -> Iterator[str]:
     modes = env.metadata.get("render_modes", [])
     if env.render_mode is None:
         return

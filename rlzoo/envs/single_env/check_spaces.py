@@ -1,9 +1,8 @@
-"""What to know about the spaces of an environment before training in it."""
+"""Check the spaces of an environment for properties that hurt or prevent training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,14 +10,14 @@ from gymnasium import spaces
 from rlzoo.core.spaces import is_channels_first, space_name
 
 SUPPORTED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-SMALLEST_IMAGE = 36  # pixels; what the convolutions of NatureCNN still fit on
+SMALLEST_IMAGE = 36  # pixels: the smallest side that the convolutions of NatureCNN accept
 
 
-def observation_advice(space: spaces.Space[Any], name: str = "", inside: str = "") -> Iterator[str]:
-    """Yield a warning for each property of an observation space that hurts learning or prevents it.
+def observation_advice(space: spaces.Space, name: str = "", inside: str = "") -> Iterator[str]:
+    """Yield a warning for each property of an observation space that hurts or prevents training.
 
-    :param name: key of the entry of a Dict or Tuple, as `['key']`
-    :param inside: kind of the space that holds this one
+    :param name: key of an entry of a Dict or Tuple, as `['key']`
+    :param inside: class name of the enclosing space
     """
     subject = f"observation{name}"
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -39,7 +38,7 @@ def observation_advice(space: spaces.Space[Any], name: str = "", inside: str = "
         within = f" inside a {inside}" if inside else ""
         yield (
             f"{subject}: {space_name(space)} observation spaces are not supported{within}; use Box, Discrete,"
-            " MultiDiscrete, MultiBinary or one Dict of those (what has no fixed size can be padded);"
+            " MultiDiscrete, MultiBinary or one Dict of those (pad observations of variable size);"
             " its values are not checked"
         )
     elif isinstance(space, spaces.Box):
@@ -48,8 +47,8 @@ def observation_advice(space: spaces.Space[Any], name: str = "", inside: str = "
         yield from _choice_advice(space, subject)
 
 
-def action_advice(space: spaces.Space[Any]) -> Iterator[str]:
-    """Yield a warning for each property of an action space that hurts learning or prevents it."""
+def action_advice(space: spaces.Space) -> Iterator[str]:
+    """Yield a warning for each property of an action space that hurts or prevents training."""
     if not isinstance(space, SUPPORTED):
         yield (
             f"action: {space_name(space)} action spaces are not supported; use Box, Discrete, MultiDiscrete"
@@ -61,13 +60,13 @@ def action_advice(space: spaces.Space[Any]) -> Iterator[str]:
         yield from _choice_advice(space, "action")
 
 
-def action_problems(space: spaces.Space[Any]) -> Iterator[str]:
-    """Yield what forbids training with an action space."""
+def action_problems(space: spaces.Space) -> Iterator[str]:
+    """Yield an error for each property of an action space that prevents training."""
     if isinstance(space, spaces.Box) and not space.is_bounded():
         yield f"action: a Box must have a finite lower and upper bound, such as -1 and 1; this is {space}"
 
 
-def _choice_advice(space: spaces.Space[Any], subject: str) -> Iterator[str]:
+def _choice_advice(space: spaces.Space, subject: str) -> Iterator[str]:
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and np.any(space.start != 0):
         yield f"{subject}: counts from {space.start}; discrete spaces should count from 0"
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim > 1:
@@ -86,7 +85,7 @@ def _box_advice(space: spaces.Box, subject: str) -> Iterator[str]:
             " flattened to a vector"
         )
     elif space.dtype == np.uint8:
-        yield f"{subject}: bytes that are no image are not scaled; a float in [-1, 1] is learned faster"
+        yield f"{subject}: uint8 vectors are not scaled; floats in [-1, 1] learn faster"
 
 
 def _image_advice(space: spaces.Box, subject: str) -> Iterator[str]:
@@ -107,7 +106,7 @@ def _image_advice(space: spaces.Box, subject: str) -> Iterator[str]:
     elif min(height, width) < SMALLEST_IMAGE:
         yield (
             f"{subject}: an image of {height}x{width} pixels is smaller than the"
-            f" {SMALLEST_IMAGE}x{SMALLEST_IMAGE} that NatureCNN needs; use an extractor of your own"
+            f" {SMALLEST_IMAGE}x{SMALLEST_IMAGE} that NatureCNN needs; use a custom features extractor"
         )
 
 

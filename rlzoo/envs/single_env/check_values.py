@@ -1,20 +1,19 @@
-"""What is wrong with the values that `reset` and `step` of an environment return."""
+"""Check the values that `reset` and `step` of an environment return."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.envs.single_env.check_spaces import SUPPORTED
 
-MOST_INDICES = 20  # named of an observation outside its bounds
+MOST_INDICES = 20  # listed of an observation outside its bounds
 
 
-def reset_problems(space: spaces.Space[Any], returned: Any) -> Iterator[str]:
-    """Yield what is wrong with the value of `reset()`."""
+def reset_problems(space: spaces.Space, returned: object) -> Iterator[str]:
+    """Yield an error for each rule that the return value of `reset()` breaks."""
     if not isinstance(returned, tuple) or len(returned) != 2:
         yield f"reset() must return a tuple of two, (observation, info), not {_described(returned)}"
         return
@@ -24,15 +23,15 @@ def reset_problems(space: spaces.Space[Any], returned: Any) -> Iterator[str]:
         yield f"reset() must return a dict as info, not {_described(info)}"
 
 
-def step_problems(space: spaces.Space[Any], returned: Any) -> Iterator[str]:
-    """Yield what is wrong with the value of `step()`."""
+def step_problems(space: spaces.Space, returned: object) -> Iterator[str]:
+    """Yield an error for each rule that the return value of `step()` breaks."""
     if isinstance(returned, tuple) and len(returned) == 5:
         yield from observation_problems(space, returned[0], "step()")
     yield from outcome_problems(returned)
 
 
-def outcome_problems(returned: Any) -> Iterator[str]:
-    """Yield what is wrong with the value of `step()` apart from its observation."""
+def outcome_problems(returned: object) -> Iterator[str]:
+    """Yield an error for each rule that the return value of `step()` breaks, except for the observation."""
     if not isinstance(returned, tuple) or len(returned) != 5:
         yield (
             "step() must return a tuple of five, (observation, reward, terminated, truncated, info), not"
@@ -51,8 +50,8 @@ def outcome_problems(returned: Any) -> Iterator[str]:
         yield f"step() must return a dict as info, not {_described(info)}"
 
 
-def observation_problems(space: spaces.Space[Any], observation: Any, call: str) -> Iterator[str]:
-    """Yield what is wrong with an observation; entries of a Dict are named."""
+def observation_problems(space: spaces.Space, observation: object, call: str) -> Iterator[str]:
+    """Yield an error for each rule that an observation breaks, by entry of a Dict."""
     if not isinstance(space, spaces.Dict):
         yield from _value_problems(space, observation, call)
     elif not isinstance(observation, dict):
@@ -69,8 +68,8 @@ def observation_problems(space: spaces.Space[Any], observation: Any, call: str) 
                     yield f"Error while checking key={key}: {problem}"
 
 
-def is_fatal(space: spaces.Space[Any], observation: Any) -> bool:
-    """Whether training would fail on an observation: another shape, no number, NaN or infinity."""
+def is_fatal(space: spaces.Space, observation: object) -> bool:
+    """Return whether an observation would make training fail: wrong shape, no numbers, NaN or infinity."""
     if isinstance(space, spaces.Dict):
         return not isinstance(observation, dict) or any(
             key not in observation or is_fatal(part, observation[key]) for key, part in space.items()
@@ -83,7 +82,7 @@ def is_fatal(space: spaces.Space[Any], observation: Any) -> bool:
     )
 
 
-def _value_problems(space: spaces.Space[Any], value: Any, call: str) -> Iterator[str]:
+def _value_problems(space: spaces.Space, value: object, call: str) -> Iterator[str]:
     if isinstance(space, spaces.Discrete):
         if not isinstance(value, int | np.integer):
             yield f"{call} must return an int as observation, not {_described(value)}"
@@ -96,13 +95,13 @@ def _value_problems(space: spaces.Space[Any], value: Any, call: str) -> Iterator
             yield f"{call} returned an observation with NaN or infinity: {value}"
             return
     elif not isinstance(space, spaces.Tuple):
-        return  # there is a warning that nobody takes it
+        return  # `observation_advice` warns of it
     if not space.contains(value):
         yield f"{call} returned an observation outside of the space {space}: {_explained(space, value)}"
 
 
-def _explained(space: spaces.Space[Any], value: Any) -> str:
-    """The reason why a space does not contain a value."""
+def _explained(space: spaces.Space, value: object) -> str:
+    """Return the reason why a space does not contain a value."""
     if not isinstance(value, np.ndarray):
         return repr(value)
     if value.shape != space.shape:
@@ -121,7 +120,7 @@ def _explained(space: spaces.Space[Any], value: Any) -> str:
     return f"{len(outside)} invalid indices: {'; '.join(named)}{more}"
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"{type(value).__name__} of {len(value)}"
     return f"{value!r:.60} ({type(value).__name__})"

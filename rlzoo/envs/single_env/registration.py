@@ -1,6 +1,4 @@
-"""From an environment id to a registered environment, with the packages imported that an id needs and no
-others.
-"""
+"""Register environments by id, and import only the packages that an id needs."""
 
 from __future__ import annotations
 
@@ -9,11 +7,10 @@ import importlib.util
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium as gym
 
-from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
+from rlzoo.core.errors import NotInstalled, UserError, install_command, nearest, unknown
 from rlzoo.envs.examples.velocity_mask import register_without_velocity
 from rlzoo.io.trust import is_in_working_directory, is_trusted
 
@@ -23,8 +20,8 @@ class Family:
     """Environments that a package registers when it is imported.
 
     :param module: the package
-    :param extra: what to install where it is missing
-    :param ids: pattern of the ids it brings
+    :param extra: argument of pip install
+    :param ids: regular expression that matches the start of the ids
     """
 
     module: str
@@ -49,8 +46,8 @@ FAMILIES = (
     Family("minigrid", "rlzoo[robotics]", r"MiniGrid-|BabyAI-"),
 )
 
-# Today's ids of environments whose package may not be installed, by the name without version.
-TODAY = {
+# Current ids of environments whose package may not be installed, by name without version.
+CURRENT_IDS = {
     "FetchReach": "FetchReach-v4",
     "FetchPush": "FetchPush-v4",
     "FetchSlide": "FetchSlide-v4",
@@ -66,7 +63,7 @@ TODAY = {
     "PandaStack": "PandaStack-v3",
     "PandaFlip": "PandaFlip-v3",
 }
-OWN: dict[str, tuple[str, dict[str, Any]]] = {  # id -> where it is, and its arguments
+OWN: dict[str, tuple[str, dict[str, object]]] = {  # id -> entry point and keyword arguments
     "BitFlipping-v0": ("rlzoo.envs.examples.toy:BitFlippingEnv", {}),
     "Catch-v0": ("rlzoo.envs.examples.toy:Catch", {}),
     "InvalidActionDiscrete-v0": (
@@ -82,31 +79,32 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {  # id -> where it is, and its arg
         {"dims": 20, "n_invalid_actions": 15},
     ),
 }
-# Ids that are kept only to say where the environment went, or that need the bindings MuJoCo had until 2022.
+# Entry points of ids that only raise an error, or that need mujoco-py, the bindings of MuJoCo until 2022.
 MOVED = ("mujoco_py", "shimmy", ":MujocoPy", "gymnasium_robotics.envs.mujoco.")
 ATARI_ID = re.compile(
     r"(?P<space>ALE/)?(?P<game>\w+?)(?P<ram>-ram)?(?P<skip>Deterministic|NoFrameskip)?-v(?P<version>\d)"
 )
 DETERMINISTIC_SKIP = 4
+SIMILAR = 0.66  # of names: an id that is less like the unknown one is not proposed
 
 
 class RetiredEnvironment(UserError, gym.error.DeprecatedEnv):
-    """An old version that Gymnasium does not make any longer; its error is a base of this one."""
+    """An old version of an environment that Gymnasium no longer makes; also a Gymnasium error."""
 
 
 class UnknownEnvironment(UserError, gym.error.NameNotFound):
-    """An id that nothing has registered; Gymnasium's error is a base of this one."""
+    """An id that is not registered; also a Gymnasium error."""
 
 
 def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
-    """Make `gymnasium.make(env_id)` know the environment.
+    """Register an environment, so that `gymnasium.make(env_id)` works.
 
     Imports `gym_packages`, then the package that the id belongs to. Atari ids that ale-py no longer registers
-    (`-ram`, `Deterministic`) are registered from the settings they used to mean. An id may name its package:
-    "package:Name-v0".
+    (`-ram`, `Deterministic`) are registered with their former settings.
 
-    :raises UserError: a package that is missing, or an environment that is unknown or retired; names the
-        nearest one
+    :param env_id: "Name-v0", or "package:Name-v0" with the package that registers it
+    :param gym_packages: packages to import first
+    :raises UserError: a package is missing, or the environment is unknown or retired; names the nearest id
     """
     _register_own()
     module, env_id = package_of(env_id), env_id.rpartition(":")[2]
@@ -115,40 +113,41 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     if env_id not in gym.registry:
         for family in FAMILIES:
             if re.match(family.ids, env_id):
-                today = TODAY.get(_split(env_id)[0], env_id)
-                newer = "" if today == env_id else f" (today's version is {today!r})"
+                current = CURRENT_IDS.get(_split(env_id)[0], env_id)
+                newer = "" if current == env_id else f" (the current version is {current!r})"
                 _import(family.module, f"environment {env_id!r}{newer}")
     if env_id not in gym.registry and not _register_atari(env_id):
         raise _unknown_env(env_id)
     if _is_retired(env_id):
-        newest = today_id(env_id)
-        hint = f"today's version is {newest!r}" if newest else "nothing took its place"
+        newest = newest_id(env_id)
+        hint = f"the current version is {newest!r}" if newest else "it has no successor"
         raise RetiredEnvironment(f"environment {env_id!r} is retired; {hint}")
 
 
 def environment_packages() -> set[str]:
-    """The packages that rlzoo imports for environments, and those that have registered any."""
+    """Return the packages that rlzoo imports for environments, and those that have registered any."""
     entry_points = [spec.entry_point for spec in gym.registry.values()]
     registered = {point.split(":")[0].split(".")[0] for point in entry_points if isinstance(point, str)}
     return {family.module for family in FAMILIES} | registered - {"gymnasium"}
 
 
 def is_of_environments(name: str) -> bool:
-    """Whether a module or class is of a package of environments, and not of a file that only is called so."""
+    """Return whether a module or class is of an environment package, and not of a local file of that name."""
     root = name.split(".")[0]
     return root in environment_packages() and not is_in_working_directory(root)
 
 
 def package_of(env_id: str) -> str:
-    """The package that an id names: "package" of "package:Name-v0", else ""."""
+    """Return the package that an id names: "package" for "package:Name-v0", else ""."""
     return env_id.rpartition(":")[0]
 
 
 def require_packages(where: str, modules: Iterable[str]) -> None:
-    """Check that a file names only packages of known environments, or packages that the user trusts.
+    """Raise if a file names a package that is neither an environment package nor trusted by the user.
 
-    :param where: the file
-    :raises UserError: it names another, which is not imported
+    :param where: name of the file
+    :param modules: the packages; none is imported
+    :raises UserError: names the package
     """
     for module in filter(None, modules):
         if not is_of_environments(module) and not is_trusted(module):
@@ -159,32 +158,36 @@ def require_packages(where: str, modules: Iterable[str]) -> None:
 
 
 def not_installed(wanted_by: str, module: str) -> NotInstalled:
-    """The error for a package that is missing; says how to install it where environments of it are known.
+    """Return the error for a missing package; it says how to install environment packages.
 
+    :param wanted_by: what needs the package
     :param module: the package
     """
     extras = (family.extra for family in FAMILIES if family.module == module)
     extra = next(extras, None)
-    hint = f"needs the package {module!r}: pip install '{extra}'" if extra else "is not installed"
-    return NotInstalled(f"{wanted_by} {hint}")
+    if extra is None:
+        return NotInstalled(f"{wanted_by} is not installed")
+    name = re.fullmatch(r"rlzoo\[(\w+)\]", extra)
+    command = install_command(name[1]) if name else f"pip install '{extra}'"
+    return NotInstalled(f"{wanted_by} needs the package {module!r}: {command}")
 
 
 def known_env_ids() -> list[str]:
-    """Ids of all environments that can be made with what is installed, sorted."""
+    """Return the ids of all environments of the installed packages, sorted."""
     _import_installed()
     return sorted(env_id for env_id in gym.registry if not _is_retired(env_id))
 
 
-def today_id(env_id: str) -> str | None:
-    """The newest version of the environment that `env_id` names, or None when there is none.
+def newest_id(env_id: str) -> str | None:
+    """Return the newest version of the environment `env_id`, or None if there is none.
 
-    >>> today_id("HalfCheetah-v3")
+    >>> newest_id("HalfCheetah-v3")
     'HalfCheetah-v5'
     """
     _import_installed()
     name, version = _split(env_id)
-    if version is not None and name in TODAY:
-        return TODAY[name]
+    if version is not None and name in CURRENT_IDS:
+        return CURRENT_IDS[name]
     if re.search("-ram|Deterministic", name):
         newest = f"{name}-v{5 if name.startswith('ALE/') else 4}"
         return newest if _register_atari(newest) else None
@@ -193,7 +196,7 @@ def today_id(env_id: str) -> str | None:
 
 
 def _split(env_id: str) -> tuple[str, int | None]:
-    """Name and version of an id."""
+    """Return name and version of an id."""
     match = re.fullmatch(r"(.+)-v(\d+)", env_id)
     return (match[1], int(match[2])) if match else (env_id, None)
 
@@ -208,7 +211,7 @@ def _import(module: str, wanted_by: str) -> None:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # something it needs
+        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:  # a dependency is missing
             raise UserError(f"{wanted_by} cannot be imported: {error}") from error
         raise not_installed(wanted_by, module) from error
     except Exception as error:
@@ -232,7 +235,7 @@ def _import_installed() -> None:
 
 
 def _register_atari(env_id: str) -> bool:
-    """Whether `env_id` is a game, or a variant that ale-py left out and that was registered just now."""
+    """Register an Atari id, if ale-py has the game; return whether it did."""
     if importlib.util.find_spec("ale_py") is None:
         return False
     _import("ale_py", "ale_py")
@@ -255,13 +258,14 @@ def _register_atari(env_id: str) -> bool:
 
 
 def _unknown_env(env_id: str) -> UserError:
-    current = today_id(env_id)
+    current = newest_id(env_id)
     if current is not None:
         is_older = (_split(env_id)[1] or 0) < (_split(current)[1] or 0)
         error = RetiredEnvironment if is_older else UnknownEnvironment
-        return error(f"unknown environment {env_id!r}; today's version is {current!r}")
+        return error(f"unknown environment {env_id!r}; the current version is {current!r}")
     known = known_env_ids()
-    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known})
+    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known}, SIMILAR)
     # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
-    nearest_ids = known if name is None else [str(today_id(f"{name}-v0"))]
-    return unknown("environment", env_id, nearest_ids, UnknownEnvironment)
+    if name is None:
+        return UnknownEnvironment(f"unknown environment {env_id!r}; see `rlzoo list envs --all`")
+    return unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)

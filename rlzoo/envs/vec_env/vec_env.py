@@ -232,6 +232,10 @@ class VecEnv(ABC):
         self._seeds = [seed + index for index in range(self.num_envs)]
         return self._seeds
 
+    def set_seeds(self, seeds: Sequence[int | None]) -> None:
+        """Seed each environment at the next reset; None leaves its generator as it is."""
+        self._seeds = list(seeds)
+
     def set_options(self, options: list[Options] | Options | None = None) -> None:
         """Pass `options` to the next reset: one dict for all environments, or a list with one for each."""
         if isinstance(options, list):
