@@ -151,7 +151,7 @@ def load_file(path: str | Path) -> HyperparamsFile:
 
 
 def is_python(path: str) -> bool:
-    """Whether `load_file` would run code: that of a Python file, or of a module."""
+    """Return whether `load_file` would run code: that of a Python file, or of a module."""
     if path.endswith((".py", ".yml", ".yaml")):
         return path.endswith(".py")
     return not Path(path).exists() and all(part.isidentifier() for part in path.split("."))

@@ -41,7 +41,7 @@ class _NotAValue(Exception):
 
 
 def parse_value(text: str) -> Any:
-    """The value that a text on the command line, or in quotes in a YAML file, stands for.
+    """Parse a value from the command line, or in quotes in a YAML file.
 
     :raises UserError: brackets or `dict(` that do not hold plain values, or an unknown `nn.` or `torch.` name
     """
@@ -64,7 +64,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """`key:value` arguments as nested dictionaries; the dots of a key are levels, and levels merge.
+    """Parse `key:value` arguments to nested dictionaries; the dots of a key are levels, and levels merge.
 
     >>> parse_overrides(["n_steps:256", "policy_kwargs.net_arch:[64, 64]"])
     {'n_steps': 256, 'policy_kwargs': {'net_arch': [64, 64]}}
@@ -87,7 +87,7 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
 
 
 def overrides_of(given: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
-    """Overrides as nested dictionaries: of `key:value` arguments, or of a dictionary with dots in its keys.
+    """Return nested overrides from `key:value` arguments, or from a dictionary with dots in its keys.
 
     >>> overrides_of({"n_steps": 256, "policy_kwargs.net_arch": [64, 64]})
     {'n_steps': 256, 'policy_kwargs': {'net_arch': [64, 64]}}
@@ -103,7 +103,7 @@ def overrides_of(given: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
 
 
 def override_text(key: str, value: Any) -> str:
-    """A `key:value` argument that `parse_overrides` reads as this value.
+    """Return a `key:value` argument that `parse_overrides` reads as this value.
 
     :param value: as YAML holds it: texts, numbers, booleans, lists and dictionaries
 
@@ -117,7 +117,7 @@ def override_text(key: str, value: Any) -> str:
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `values` with `overrides` on top; dictionaries merge, except those naming a wrapper."""
+    """Return `values` with `overrides` on top; dictionaries merge, except those naming a wrapper."""
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)
@@ -127,7 +127,7 @@ def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
 
 
 def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the texts in an entry of a hyperparameter file stand for.
+    """Return an entry of a hyperparameter file with its strings parsed.
 
     `"dict(...)"` and quoted brackets become values, `nn.ReLU` and the other names of the table `Name`s,
     and so does any dotted path under one of the `CLASS_KEYS`. The entry itself is left as it was.
@@ -136,7 +136,7 @@ def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value in what YAML can write: the inverse of `interpret`.
+    """Return the value in types that YAML can write: the inverse of `interpret`.
 
     A class becomes its dotted path, a schedule its text, a tuple a list, any other function its name.
     """
@@ -159,7 +159,7 @@ def plain(value: Any) -> Any:
 
 
 def is_function(value: Any) -> bool:
-    """Whether this is a function of the user's, as a Python file may hold it and YAML cannot."""
+    """Return whether a value is a user's function, as a Python file may hold it and YAML cannot."""
     return callable(value) and not isinstance(value, type | Name) and schedule_text(value) is None
 
 
@@ -180,7 +180,7 @@ def _interpret(key: str, value: Any) -> Any:
 
 
 def _class_name(text: str) -> Name:
-    """A class by a name of the table or by a dotted path of the user's."""
+    """Return a class from a short name or a dotted path."""
     if text in CLASSES:
         return Name(CLASSES[text])
     dotted = "." in text and all(part.isidentifier() for part in text.split("."))

@@ -80,7 +80,7 @@ def load_yaml(text: str, where: str) -> Any:
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below.
+    """Return the lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below.
 
     :param text: what `load_yaml` reads
     """
@@ -102,7 +102,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of the user's.
+    """Return the text of a user's file.
 
     :raises UserError: it cannot be read or is not UTF-8
     """
@@ -115,7 +115,7 @@ def read_text(path: Path) -> str:
 
 
 def dump_yaml(values: Any) -> str:
-    """Plain values as YAML that this module, and any other reader, reads back."""
+    """Return plain values as YAML that this module, and any other reader, reads back."""
     return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=1000))
 
 
@@ -178,7 +178,7 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
 
 
 def _pairs(loader: Any, node: Any) -> dict[Any, Any]:
-    """`collections.OrderedDict([[[key, value], ...]])` as rl_zoo3 dumps it."""
+    """Return the pairs of `collections.OrderedDict([[[key, value], ...]])` as RL Baselines3 Zoo dumps it."""
     arguments = loader.construct_sequence(node, deep=True)
     return dict(arguments[0]) if arguments else {}
 

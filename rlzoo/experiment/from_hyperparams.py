@@ -1,4 +1,4 @@
-"""What entries of a hyperparameter file stand for, one at a time: wrappers, callbacks, environments."""
+"""Build single entries of a hyperparameter file: wrappers, callbacks, environments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")
 
 
 def get_class_by_name(name: str) -> type:
-    """Return the class that a dotted name stands for, old paths included.
+    """Return the class with a dotted name, old paths included.
 
     >>> get_class_by_name("rl_zoo3.wrappers.FrameSkip").__name__
     'FrameSkip'
@@ -62,7 +62,7 @@ def get_wrapper_class(
 
 
 def get_callback_list(hyperparams: Mapping[str, Any]) -> list[BaseCallback]:
-    """Return the callbacks of an entry, made anew except where it holds objects.
+    """Return the callbacks of an entry; classes are instantiated, objects returned as they are.
 
     >>> get_callback_list({"callback": "rlzoo.RawStatisticsCallback"})  # doctest: +ELLIPSIS
     [<rlzoo...RawStatisticsCallback object at ...>]

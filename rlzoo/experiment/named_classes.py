@@ -58,10 +58,10 @@ PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
 
 
 def load_class(path: str, key: str, own: bool = True) -> Any:
-    """The class that a dotted name (old paths included) or a public name of rlzoo stands for.
+    """Import the class with a dotted name (old paths included) or a public name of rlzoo.
 
-    :param key: where the name stands, such as `env_wrapper`
-    :param own: the user wrote it; False: it stands in a file that may be somebody else's
+    :param key: the key of the name, such as `env_wrapper`
+    :param own: the user wrote it; False: it comes from a file that may be somebody else's
     :raises UserError: there is no such class, it is none of the kind that `key` wants, or its code is not
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
@@ -85,16 +85,16 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
 
 
 def may_be_named(full: str) -> bool:
-    """Whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
+    """Return whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
     if any(part.startswith("_") for part in full.split(".")):
         return is_trusted(full)
     return full.startswith(TRUSTED_PREFIXES) or is_of_environments(full) or is_trusted(full)
 
 
 def resolve_names(value: Any, own: bool, key: str = "name") -> Any:
-    """The value with every `Name` in it replaced by the class that it names.
+    """Return the value with every `Name` in it replaced by its class.
 
-    :param key: where the value stands
+    :param key: the key of the value
     """
     if isinstance(value, Name):
         return load_class(value.path, key, own)
@@ -199,7 +199,7 @@ def search_working_directory() -> None:
 
 
 def classes(key: str, value: Any, own: bool = True) -> tuple[Class, ...]:
-    """A class by its dotted name or itself, `{class: {kwargs}}`, or a list of those."""
+    """Return classes with their arguments, from a name, a class, `{class: {kwargs}}` or a list of these."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):

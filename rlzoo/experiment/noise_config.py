@@ -38,7 +38,7 @@ class NoisePlan:
     final_std: float | None
 
     def make(self, action_space: spaces.Space[Any], n_calls: int) -> dict[str, Any]:
-        """The hyperparameter that it stands for.
+        """Build the hyperparameter.
 
         :param n_calls: steps of each environment, in which the noise reaches its final size
         """
@@ -55,7 +55,7 @@ class NoisePlan:
 
 
 def plan_noise(values: Mapping[str, Any], algorithm: Any) -> NoisePlan | None:
-    """What the noise keys of an entry ask for; None: no noise.
+    """Return the noise of an entry; None: no noise.
 
     :raises UserError: a kind that is not known or that the algorithm does not have, or keys without effect
     """

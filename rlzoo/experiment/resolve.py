@@ -89,7 +89,7 @@ def _imitates(algorithm: Any) -> bool:
 
 
 def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
-    """The configuration with its demonstrations read, if its algorithm learns from any.
+    """Return the configuration with its demonstrations loaded, if its algorithm learns from any.
 
     :raises UserError: there are none, or their file is no use
     """
@@ -169,7 +169,7 @@ def _check_policy(resolved: ResolvedConfig) -> None:
 
 
 def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
+    """Return arguments of VecNormalize; the discount of its returns is the algorithm's unless given."""
     from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
     value = values.get("normalize", False)

@@ -59,7 +59,7 @@ def _algorithm_of(path: str) -> str:
 
 
 def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str, Any]:
-    """An entry without what names code that is not trusted or not installed; nothing of it is imported.
+    """Return an entry without keys that name untrusted or missing code; nothing of it is imported.
 
     :param unchecked: what is left out and why is added to it
     """
@@ -82,7 +82,7 @@ def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str
 
 
 def _names(key: str, value: Any) -> Iterator[str]:
-    """The dotted names of code in the value of a key."""
+    """Yield the dotted names of code in the value of a key."""
     if isinstance(value, Name):
         yield value.path
     elif isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _names(key: str, value: Any) -> Iterator[str]:
 
 
 def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:
-    """`, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
+    """Return `, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
     found = {key: re.search(rf"\b{re.escape(key)}\b", message) for key in values}
     named = sorted((match.start(), key) for key, match in found.items() if match)
     named.sort(key=len, reverse=True)

@@ -90,7 +90,7 @@ class FrameRecorder(VecEnvWrapper):
         self.video.write(tile_images(frames))
 
     def _returns_of_games(self) -> list[float]:
-        """The return of each running game, before wrappers changed rewards where a Monitor knows it."""
+        """Compute the return of each running game, before wrappers where a Monitor knows it."""
         if self.venv.has_attr("return_so_far"):
             return [float(value) for value in self.venv.get_attr("return_so_far")]
         monitor = unwrap_vec_wrapper(self.venv, VecMonitor)
@@ -233,7 +233,7 @@ def _checked(image: Any) -> np.ndarray:
 
 
 def _last_agent(play: PlayConfig) -> run_folder.Agent:
-    """The last agent that a run has saved; of a run that has not ended, a checkpoint or the best one."""
+    """Return the last agent that a run has saved; of an unfinished run, a checkpoint or the best one."""
     folder = run_folder.find_folder(play)
     file = _agents_of(folder, play.env_id)[-1][2]
     config_file = run_folder.config_path(folder, play.env_id)
@@ -302,7 +302,7 @@ def _agents_of(folder: Path, env_id: str) -> list[tuple[int, str, Path]]:
 
 
 def _output(config: VideoConfig, agent: Path, name: str) -> Path:
-    """Where the video goes: the file or the folder that `-o` names, else the folder `videos` of the run."""
+    """Return the video's file: in the folder that `-o` names, else in the folder `videos` of the run."""
     suffix = ".gif" if config.gif else ".mp4"
     output = Path(config.output) if config.output else None
     if output is not None and output.suffix.lower() in VIDEO_SUFFIXES and not output.is_dir():
@@ -322,7 +322,7 @@ def _output(config: VideoConfig, agent: Path, name: str) -> Path:
 
 
 def _kind(agent: Path) -> str:
-    """What begins the name of a video: which of a run's agents plays."""
+    """Return the prefix of a video's name: which of a run's agents plays."""
     if agent.name == names.BEST_MODEL:
         return "best-model"
     steps = names.checkpoint_steps(agent.name)
@@ -330,7 +330,7 @@ def _kind(agent: Path) -> str:
 
 
 def _fps_of(venv: VecEnv) -> float:
-    """Frames per second of the environments' own time."""
+    """Return the frames per second of the environments."""
     metadata = venv.get_attr("metadata")[0] if venv.has_attr("metadata") else {}
     return float(metadata.get("render_fps") or DEFAULT_FPS)
 

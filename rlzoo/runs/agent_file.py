@@ -1,4 +1,4 @@
-"""Model files that stand for themselves, outside of a run folder: whose agent it is and where it plays."""
+"""Model files outside of a run folder: whose agent it is and where it plays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def identify(path: Path) -> tuple[str, str]:
 
 
 def _env_of_name(path: Path, algo: str) -> str:
-    """The environment that a file is named after: `CartPole-v1.zip`, `ppo-CartPole-v1.zip`."""
+    """Return the environment that a file is named after: `CartPole-v1.zip`, `ppo-CartPole-v1.zip`."""
     if path.name == BEST_MODEL or checkpoint_steps(path.name) is not None:
         return ""
     stem = re.sub(rf"^{re.escape(algo)}[-_]", "", path.stem)
@@ -59,7 +59,7 @@ def _env_of_name(path: Path, algo: str) -> str:
 
 
 def beside(path: Path, name: str) -> Path | None:
-    """A file of the folder `<env>` in a run, which RL Baselines3 Zoo and rlzoo write beside a model."""
+    """Return a file of the folder `<env>` next to a model, as RL Baselines3 Zoo and rlzoo write it."""
     places = [path.with_suffix("") / name, path.parent / name]
     if path.name == BEST_MODEL or checkpoint_steps(path.name) is not None:
         inside = sorted(path.parent.glob(f"*/{name}"))
@@ -68,7 +68,7 @@ def beside(path: Path, name: str) -> Path | None:
 
 
 def arguments_beside(path: Path) -> dict[str, Any]:
-    """The args.yml of a model file; empty without one."""
+    """Return the args.yml of a model file; empty without one."""
     file = beside(path, "args.yml")
     values = {} if file is None else read_yaml(file)
     return values if isinstance(values, dict) else {}
@@ -95,7 +95,7 @@ def _normalization(path: Path) -> Mapping[str, Any]:
 
 
 def normalization_of(statistics: Path) -> dict[str, Any]:
-    """Hyperparameters that make the VecNormalize of a pickle."""
+    """Return the hyperparameters of a pickled VecNormalize."""
     content = read_pickled_statistics(statistics)
     wanted = [name for name in SETTINGS if name != "training"]
     return {

@@ -21,7 +21,7 @@ Record = TypeVar("Record")
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """The records in a file that holds one, or a list of them.
+    """Read the records of a file that holds one, or a list of them.
 
     :param kind: the dataclass; the annotations of its fields are what values are checked against
     :raises UserError: the file is no JSON, or a record lacks a field without a default, has an unknown one,
@@ -45,13 +45,13 @@ def write_records(path: Path, records: Iterable[Any]) -> None:
 
 
 def as_written(record: Any) -> dict[str, Any]:
-    """The fields of a record, without those that have their default."""
+    """Return the fields of a record, without those that have their default."""
     defaults = {field.name: field.default for field in dataclasses.fields(record)}
     return {key: value for key, value in dataclasses.asdict(record).items() if value != defaults[key]}
 
 
 def check_record(path: Path, kind: type[Record], item: Any) -> Record:
-    """The record that `item` describes; `path` is where it stands, or will stand.
+    """Return the record that `item` describes; `path` is its file.
 
     :raises UserError: see `read_records`
     """
@@ -69,7 +69,7 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
 
 
 def check_fields(path: Path | str, kind: type, values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values for fields of a dataclass as a file holds them, each in the type of its annotation.
+    """Return values for fields of a dataclass, each in the type of its annotation.
 
     :raises UserError: a field that the class lacks, a value of another type or one that is not finite
     """
