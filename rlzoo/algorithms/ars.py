@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.position import continue_randomness
@@ -136,9 +136,9 @@ class ARS(Algorithm):
 
     def setup_optimizers(self) -> None:
         """All weights in one vector; there is no optimiser."""
-        self.flat = FlatParameters(self.policy.parameters())
+        self.flat = parameter_group(self.policy.parameters())
         if self.config.zero_policy:
-            self.flat.vector.detach().zero_()
+            self.flat.assign(torch.zeros_like(self.flat.vector))
         self.actor = make_actor(self.policy)
         self.returns = torch.zeros(0)
 
@@ -199,7 +199,7 @@ class ARS(Algorithm):
         )
         direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
         step_size = learning_rate / (n_top * float(deviation) + 1e-6)  # where all are equal, both are zero
-        vector.add_((step_size * direction).to(vector))
+        self.flat.assign(vector + (step_size * direction).to(vector))
         clock.n_updates += 1
         metrics = self.summarise([{"step_size": step_size}], clock)
         metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))

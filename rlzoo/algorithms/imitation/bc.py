@@ -112,13 +112,8 @@ class BC(Algorithm):
 
     def update(self, examples: Examples, clock: Counters) -> Metrics:
         """One gradient step on a minibatch of demonstrations."""
-        optimizer = self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         loss, metrics = bc_loss(self.policy, examples, self.config.ent_coef)
-        self.flat.zero_grad()
-        loss.backward()
-        if self.config.max_grad_norm is not None:
-            self.flat.clip_grad_norm(self.config.max_grad_norm)
-        optimizer.step()
+        self.optimizer.step(loss, self.config.max_grad_norm)
         clock.n_updates += 1
         return {**metrics, "learning_rate": learning_rate}

@@ -41,7 +41,7 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.polyak import Target
+from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
@@ -196,11 +196,11 @@ class ACER(OnPolicyAlgorithm):
     def setup_optimizers(self) -> None:
         self.average_policy = copy.deepcopy(self.policy)
         super().setup_optimizers()
-        self.average = Target(self.flat, self.policy, self.average_policy)
+        self.target_policy = TargetNetwork(self.flat, self.policy, self.average_policy)
         self.average_policy.set_training_mode(False)
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "policy.average": self.average}
+        return {**super().state(), "policy.average": self.target_policy}
 
     # ------------------------------------------------------------------ acting
 
@@ -236,7 +236,7 @@ class ACER(OnPolicyAlgorithm):
 
     def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
         """One gradient step on trajectories of the present policy or of earlier ones."""
-        config, optimizer = self.config, self.policy.optimizer
+        config = self.config
         obs = trajectories.all_obs(self.device)
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
         n_rows = trajectories.rewards.size  # the rows behind these are observations that were not acted on
@@ -264,11 +264,8 @@ class ACER(OnPolicyAlgorithm):
         q_taken = q.gather(1, actions.unsqueeze(1)).flatten()
         q_loss = 0.5 * (targets - q_taken).square().mean()
         loss = policy_loss + config.q_coef * q_loss
-        self.flat.zero_grad()
-        loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
-        self.average.update(1 - config.alpha)
+        self.optimizer.step(loss, config.max_grad_norm)
+        self.target_policy.update(1 - config.alpha)
         clock.n_updates += 1
 
         detached = q_taken.detach()

@@ -38,6 +38,7 @@ from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
@@ -202,6 +203,7 @@ class ACKTR(OnPolicyAlgorithm):
             kfac_clip=config.kfac_clip,
             max_grad_norm=config.max_grad_norm,
         )
+        self.optimizer = NetworkOptimizer(self.policy, self.flat)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
@@ -236,9 +238,7 @@ class ACKTR(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        optimizer.step()
+        self.optimizer.step(loss)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)
