@@ -64,7 +64,9 @@ class Row:
     algo: str
     env: str
     name: str | None = None  # of a variant; None: the algorithm with its own hyperparameters
-    hyperparams: dict[str, Any] = field(default_factory=dict, hash=False)  # overrides, as the file has them
+    hyperparams: dict[str, object] = field(
+        default_factory=dict, hash=False
+    )  # overrides, as the file has them
     seeds: tuple[int, ...] = SEEDS
     episodes: int = EPISODES  # played by each agent
     n_timesteps: int | None = None  # None: as many as the hyperparameters say
@@ -154,7 +156,7 @@ def parse_key(text: str) -> tuple[str, str]:
     return label, env
 
 
-def is_row_name(text: Any) -> bool:
+def is_row_name(text: object) -> bool:
     """Return whether a name is valid: it becomes part of file names, and of `--rows NAME:ENVIRONMENT`.
 
     >>> is_row_name("ppo-256"), is_row_name("../ppo"), is_row_name("a:b")
@@ -229,37 +231,39 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     """Return whether a value is a positive integer; `1e6` is one."""
-    return type(value) in (int, float) and value > 0 and value % 1 == 0
+    return isinstance(value, int | float) and type(value) is not bool and value > 0 and value % 1 == 0
 
 
-def _is_seed(value: Any) -> bool:
-    return _is_whole(value) and value <= MAX_SEED
+def _is_seed(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_SEED
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # which NaN is not
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max  # which NaN is not
 
 
-def _is_yaml(value: Any) -> bool:
+def _is_yaml(value: object) -> bool:
     """Return whether a path is that of a YAML file, which holds no code."""
     return isinstance(value, str) and value.endswith((".yml", ".yaml"))
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> bool:
     return bool(value) and all(isinstance(name, str) and name for name in _as_list(value))
 
 
-def _are_hyperparams(value: Any) -> bool:
+def _are_hyperparams(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
-def _are_seeds(value: Any) -> bool:
+def _are_seeds(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_seed, value)) and 0 < len(set(value)) == len(value)
 
 

@@ -34,8 +34,8 @@ class RunConfig:
     conf_file: str | None = None  # None: the shipped hyperparameters
     functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)
+    eval_env_kwargs: dict[str, object] = field(default_factory=dict)
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
     device: str = "auto"
@@ -80,7 +80,7 @@ class PlayConfig:
     no_render: bool = False
     norm_reward: bool = False
     reward_log: str = ""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)
     gym_packages: tuple[str, ...] = ()
     device: str = "auto"
     num_threads: int = -1

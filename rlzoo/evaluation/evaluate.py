@@ -19,7 +19,7 @@ from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv, is_vecenv_wrapped
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 
-StepHook: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], Any]
+StepHook: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], object]
 
 
 class Predictor(Protocol):
@@ -83,7 +83,7 @@ class Episodes:
 
 def evaluate_policy(
     model: Predictor,
-    env: Any,
+    env: VecEnv | gym.Env | str,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     render: bool = False,
@@ -202,7 +202,7 @@ def _share(n_episodes: int | None, n_envs: int) -> np.ndarray:
 
 
 def evaluate_masked_policy(
-    model: Predictor, env: Any, *args: Any, use_masking: bool = True, **kwargs: Any
+    model: Predictor, env: VecEnv | gym.Env | str, *args: Any, use_masking: bool = True, **kwargs: Any
 ) -> tuple[float, float] | tuple[list[float], list[int]]:
     """Evaluate as `evaluate_policy`, in an environment with action masks.
 
@@ -211,7 +211,7 @@ def evaluate_masked_policy(
     return evaluate_policy(model, env, *args, **{"use_masking": use_masking, **kwargs})
 
 
-def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
+def mask_keywords(model: Predictor, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
     """Return a function that returns keywords for `predict`: `{"action_masks": ...}`, or none.
 
     :param use_masking: None: where the model takes masks and the environment has them
@@ -228,7 +228,7 @@ def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable
     return lambda: {"action_masks": ask()}
 
 
-def as_eval_env(env: Any, warn: bool = True) -> VecEnv:
+def as_eval_env(env: VecEnv | gym.Env | str, warn: bool = True) -> VecEnv:
     """Return the environment as a `VecEnv`, the channels of images first.
 
     :param warn: say so when it came without a Monitor
@@ -242,7 +242,7 @@ def as_eval_env(env: Any, warn: bool = True) -> VecEnv:
     return venv
 
 
-def is_monitored(env: Any) -> bool:
+def is_monitored(env: object) -> bool:
     """Return whether `info["episode"]` has the statistics of an ended episode of the raw game."""
     if isinstance(env, VecEnv):
         return is_vecenv_wrapped(env, VecMonitor) or env.env_is_wrapped(Monitor)[0]

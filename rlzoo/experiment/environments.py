@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,12 @@ def _base(
     n_envs: int,
     seed: int,
     backend: str,
-    env_kwargs: dict[str, Any],
+    env_kwargs: dict[str, object],
     monitor_dir: Path | None,
     start_index: int = 0,
 ) -> VecEnv:
-    wrapper: Any = None
-    wrapper_kwargs: dict[str, Any] = {}
+    wrapper: Callable[..., gym.Env] | None = None
+    wrapper_kwargs: dict[str, object] = {}
     if len(resolved.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
         wrapper, wrapper_kwargs = resolved.env_wrappers[0]
     elif resolved.env_wrappers:

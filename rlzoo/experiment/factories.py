@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.base_callback import as_callback
 from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCallback
@@ -27,7 +28,7 @@ def hyperparameters(resolved: ResolvedConfig, venv: VecEnv) -> dict[str, Any]:
     return {**resolved.hyperparams, **resolved.noise.make(venv.action_space, n_calls)}
 
 
-def build_model(resolved: ResolvedConfig, venv: VecEnv, seed: int, device: str, verbose: int) -> Any:
+def build_model(resolved: ResolvedConfig, venv: VecEnv, seed: int, device: str, verbose: int) -> Algorithm:
     """Build an untrained agent."""
     try:
         return resolved.algorithm(
@@ -53,7 +54,7 @@ def load_model(
     device: str,
     verbose: int = 0,
     new_run_seed: int | None = None,
-) -> Any:
+) -> Algorithm:
     """Load an agent, and its normalisation statistics into its environments.
 
     Classes that `resolved` names are trusted: the person who wrote it put them there.
@@ -66,8 +67,7 @@ def load_model(
     if new_run_seed is not None:
         overrides = {**hyperparameters(resolved, venv), "seed": new_run_seed}
         _check_spaces(path, venv)
-    algorithm: Any = resolved.algorithm
-    model = algorithm.load(
+    model = resolved.algorithm.load(
         path,
         env=venv,
         device=device,
@@ -102,9 +102,8 @@ def build_callbacks(
     Frequencies are given in environment steps; a callback counts steps of the vector of environments, or
     minibatches of demonstrations.
     """
-    algorithm: Any = resolved.algorithm
     timesteps_per_call = resolved.n_envs
-    if algorithm.loop is supervised:
+    if resolved.algorithm.loop is supervised:
         timesteps_per_call = resolved.hyperparameter("batch_size")
     built = (construct("callback", build, **kwargs) for build, kwargs in resolved.callbacks)
     callbacks = [as_callback(callback) for callback in built]

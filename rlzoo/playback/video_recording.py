@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -28,7 +27,7 @@ from rlzoo.envs.vec_env.tile_images import tile_images
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
-from rlzoo.evaluation.evaluate import play_episodes
+from rlzoo.evaluation.evaluate import Predictor, play_episodes
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
 from rlzoo.experiment.named_classes import import_packages
@@ -99,8 +98,8 @@ class FrameRecorder(VecEnvWrapper):
 
 
 def record_video(
-    model: Any,
-    env: Any,
+    model: Predictor,
+    env: VecEnv | gym.Env | str,
     path: str | os.PathLike[str],
     n_steps: int | None = None,
     episodes: int | None = None,
@@ -220,7 +219,7 @@ def choose_renderer(env_id: str) -> None:
     )
 
 
-def _checked(image: Any) -> np.ndarray:
+def _checked(image: np.ndarray | None) -> np.ndarray:
     """Return a rendered image as [height, width, 3], without its alpha channel.
 
     :raises UserError: it has another shape or type

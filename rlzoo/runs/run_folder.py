@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
@@ -132,7 +131,7 @@ def replay_of(agent: Path, saved_together: bool) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command: str) -> None:
+def describe(folder: Path, run: RunConfig, hyperparams: dict[str, object], command: str) -> None:
     """Write what the run is: its command, its arguments, its hyperparameters and the machine."""
     config_path(folder, run.env_id).parent.mkdir()
     write_configuration(folder, run, hyperparams)
@@ -150,7 +149,7 @@ def record_threads(folder: Path, threads: int | str) -> None:
             file.write((json.dumps(values, indent=2) + "\n").encode())
 
 
-def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:
+def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, object]) -> None:
     """Write the arguments and the hyperparameters of a run, each file whole or not at all.
 
     A function stays in the Python file that it came from; see `functions_of`.
@@ -165,7 +164,7 @@ def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any
             file.write(dump_yaml(plain(values)).encode())
 
 
-def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[str, Any]:
+def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[str, object]:
     """Return the hyperparameters that are functions of the run's Python file, which config.yml cannot hold.
 
     :param conf_file: the Python file as the user names it now; that the folder names it is not enough
@@ -252,7 +251,7 @@ class Agent:
     """A saved agent and the hyperparameters of its run."""
 
     path: Path
-    hyperparams: dict[str, Any]
+    hyperparams: dict[str, object]
 
 
 def find_agent(config: PlayConfig) -> Agent:
@@ -296,7 +295,7 @@ def find_folder(config: PlayConfig) -> Path:
     )
 
 
-def system_info() -> dict[str, Any]:
+def system_info() -> dict[str, object]:
     """Return the machine, the versions and the commit that a run depends on."""
     return {
         "platform": platform.platform(),
