@@ -26,7 +26,8 @@ from rlzoo.experiment import replay_setup, tracking
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import build_callbacks, build_model, load_model
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
+from rlzoo.metrics.logger import Logger, configure_logger
+from rlzoo.metrics.output_formats import make_output_format
 from rlzoo.runs import run_folder
 from rlzoo.training.candidates import AsyncEval
 from rlzoo.training.population_loop import population

@@ -36,7 +36,7 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.stored import Conversion
 from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance, following_values, retrace
+from rlzoo.core.returns import bootstrap_values, explained_variance, retrace
 from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
@@ -291,9 +291,9 @@ class ACER(OnPolicyAlgorithm):
         values = (log_probs.exp() * q).sum(dim=1).cpu().numpy()
         by_step, final_values = values[:n_rows].reshape(shape), values[n_rows:]
         if trajectories.finals is None:
-            next_values = following_values(by_step[:-1], by_step[-1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1])
         else:
-            next_values = following_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
         taken = trajectories.actions[..., None]
 
         def of_actions(column: np.ndarray) -> np.ndarray:

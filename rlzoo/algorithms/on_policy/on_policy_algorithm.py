@@ -24,7 +24,7 @@ from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, 
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UnknownArgument, UserError
-from rlzoo.core.returns import following_values, gae
+from rlzoo.core.returns import bootstrap_values, gae
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
@@ -235,10 +235,10 @@ class OnPolicyAlgorithm(Algorithm):
         last_values = self._values(rollout.last_obs(), last_memory)
         finals = rollout.finals()
         if finals is None:
-            return following_values(values, last_values)
+            return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
         final_memory = {name: column[steps + 1, envs] for name, column in after.items()}
-        return following_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
+        return bootstrap_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
 
     def _values(self, obs: Obs, memory: dict[str, torch.Tensor]) -> np.ndarray:
         tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)
