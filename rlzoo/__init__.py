@@ -12,32 +12,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from rlzoo.config.catalog import exported_classes as _exported_classes
+
 __version__ = "0.1.0"
 
-# Where each public name lives. `rlzoo/__init__.pyi` is made from this table by scripts/make_stubs.py.
+# Where each public name is defined; algorithms are in the catalogue (rlzoo/config/catalog.py).
+# `rlzoo/__init__.pyi` is made from both by scripts/make_stubs.py.
 _MODULES = {
     "rlzoo.algorithms.base": "Algorithm",
     "rlzoo.algorithms.off_policy.off_policy_algorithm": "OffPolicyAlgorithm",
     "rlzoo.algorithms.on_policy.on_policy_algorithm": "OnPolicyAlgorithm",
-    "rlzoo.algorithms.on_policy.a2c": "A2C",
-    "rlzoo.algorithms.off_policy.acer": "ACER",
-    "rlzoo.algorithms.on_policy.acktr": "ACKTR",
-    "rlzoo.algorithms.imitation.bc": "BC",
-    "rlzoo.algorithms.ars": "ARS",
-    "rlzoo.algorithms.off_policy.crossq": "CrossQ",
-    "rlzoo.algorithms.off_policy.ddpg": "DDPG",
-    "rlzoo.algorithms.imitation.gail": "GAIL",
-    "rlzoo.algorithms.off_policy.her": "HER",
-    "rlzoo.algorithms.off_policy.dqn": "DQN",
-    "rlzoo.algorithms.on_policy.older_ppo": "PPO1 PPO2",
-    "rlzoo.algorithms.on_policy.ppo": "PPO",
-    "rlzoo.algorithms.on_policy.ppo_lstm": "RecurrentPPO",
-    "rlzoo.algorithms.on_policy.ppo_mask": "MaskablePPO",
-    "rlzoo.algorithms.off_policy.qrdqn": "QRDQN",
-    "rlzoo.algorithms.off_policy.sac": "SAC",
-    "rlzoo.algorithms.off_policy.td3": "TD3",
-    "rlzoo.algorithms.off_policy.tqc": "TQC",
-    "rlzoo.algorithms.on_policy.trpo": "TRPO",
     "rlzoo.buffers.base_buffer": "BaseBuffer",
     "rlzoo.buffers.demonstrations": "ExpertDataset",
     "rlzoo.buffers.replay.her_replay_buffer": "GoalSelectionStrategy HerReplayBuffer",
@@ -229,7 +213,8 @@ _ALIASES = {
     "set_global_seeds": "set_random_seed",
 }
 
-_EXPORTS = {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names.split()}
+_EXPORTS = _exported_classes()  # of algorithms
+_EXPORTS |= {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names.split()}
 _EXPORTS.update({alias: _EXPORTS[name] for alias, name in _ALIASES.items()})
 _EXPORTS["results_plotter"] = "rlzoo.plots.curves:"  # the module itself
 _EXPORTS["plots"] = "rlzoo.plots:"

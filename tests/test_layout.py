@@ -21,7 +21,8 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sort
 # Each folder may import itself and every row above its own.
 LAYERS = (
     ("core",),
-    ("io", "accel", "distributions", "params"),
+    ("accel",),
+    ("io", "distributions", "params"),
     ("optim", "processes", "metrics", "buffers"),
     ("envs", "config"),
     ("networks",),
@@ -43,7 +44,7 @@ HEAVY = ("torch", "gymnasium", "tensorboard", "pandas", "matplotlib", "optuna", 
 MAX_FILE = 400
 MAX_FUNCTION = 60
 MAX_UPDATE = 100  # an algorithm's `update` is its paper, read top to bottom
-DECLARATIONS = ("build_parser", "add_agent_to_train", "add_search_flags")  # say what exists, do nothing
+DECLARATIONS = ("build_parser", "add_training_args", "add_search_flags")  # say what exists, do nothing
 SHAPELESS = ("utils", "util", "common", "helpers", "helper", "misc")
 
 # Everything that turns bytes into code or objects, and what it is called by.

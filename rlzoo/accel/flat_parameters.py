@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from rlzoo.accel.fast_mlp import fast_backward
 from rlzoo.accel.flat_optimizers import FLAT_OPTIMIZERS
 from rlzoo.accel.switch import enabled
 from rlzoo.accel.without_dynamo import without_dynamo
@@ -64,6 +65,11 @@ class ParameterGroup:
         """Set every gradient to zero."""
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)  # not None: optimisers step on all parameters
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradient of a scalar loss with respect to these parameters only."""
+        self.zero_grad()
+        loss.backward(inputs=self.parameters)
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         """Scale the gradient so that its Euclidean norm is at most `max_norm`; return the norm before."""
@@ -121,6 +127,17 @@ class FlatParameters(ParameterGroup):
 
         :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
         """
+        self._reattach_gradients()
+        self._gradient.zero_()
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradient of a scalar loss with respect to these parameters only."""
+        self._reattach_gradients()
+        if not fast_backward(loss, self.parameters):
+            self._gradient.zero_()
+            loss.backward(inputs=self.parameters)
+
+    def _reattach_gradients(self) -> None:
         if self.parameters[0].data_ptr() != self._vector.data_ptr():
             raise RuntimeError(
                 "the parameters no longer share one vector; move a module before its optimiser is made"
@@ -128,7 +145,6 @@ class FlatParameters(ParameterGroup):
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        self._gradient.zero_()
 
     def _zero_grad_of_optimizer(self, set_to_none: bool = True) -> None:
         self.zero_grad()

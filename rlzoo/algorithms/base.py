@@ -20,7 +20,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.accel.threads import Threaded, one_thread
 from rlzoo.accel.tune_malloc import available_memory, tune_malloc
 from rlzoo.algorithms import saving
@@ -54,6 +54,7 @@ from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.networks.parameter_budget import parameter_budget
 from rlzoo.networks.training_mode import depends_on_mode
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
@@ -250,7 +251,8 @@ class Algorithm(SelfDescribing, CounterProperties, Threaded):
 
     def setup_optimizers(self) -> None:
         """Lay parameters out in vectors, with an optimiser for each vector."""
-        self.flat = FlatParameters(self.policy.parameters())
+        self.flat = parameter_group(self.policy.parameters())
+        self.optimizer = NetworkOptimizer(self.policy, self.flat)
         if len(self.policy.optimizer.param_groups) == 1:  # a policy with groups of its own keeps them
             self.policy.optimizer = self.flat.optimizer(
                 self.policy.optimizer_class,

@@ -83,7 +83,7 @@ def to_checkpoint(
     others: dict[str, Any] = {}
     for name, part in _parts(model, actor_only).items():
         if isinstance(part, nn.Module):
-            without = _not_for_acting(part) if actor_only else ()
+            without = _training_only_keys(part) if actor_only else ()
             kept = {key: value for key, value in part.state_dict().items() if not key.startswith(without)}
             weights.update({f"{name}/{key}": value for key, value in kept.items()})
         elif isinstance(part, torch.optim.Optimizer):
@@ -133,8 +133,8 @@ def _parts(model: Any, actor_only: bool) -> dict[str, Any]:
     }
 
 
-def _not_for_acting(part: nn.Module) -> tuple[str, ...]:
-    return getattr(part, "not_for_acting", ())  # a policy of the user may be any module
+def _training_only_keys(part: nn.Module) -> tuple[str, ...]:
+    return getattr(part, "training_only_keys", ())  # a policy of the user may be any module
 
 
 def _surroundings(model: Any) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
     model._env_id = checkpoint.metadata.get("env_id")
     for name, part in _parts(model, model.actor_only).items():
         if isinstance(part, nn.Module):
-            without = _not_for_acting(part) if model.actor_only else ()
+            without = _training_only_keys(part) if model.actor_only else ()
             load_module(part, checkpoint.weights, f"{name}/", without)
         elif isinstance(part, torch.optim.Optimizer):
             load_optimizer(part, optimizers.get(name), name)

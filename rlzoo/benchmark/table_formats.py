@@ -1,10 +1,11 @@
-"""A table of scores as text: Markdown and LaTeX for readers, CSV and JSON with all digits for programs."""
+"""Tables of scores: Markdown, LaTeX and aligned text for readers, CSV and JSON for programs."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import shutil
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,33 @@ def to_csv(rows: Sequence[TableRow]) -> str:
     return file.getvalue().rstrip("\n")
 
 
-FORMATS = {"markdown": markdown, "short": short, "csv": to_csv, "json": to_json, "latex": latex}
+def text(rows: Sequence[TableRow], width: int | None = None) -> str:
+    """Format a table with aligned columns for a terminal; columns that do not fit are left out.
+
+    :param width: characters in a line; None: those of the terminal, at least 80
+    """
+    width = max(80, shutil.get_terminal_size().columns) if width is None else width
+    lines = [""] * (len(rows) + 1)
+    for column in (*FIRST_COLUMNS, *(other for other in COLUMNS if other.heading not in _FIRST_HEADINGS)):
+        cells = [column.heading, *(column.cell(row) for row in rows)]
+        if column.least_seeds > max(len(row.seeds) for row in rows) or not any(cells[1:]):
+            continue
+        longest = max(map(len, cells))
+        if len(lines[0]) + 2 + longest <= width:
+            align = str.rjust if column.is_number else str.ljust
+            gap = "  " if lines[0] else ""
+            lines = [line + gap + align(cell, longest) for line, cell in zip(lines, cells, strict=True)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+FORMATS = {
+    "markdown": markdown,
+    "text": text,
+    "short": short,
+    "csv": to_csv,
+    "json": to_json,
+    "latex": latex,
+}
 SUFFIXES = {".md": "markdown", ".txt": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
 
 
@@ -216,6 +243,12 @@ def _verdict(row: TableRow) -> str:
     return ("reached" if row.reached else MISSED) + _judged(row)
 
 
+def _is_met(row: TableRow) -> str:
+    if _required(row) == NOTHING or row.reached is None:
+        return ""
+    return "yes" if row.reached else "no"
+
+
 def _judged(row: TableRow) -> str:
     """Which median is compared with what is required, where that of all seeds is not."""
     judged, seeds = row.median_of_listed_seeds, row.row.seeds
@@ -247,3 +280,14 @@ COLUMNS = (
     Column("", _verdict, is_number=False),
     Column("reference", _reference, is_number=False),
 )
+FIRST_COLUMNS = (
+    Column("algorithm", lambda row: row.row.label, is_number=False),
+    Column("environment", _environment, is_number=False),
+    Column("steps", lambda row: short_count(row.n_timesteps)),
+    Column("seeds", lambda row: str(len(row.seeds))),
+    Column("median", lambda row: number(row, row.aggregate.median)),
+    Column("required", lambda row: _required(row).replace("below ", "<")),
+    Column("met", _is_met, is_number=False),
+)
+"""Columns of the text format, before those of `COLUMNS` that fit too."""
+_FIRST_HEADINGS = {column.heading for column in FIRST_COLUMNS}

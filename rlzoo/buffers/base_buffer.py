@@ -31,8 +31,8 @@ class BaseBuffer(ABC):
     :param device: where batches are handed out
     """
 
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
+    observation_space: spaces.Space[object]
+    action_space: spaces.Space[object]
     device: torch.device
     buffer_size: int
     n_envs: int
@@ -40,8 +40,8 @@ class BaseBuffer(ABC):
     def __init__(
         self,
         buffer_size: int,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         device: torch.device | str = "auto",
         n_envs: int = 1,
     ) -> None:
@@ -94,6 +94,6 @@ class BaseBuffer(ABC):
         return flat
 
 
-def part_shape(space: spaces.Space[Any]) -> tuple[int, ...]:
+def part_shape(space: spaces.Space[object]) -> tuple[int, ...]:
     """Shape of one observation in the arrays of a buffer: a Discrete one is a vector of one number."""
     return (1,) if isinstance(space, spaces.Discrete) else tuple(space.shape or ())

@@ -384,7 +384,7 @@ def _check_image(path: Path) -> None:
 # -- what an environment makes of them ----------------------------------------------------------
 
 
-def fit_observations(name: str, obs: Obs, space: spaces.Space[Any]) -> Obs:
+def fit_observations(name: str, obs: Obs, space: spaces.Space[object]) -> Obs:
     """Recorded observations [n, ...] as an environment of this observation space gives them.
 
     :raises UserError: they are of another environment
@@ -422,7 +422,7 @@ def _fit_images(name: str, images: np.ndarray, shape: tuple[int, ...]) -> np.nda
     raise _foreign(name, f"are images of shape {images.shape[1:]}, those of the environment {shape}")
 
 
-def fit_actions(name: str, actions: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
+def fit_actions(name: str, actions: np.ndarray, space: spaces.Space[object]) -> np.ndarray:
     """Recorded actions [n, ...] as an environment with this action space takes them, [n, *shape].
 
     :raises UserError: they are of another environment, or neither Box nor Discrete

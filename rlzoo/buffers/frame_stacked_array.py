@@ -1,4 +1,4 @@
-"""Trajectories of images that are stacks of their environment's last frames, each frame stored once."""
+"""Trajectories of frame-stacked images, of which each frame is stored once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 
-class Stacks:
-    """An array [n_slots, n_envs, n_rows, n_stack * channels, height, width] of stacks, kept as frames.
+class FrameStackedArray:
+    """Array [n_slots, n_envs, n_rows, n_stack * channels, height, width] of stacks, stored as frames.
 
-    It is written slot by slot, and read trajectory by trajectory. The first stack of a trajectory is kept
-    whole, and the newest frame of each later one. Where a stack is not the one before moved on by a frame, as
-    when an episode begins, its older frames are kept aside; so whatever is written is read back.
+    It is written slot by slot, and read trajectory by trajectory. The first stack of a trajectory is stored
+    whole, and the newest frame of each later one. Where a stack does not continue the one before, as at the
+    start of an episode, its older frames are stored separately; so every stack is read back as written.
 
     :param shape: that of the array
     :param n_stack: frames of a stack, the newest last
@@ -27,7 +27,7 @@ class Stacks:
 
     @staticmethod
     def fit(shape: tuple[int, ...], n_stack: int) -> bool:
-        """Whether an array of this shape may hold stacks of so many frames."""
+        """Return whether an array of this shape may hold stacks of so many frames."""
         return n_stack > 1 and len(shape) == 6 and shape[3] % n_stack == 0
 
     @property
@@ -36,8 +36,8 @@ class Stacks:
 
     @property
     def nbytes(self) -> int:
-        aside = (older.nbytes for envs in self.breaks for rows in envs.values() for _, older in rows)
-        return self.frames.nbytes + sum(aside)
+        older_frames = (older.nbytes for envs in self.breaks for rows in envs.values() for _, older in rows)
+        return self.frames.nbytes + sum(older_frames)
 
     def __setitem__(self, slot: int, stacks: np.ndarray) -> None:
         n_envs, n_rows = self.shape[1:3]
@@ -51,12 +51,12 @@ class Stacks:
         self.breaks[slot] = breaks
 
     def first(self, n_slots: int) -> np.ndarray:
-        """What the first slots hold, as a whole array."""
+        """Return the contents of the first slots as one array."""
         slots, envs = np.indices((n_slots, self.shape[1])).reshape(2, -1)
         return self[slots, envs].reshape(n_slots, *self.shape[1:])
 
     def __getitem__(self, index: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """:param index: slots [n] and environments [n]; of each pair the trajectory, [n, n_rows, ...]"""
+        """Return the trajectories [n, n_rows, ...] of slots [n] and environments [n]."""
         slots, envs = index
         windows = sliding_window_view(self.frames[slots, envs], self.n_stack, axis=1)
         stacks = np.ascontiguousarray(np.moveaxis(windows, -1, 2))

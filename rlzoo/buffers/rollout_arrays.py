@@ -75,7 +75,7 @@ class RolloutArrays(BaseBuffer):
             return {key: self._by_step(self.obs_column[key], part) for key, part in space.spaces.items()}
         return self._by_step(self.obs_column, space)
 
-    def _by_step(self, column: np.ndarray, space: spaces.Space[Any]) -> np.ndarray:
+    def _by_step(self, column: np.ndarray, space: spaces.Space[object]) -> np.ndarray:
         return column[:-1].reshape(self.n_steps, self.n_envs, *part_shape(space))
 
     @property

@@ -32,7 +32,7 @@ Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
-def _stored_dtype(dtype: Any) -> Any:
+def stored_dtype(dtype: Any) -> Any:
     """Floating-point observations are kept in single precision, the precision of the networks."""
     return np.float32 if np.issubdtype(dtype, np.floating) else dtype
 
@@ -97,7 +97,7 @@ class RolloutBuffer(RolloutArrays):
         """:raises UserError: the observations alone take more memory than is free"""
         parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else ()
         sizes = [
-            math.prod(s.shape or ()) * np.dtype(_stored_dtype(s.dtype)).itemsize
+            math.prod(s.shape or ()) * np.dtype(stored_dtype(s.dtype)).itemsize
             for s in parts or (observation_space,)
         ]
         needed, free = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW), available_memory()
@@ -110,7 +110,7 @@ class RolloutBuffer(RolloutArrays):
     def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
         shape = space.shape if space.shape is not None else ()
         normalized = like is not None and like.dtype.kind == "f"
-        dtype = np.float32 if normalized else _stored_dtype(space.dtype)
+        dtype = np.float32 if normalized else stored_dtype(space.dtype)
         return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
 
     def start(self, obs: Obs) -> None:
@@ -215,7 +215,7 @@ class RolloutBuffer(RolloutArrays):
         if (found := _stacked(self._finals)) is None:
             return None
         obs, places = found
-        return map_obs(lambda rows: rows.astype(_stored_dtype(rows.dtype), copy=False), obs), places
+        return map_obs(lambda rows: rows.astype(stored_dtype(rows.dtype), copy=False), obs), places
 
     def flat_obs(self, device: torch.device) -> Obs:
         """Observations that were acted on, [n_steps * n_envs, ...]."""
@@ -262,7 +262,7 @@ class DictRolloutBuffer(RolloutBuffer):
     """A rollout buffer for Dict observations."""
 
     def __init__(
-        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+        self, buffer_size: int, observation_space: spaces.Space[object], *args: Any, **kwargs: Any
     ) -> None:
         if not isinstance(observation_space, spaces.Dict):
             raise UserError(f"DictRolloutBuffer is for Dict observations, not for {observation_space}")
@@ -338,7 +338,7 @@ class RawRollout:
         """Observations that were acted on, as the agent would see them now, [n_steps * n_envs, ...]."""
         rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
         return map_obs(
-            lambda part: torch.from_numpy(part.astype(_stored_dtype(part.dtype), copy=False)).to(device),
+            lambda part: torch.from_numpy(part.astype(stored_dtype(part.dtype), copy=False)).to(device),
             self.normalizer.normalize_obs(rows),
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlzoo.buffers.frame_stacked_array import Stacks
+from rlzoo.buffers.frame_stacked_array import FrameStackedArray
 from rlzoo.buffers.rollout_buffer import Finals, Obs, RawRollout, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import Memory, Sequences
 
@@ -142,7 +142,7 @@ class TrajectoryBuffer:
     def reset(self) -> None:
         """Forget everything, also of what shape it was."""
         # [n_slots, n_envs, n_steps (or n_steps + 1, or 1), ...]
-        self.columns: dict[str, np.ndarray | Stacks] = {}
+        self.columns: dict[str, np.ndarray | FrameStackedArray] = {}
         self.finals: list[Finals | None] = []
         self.pos = 0
 
@@ -169,11 +169,11 @@ class TrajectoryBuffer:
         """Steps that it holds, of all environments together."""
         return self.steps_held * self.n_envs if self.n_filled else 0
 
-    def _column(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray | Stacks:
+    def _column(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray | FrameStackedArray:
         """An empty column for trajectories of a shape [n_envs, ...]."""
         shape = (self.n_slots, *shape)
-        if name.startswith("obs/") and Stacks.fit(shape, self.n_stack):
-            return Stacks(shape, dtype, self.n_stack)
+        if name.startswith("obs/") and FrameStackedArray.fit(shape, self.n_stack):
+            return FrameStackedArray(shape, dtype, self.n_stack)
         return np.zeros(shape, dtype)
 
     def add(self, trajectories: Trajectories) -> None:
@@ -231,7 +231,7 @@ class TrajectoryBuffer:
         """All that it holds, oldest or not as the ring lies; final observations behind each other."""
         n = self.n_filled
         arrays = {
-            name: column.first(n) if isinstance(column, Stacks) else column[:n]
+            name: column.first(n) if isinstance(column, FrameStackedArray) else column[:n]
             for name, column in self.columns.items()
         }
         arrays["position"] = np.array([self.pos])

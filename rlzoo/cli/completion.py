@@ -1,4 +1,4 @@
-"""`rlzoo completion`: scripts that let a shell complete commands, flags, algorithms and environment ids."""
+"""`rlzoo completion`: print shell completion of commands, flags, algorithms and environment ids."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rlzoo.cli.flags.parser import OneOf, actions_of, values_of
+from rlzoo.cli.flags.parser import Choice, actions_of, values_of
 
 HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """\
 examples:
-  eval "$(rlzoo completion bash)"                                      # in ~/.bashrc
-  rlzoo completion zsh > ~/.zfunc/_rlzoo                               # ~/.zfunc must be in fpath
+  eval "$(rlzoo completion bash)"          # in ~/.bashrc
+  rlzoo completion zsh > ~/.zfunc/_rlzoo   # ~/.zfunc must be in fpath
   rlzoo completion fish > ~/.config/fish/completions/rlzoo.fish
 """
 
@@ -23,7 +23,7 @@ class Argument(NamedTuple):
     flags: tuple[str, ...]
     help: str
     takes_value: bool
-    values: tuple[str, ...]  # empty: a file, a number or a text
+    values: tuple[str, ...]  # empty: any
 
 
 class Command(NamedTuple):
@@ -34,13 +34,15 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...]
 
     def flags(self) -> list[str]:
-        """Every spelling of every flag."""
+        """Return every spelling of every flag."""
         return [flag for argument in self.arguments for flag in argument.flags]
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("shell", type=OneOf("shell", WRITERS), metavar="bash|zsh|fish", help="which shell")
+    parser.add_argument(
+        "shell", type=Choice("shell", WRITERS), metavar="bash|zsh|fish", help="name of the shell"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def commands() -> list[Command]:
-    """Every command with its arguments, as their parsers declare them."""
+    """Return every command with the arguments of its parser."""
     from rlzoo.cli import main
     from rlzoo.config.catalog import names
     from rlzoo.config.hyperparams import shipped_envs
@@ -72,7 +74,7 @@ def commands() -> list[Command]:
 
 
 def first_words(commands: list[Command]) -> dict[str, list[Command]]:
-    """The commands by their first word."""
+    """Group commands by their first word."""
     found: dict[str, list[Command]] = {}
     for command in commands:
         found.setdefault(command.name.partition(" ")[0], []).append(command)
@@ -80,12 +82,12 @@ def first_words(commands: list[Command]) -> dict[str, list[Command]]:
 
 
 def second_words(commands: list[Command]) -> dict[str, list[Command]]:
-    """Of first words that are no command by themselves: the commands that begin with them."""
+    """Group commands of two words by their first word."""
     return {word: found for word, found in first_words(commands).items() if " " in found[0].name}
 
 
 def bash(commands: list[Command]) -> str:
-    """Values after `command:previous word`, and the flags of the command; everything else completes files."""
+    """Return a bash script: values after `command:previous word`, flags of the command, else files."""
     verbs = [
         f'        {word}) verbs="{" ".join(command.name.partition(" ")[2] for command in found)}" ;;'
         for word, found in second_words(commands).items()
@@ -102,7 +104,7 @@ def bash(commands: list[Command]) -> str:
 
 
 def zsh(commands: list[Command]) -> str:
-    """One `_arguments` call per command."""
+    """Return a zsh script with one `_arguments` call per command."""
     described = " ".join(_zsh_word(word, found[0]) for word, found in first_words(commands).items())
     lines = ["#compdef rlzoo", "", "_rlzoo() {", f"  local -a commands=({described}) verbs"]
     lines += ["  if (( CURRENT == 2 )); then", "    _describe command commands", "    return", "  fi"]
@@ -138,7 +140,7 @@ def zsh(commands: list[Command]) -> str:
 
 
 def fish(commands: list[Command]) -> str:
-    """One `complete` line per argument."""
+    """Return a fish script with one `complete` line per argument."""
     lines = []
     for command in commands:
         help, (first, _, verb) = _single_quoted(command.help), command.name.partition(" ")
@@ -200,12 +202,12 @@ complete -o filenames -F _rlzoo rlzoo"""
 
 
 def _zsh_word(word: str, command: Command) -> str:
-    """`word:what it does`; the first of several commands speaks for all that begin with the word."""
+    """Return `word:help`, with the help of the first command that begins with the word."""
     return _single_quoted(f"{word}:{_escaped(command.help)}")
 
 
 def _zsh_spec(argument: Argument) -> list[str]:
-    """`--flag[help]:what:(values)` for each spelling; a positional argument has the last two parts."""
+    """Return `--flag[help]:what:(values)` per spelling; a positional argument has the last two parts."""
     what = f":{'value' if argument.values else 'file'}:" + (
         f"({' '.join(argument.values)})" if argument.values else "_files"
     )
@@ -218,14 +220,14 @@ def _zsh_spec(argument: Argument) -> list[str]:
 
 
 def _fish_flag(flag: str) -> str:
-    """`-l` for --long, `-s` for -s, `-o` for -long."""
+    """Return `-l` for --long, `-s` for -s, `-o` for -long."""
     if flag.startswith("--"):
         return f"-l {flag[2:]}"
     return f"-s {flag[1:]}" if len(flag) == 2 else f"-o {flag[1:]}"
 
 
 def _escaped(text: str) -> str:
-    """Text inside the brackets of a zsh specification."""
+    """Escape text inside the brackets of a zsh specification."""
     for sign in "\\[]:":
         text = text.replace(sign, f"\\{sign}")
     return text

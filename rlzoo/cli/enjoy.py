@@ -1,13 +1,13 @@
-"""`rlzoo enjoy`: play an agent and say how well it does."""
+"""`rlzoo enjoy`: watch a trained agent and print its returns."""
 
 from __future__ import annotations
 
 import argparse
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "watch a trained agent play and report its scores"
+HELP = "watch a trained agent and print its returns"
 EPILOG = """\
 examples:
   rlzoo enjoy --algo ppo --env CartPole-v1
@@ -21,28 +21,32 @@ examples:
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "play")
-    how = parser.add_argument_group("how to play")
+    how = parser.add_argument_group("evaluation")
     how.add_argument(
         "-n",
         "--n-timesteps",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="steps per environment (default: 1000, unless --n-episodes)",
+        help="steps per environment (default: 1000, unless --n-episodes is given)",
     )
     how.add_argument(
-        "--n-episodes", type=Whole(1), default=None, metavar="N", help="play this many whole episodes instead"
+        "--n-episodes",
+        type=IntInRange(1),
+        default=None,
+        metavar="N",
+        help="play this many episodes instead",
     )
     add_playing_flags(how)
     how.add_argument("--no-render", action="store_true", help="open no window")
     how.add_argument(
-        "--norm-reward", action="store_true", help="report normalised rewards, where training normalised them"
+        "--norm-reward", action="store_true", help="print normalised rewards, if training normalised them"
     )
     how.add_argument(
         "--reward-log",
         default="",
         metavar="DIR",
-        help="write the episodes' returns and lengths here, as monitor files",
+        help="write monitor files (return and length of each episode) to this folder",
     )
     how.add_argument(
         "--verbose",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.output import output_width
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 
@@ -22,10 +24,10 @@ examples:
   rlzoo list envs --all
   rlzoo list agents -f logs
 
-`envs` are those with hyperparameters of their own; any other Gymnasium environment can be trained on too.
-`agents` are your runs, and the agents that come with rlzoo with the steps of their training, their score
-(mean return ± standard deviation over episodes, share of successes) and their size. In 120 columns or more
-(COLUMNS=120 asks for them) also their training seed, among how many it was chosen, and their folder.
+`envs` have tuned hyperparameters; any other Gymnasium environment works too.
+`agents` are your runs and the pretrained agents, with training steps, score
+(mean return ± standard deviation over episodes, success rate) and file size. In
+120 columns or more (COLUMNS=120) also with training seed and folder.
 """
 WIDE = 120  # columns of a terminal that has room for all
 
@@ -37,12 +39,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
         "what",
-        type=OneOf("thing to list", ("algos", "envs", "agents")),
+        type=Choice("thing to list", ("algos", "envs", "agents")),
         metavar="algos|envs|agents",
         help="what to list",
     )
     parser.add_argument(
-        "--algo", type=OneOf("algorithm", catalog.names()), metavar="ALGO", help="only of this algorithm"
+        "--algo", type=Choice("algorithm", catalog.names()), metavar="ALGO", help="only of this algorithm"
     )
     parser.add_argument(
         "--all", action="store_true", help="every environment that is installed (with `envs`)"
@@ -64,8 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
         print(printable("\n\n".join("\n".join(summary(algo)) for algo in algos)))
         return 0
-    found = _algorithms(algos) if args.what == "algos" else _environments(algos, args.all)
-    print_table(found)
+    if args.what == "algos":
+        print_table(_algorithms(algos))
+    else:
+        _print_environments(_environments(algos, args.all))
     return 0
 
 
@@ -73,6 +77,19 @@ def print_table(rows: Iterable[tuple[str, ...]]) -> None:
     """Print rows with aligned columns, so that the first column can be cut out."""
     for line in aligned(rows):
         print(line)
+
+
+def _print_environments(rows: list[tuple[str, ...]]) -> None:
+    """Print environments and their algorithms; in a terminal long lines are wrapped below the algorithms."""
+    width, longest = output_width(), max(len(env_id) for env_id, _ in rows)
+    if width is None or width < longest + 20:
+        print_table(rows)
+        return
+    for env_id, algos in rows:
+        first, *rest = textwrap.wrap(algos, width - longest - 2) or [""]
+        print(printable(f"{env_id:<{longest}}  {first}".rstrip()))
+        for line in rest:
+            print(" " * (longest + 2) + line)
 
 
 def aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
@@ -89,7 +106,8 @@ def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
         (
             algo,
             catalog.resolve(algo).partition(":")[2],
-            f"{len(set().union(*(file.entries for file in shipped_files(algo))))} sets of hyperparameters",
+            " ".join(catalog.action_spaces(algo)),
+            f"{len(set().union(*(file.entries for file in shipped_files(algo))))} tuned envs",
         )
         for algo in algos
     ]

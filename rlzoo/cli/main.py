@@ -1,4 +1,4 @@
-"""`rlzoo <command> ...`: finds the command's module, parses, runs, and turns errors into exit codes.
+"""`rlzoo <command> ...`: find the module of the command, parse, run, and map errors to exit codes.
 
 A command is one word or two, and a module below `rlzoo/cli/` (see `COMMANDS`) with
 
@@ -53,7 +53,7 @@ COMMANDS = {
     "validate": "validate",
     "completion": "completion",
 }
-"""Command, of one word or two -> its module below `rlzoo.cli`."""
+"""Command of one or two words -> its module in `rlzoo.cli`."""
 TRUSTING = (
     "train",
     "enjoy",
@@ -71,30 +71,30 @@ TRUSTING = (
     "import",
     "validate",
 )
-"""Commands that read files which name code: they have `--trust`."""
+"""Commands that read files which can name code: they have `--trust`."""
 WORK = (
     "train", "optimize", "benchmark run", "benchmark score", "record-video", "record-training",
     "record-expert", "push", "pull",
 )  # fmt: skip
-"""Commands whose results are files: they go on when nobody reads what they print."""
-SURROUNDINGS = (
+"""Commands whose results are files: they continue if standard output is closed."""
+SYSTEM_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
     errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 )  # fmt: skip
-"""Errors of the system that are no defects of rlzoo wherever they come from: full disks, forbidden files."""
+"""Errors of the operating system that are not bugs of rlzoo: full disks, missing permissions."""
 SPIN_COUNT = "10000"
-"""How long PyTorch's worker threads wait for each other in a loop before they sleep: 0.3 ms, not 10 ms.
+"""Spin time of PyTorch's OpenMP threads before they sleep: 0.3 ms instead of 10 ms.
 
-Where other processes have the cores, a gradient step with two threads took 12-32 ms instead of 50-270 ms, so
-that trying them costs less (see `rlzoo.accel.threads`).
+On busy cores a gradient step with two threads took 12-32 ms instead of 50-270 ms, so trying more threads
+costs less (see `rlzoo.accel.threads`).
 """
 FIRST_WORDS = (*dict.fromkeys(name.partition(" ")[0] for name in COMMANDS), "--help", "--version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code.
+    """Run one command line and return the exit code.
 
-    A person's mistake, a failed run and a warning become one line; a defect of rlzoo keeps its traceback.
+    Errors of the user, failed runs and warnings are one line each; a bug of rlzoo keeps its traceback.
     """
     try:
         with warnings.catch_warnings(), sigint_waits_for_imports():
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in SURROUNDINGS:
+        if error.errno not in SYSTEM_ERRORS:
             raise
         _discard_output()
         where = "" if error.filename is None else f": {str(error.filename)[:300]}"
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def dispatch(arguments: list[str]) -> int:
-    """Find the command that the first words name, and run it."""
+    """Run the command that the first words name."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(overview(list(COMMANDS)))
         return 0 if arguments else 2
@@ -145,7 +145,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def command_of(arguments: list[str]) -> tuple[str, list[str]]:
-    """The command that the first word names, or the first two, and what is left for it."""
+    """Split the arguments into the command, of one or two words, and its own arguments."""
     first = arguments[0].replace("_", "-")
     verbs = [name.partition(" ")[2] for name in _beginning_with(first)]
     if first not in COMMANDS and not verbs:
@@ -160,7 +160,7 @@ def command_of(arguments: list[str]) -> tuple[str, list[str]]:
 
 
 def _beginning_with(word: str) -> list[str]:
-    """The commands of two words, of which this is the first."""
+    """Return the commands of two words that begin with this one."""
     return [name for name in COMMANDS if name.startswith(f"{word} ")]
 
 
@@ -170,7 +170,7 @@ def load_command(name: str) -> ModuleType:
 
 
 def build(name: str, command: ModuleType) -> Parser:
-    """The parser of one command."""
+    """Build the parser of a command."""
     parser = Parser(prog=f"rlzoo {name}", description=command.HELP)
     command.build_parser(parser)
     if name in TRUSTING:
@@ -179,20 +179,20 @@ def build(name: str, command: ModuleType) -> Parser:
             nargs="+",
             default=[],
             metavar="MODULE",
-            help="modules whose code the files of others may name (default: those of RLZOO_TRUST)",
+            help="modules that files from others may use (default: RLZOO_TRUST)",
         )
     return parser
 
 
 def overview(commands: Sequence[str]) -> str:
-    """What `rlzoo --help` prints of commands."""
+    """Format the help of `rlzoo`: commands and examples."""
     width = max(map(len, commands))
     lines = [f"  {name:<{width}}  {load_command(name).HELP}" for name in commands]
     return "\n".join(
         [
             "usage: rlzoo <command> [options]",
             "",
-            "Train, watch and tune reinforcement-learning agents.",
+            "Train, evaluate and tune reinforcement learning agents.",
             "",
             "commands:",
             *lines,
@@ -200,15 +200,15 @@ def overview(commands: Sequence[str]) -> str:
             "examples:",
             "  rlzoo train --algo ppo --env CartPole-v1",
             "  rlzoo enjoy --algo ppo --env CartPole-v1",
-            "  rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --n-trials 50 --n-jobs 2",
+            "  rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --n-trials 50",
             "",
-            "`rlzoo <command> --help` shows the options of a command, `rlzoo --version` the version.",
+            "Run `rlzoo <command> --help` for its options, `rlzoo --version` for the version.",
         ]
     )
 
 
 def version() -> str:
-    """The installed version."""
+    """Return the installed version."""
     from importlib import metadata
 
     try:
@@ -218,14 +218,14 @@ def version() -> str:
 
 
 def _print_anything() -> None:
-    """Let a terminal without Unicode, or a path that is not UTF-8, give question marks instead of errors."""
+    """Print question marks for characters that the terminal cannot show, instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _discard_output() -> None:
-    """Send what could not be printed nowhere, lest Python tries again at its end."""
+    """Discard buffered output, which Python would write again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -233,11 +233,11 @@ def _discard_output() -> None:
 
 
 def _check_working_directory() -> None:
-    """:raises UserError: it was deleted"""
+    """Raise a UserError if the working directory was deleted."""
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise UserError("the working directory was deleted; change to one that is there") from None
+        raise UserError("the working directory was deleted; change to an existing one") from None
 
 
 def _report(error: Exception | str, code: int) -> int:

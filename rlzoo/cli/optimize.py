@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.flags.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
-from rlzoo.cli.flags.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep
+from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 
@@ -24,45 +24,52 @@ WITH_A_STUDY = {"log_folder", "storage"}
 WITH_RETRAIN_BEST = {"algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"}
 EPILOG = """\
 examples:
-  rlzoo optimize --algo ppo --env MountainCar-v0 -n 50000 --n-trials 200 --n-jobs 2
-  rlzoo optimize --algo sac --env Pendulum-v1 -n 20000 --sampler gp --pruner none --n-seeds 3
-  rlzoo optimize --algo a2c --env CartPole-v1 -n 50000 --space my_space.yml --fixed gamma
-  rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --storage sqlite:///studies.db --study-name first
-  rlzoo optimize --serve 0.0.0.0:13000   # on other machines: --storage grpc://HOST:13000
-  rlzoo optimize --report ppo_MountainCar-v0  # best.yml, trials.csv and report.html once more
+  rlzoo optimize --algo ppo --env MountainCar-v0 -n 50000 --n-trials 200
+  rlzoo optimize --algo sac --env Pendulum-v1 -n 20000 --sampler gp --n-seeds 3
+  rlzoo optimize --algo a2c --env CartPole-v1 --space my_space.yml --fixed gamma
+  rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --n-jobs 2 \\
+      --storage sqlite:///studies.db --study-name first
+  rlzoo optimize --serve 0.0.0.0:13000  # elsewhere: --storage grpc://HOST:13000
+  rlzoo optimize --report ppo_MountainCar-v0
   rlzoo optimize --algo ppo --env MountainCar-v0 --retrain-best 3 --n-jobs 2
-  rlzoo train --algo ppo --env MountainCar-v0 --conf-file logs/optimize/ppo_MountainCar-v0/best.yml
+  rlzoo train --algo ppo --env MountainCar-v0 \\
+      --conf-file logs/optimize/ppo_MountainCar-v0/best.yml
 
-The same command goes on with a study that was ended or killed; nothing that was finished is lost.
+Run the same command again to continue a study that was stopped or killed.
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_agent_to_train(parser)
+    add_training_args(parser)
     add_search_flags(parser)
     add_study_flags(parser)
-    then = parser.add_argument_group("instead of searching").add_mutually_exclusive_group()
-    then.add_argument("--report", default=None, metavar="STUDY", help="write the report of this study again")
+    then = parser.add_argument_group("other actions").add_mutually_exclusive_group()
+    then.add_argument(
+        "--report",
+        default=None,
+        metavar="STUDY",
+        help="write best.yml, trials.csv and the report of this study again",
+    )
     then.add_argument(
         "--retrain-best",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="train the best N trials with fresh seeds and rank them; --n-seeds of each (default: 3)",
+        help="train the best N trials with new seeds (--n-seeds of each, default: 3) and rank them",
     )
     then.add_argument(
         "--serve",
         default=None,
         metavar="HOST:PORT",
-        help="serve the storage to the same command on other machines (no password: for trusted networks)",
+        help="serve the storage to workers on other machines (no password: trusted networks only)",
     )
-    add_how_to_run(parser)
-    add_what_to_keep(parser)
+    add_runtime_args(parser)
+    add_output_args(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the flags ask for, and say which of them do nothing there."""
+    """Search, or do one of the other actions, and warn about flags that have no effect."""
     if args.serve is not None:
         _only(args, {"serve", *WITH_A_STUDY}, "with --serve")
         return _serve(args)
@@ -70,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         _only(args, {"report", "no_optim_plots", *WITH_A_STUDY}, "with --report")
         report(replace(tune_config(args, "CartPole-v1"), study_name=args.report))
     elif args.trial_id is not None:
-        say_ignored(_parser(), args, {"retrain_best", *search_keys()}, "with --trial-id")
+        warn_ignored_flags(_parser(), args, {"retrain_best", *search_keys()}, "with --trial-id")
         for config in configs(args):
             train_trial(config, args.trial_id)
     elif args.retrain_best is not None:
@@ -83,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def configs(args: argparse.Namespace) -> list[TuneConfig]:
-    """One for each environment."""
+    """Return the configuration of each environment's search."""
     env_ids = args.env or ["CartPole-v1"]
     if len(env_ids) > 1 and args.study_name:
-        raise UserError("one --study-name cannot be that of several environments")
+        raise UserError("--study-name names one study; give one --env with it")
     return [tune_config(args, env_id) for env_id in env_ids]
 
 
@@ -103,16 +110,16 @@ def search_all(args: argparse.Namespace) -> None:
 
 
 def search(config: TuneConfig) -> OpenStudy:
-    """Search, and say what came of it.
+    """Run a search and print its results.
 
-    :raises RunFailed: there is no trial left to run, and none is complete
+    :raises RunFailed: all trials are done and none is complete
     """
     from rlzoo.accel.threads import available_cores
     from rlzoo.tuning.study.study import optimize
 
     if config.n_jobs > available_cores():
         print(
-            f"rlzoo: {config.n_jobs} jobs share {available_cores()} cores, which slows all of them",
+            f"rlzoo: {config.n_jobs} jobs share {available_cores()} cores, so all of them are slower",
             file=sys.stderr,
         )
     opened = optimize(config)
@@ -124,7 +131,7 @@ def search(config: TuneConfig) -> OpenStudy:
 
 
 def report(config: TuneConfig) -> OpenStudy:
-    """Write the report of a study that is there."""
+    """Write the report of an existing study."""
     from rlzoo.tuning.study.study import write_report_again
 
     opened = write_report_again(config)
@@ -143,9 +150,11 @@ def conclude(opened: OpenStudy) -> None:
     if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
         print(f"{done} of {opened.n_trials} trials are done; run the same command again for the others.")
     written = [name for name in ("best.yml", "trials.csv", "report.html") if (opened.folder / name).is_file()]
-    print(f"Everything is in {opened.folder}: {', '.join(written)}")
+    print(f"Results are in {opened.folder}: {', '.join(written)}")
     if "best.yml" in written:
-        print("Train with the best:", printable(train_command(opened.settings, opened.folder)))
+        print(
+            "Train with the best hyperparameters:", printable(train_command(opened.settings, opened.folder))
+        )
 
 
 def train_trial(config: TuneConfig, number: int) -> None:
@@ -186,4 +195,4 @@ def _parser() -> Parser:
 
 def _only(args: argparse.Namespace, used: set[str], where: str) -> None:
     parser = _parser()
-    say_ignored(parser, args, given(parser, args).keys() - used, where)
+    warn_ignored_flags(parser, args, non_default_args(parser, args).keys() - used, where)

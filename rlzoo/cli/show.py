@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 
@@ -12,18 +12,22 @@ HELP = "print the hyperparameters of an algorithm on an environment"
 EPILOG = """\
 examples:
   rlzoo show --algo ppo --env CartPole-v1
-  rlzoo show --algo ppo --env HalfCheetah-v5 -params n_envs:4 policy_kwargs.net_arch:[64,64]
+  rlzoo show --algo ppo --env HalfCheetah-v5 -params n_envs:4
   rlzoo show --algo a2c --env MyEnv-v0 --conf-file my_hyperparams.yml
   rlzoo show --algo sac --env Pendulum-v1 --explain
 
-What is printed is YAML; saved to a file it can be given to `rlzoo train --conf-file`.
+The output is YAML; save it to a file for `rlzoo train --conf-file`.
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "--algo", type=OneOf("algorithm", catalog.names()), default="ppo", metavar="ALGO", help="default: ppo"
+        "--algo",
+        type=Choice("algorithm", catalog.names()),
+        default="ppo",
+        metavar="ALGO",
+        help="default: ppo",
     )
     parser.add_argument("--env", default="CartPole-v1", metavar="ENV", help="default: CartPole-v1")
     parser.add_argument(

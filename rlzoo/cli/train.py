@@ -1,4 +1,4 @@
-"""`rlzoo train`: train an agent with the tuned hyperparameters, or with one's own."""
+"""`rlzoo train`: train an agent with tuned or custom hyperparameters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import shlex
 import sys
 from typing import Any
 
-from rlzoo.cli.flags.parser import Parser, Whole, given, say_ignored
+from rlzoo.cli.flags.parser import IntInRange, Parser, actions_of, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
-from rlzoo.cli.flags.training_flags import add_agent_to_train, add_how_to_run, add_what_to_keep, run_config
+from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args, run_config
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 
 HELP = "train an agent"
-CHANGED_BY_RESUME = (
+RESUME_FLAGS = (
     "n_timesteps",
     "device",
     "num_threads",
@@ -31,7 +31,7 @@ CHANGED_BY_RESUME = (
     "wandb_group",
     "wandb_tags",
 )
-OF_ONE_RUN = (
+TRAIN_ONLY_FLAGS = (
     "uuid",
     "eval_freq",
     "save_freq",
@@ -45,14 +45,17 @@ OF_ONE_RUN = (
     "wandb_entity",
     "wandb_group",
     "wandb_tags",
-)  # what saves, logs or shows a run: a search has no place for it
+)
+"""Destinations of flags that save, log or show a single run: they have no effect in a search."""
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1
   rlzoo train --algo a2c --env Pendulum-v1 -n 100000 --seed 1 -P
-  rlzoo train --algo ppo --env CartPole-v1 -params n_steps:64 policy_kwargs:"dict(net_arch=[64])"
-  rlzoo train --algo ppo --env CartPole-v1 --eval-freq 10000 --save-freq 50000 -tb tensorboard/
-  rlzoo train --algo ppo --env my_package:MyEnv-v0 --gym-packages my_package -conf my_hyperparams.yml
+  rlzoo train --algo ppo --env CartPole-v1 \\
+      -params n_steps:64 policy_kwargs:"dict(net_arch=[64])"
+  rlzoo train --algo ppo --env CartPole-v1 --eval-freq 10000 --save-freq 50000
+  rlzoo train --algo ppo --env MyEnv-v0 --gym-packages my_package \\
+      -conf my_hyperparams.yml
   rlzoo train --algo bc --env CartPole-v1 --expert cartpole.npz
   rlzoo train --resume logs/ppo/CartPole-v1_1
 """
@@ -60,65 +63,66 @@ examples:
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    what = add_agent_to_train(parser)
-    what.add_argument("-i", "--trained-agent", default="", metavar="ZIP", help="start from this agent")
+    what = add_training_args(parser)
+    what.add_argument(
+        "-i", "--trained-agent", default="", metavar="ZIP", help="initialise from this model file"
+    )
     what.add_argument(
         "--resume",
         default="",
         metavar="RUN_FOLDER",
-        help="continue this run in place from its newest checkpoint",
+        help="continue this run in its folder from its last checkpoint",
     )
-    how = add_how_to_run(parser)
-    how.add_argument("-P", "--progress", action="store_true", help="show a progress bar")
-    add_study_flags(parser)
-    search = parser.add_argument_group("searching instead (`rlzoo optimize --help`)")
-    search.add_argument(
-        "-optimize", "--optimize-hyperparameters", action="store_true", help="as `rlzoo optimize`"
+    how = add_runtime_args(parser)
+    how.add_argument(
+        "-P",
+        "--progress",
+        action="store_true",
+        help="show a progress bar instead of log tables (both: --verbose 2)",
     )
-    add_search_flags(parser)
-    keep = add_what_to_keep(parser)
+    add_hidden_search_flags(parser)
+    keep = add_output_args(parser)
     keep.add_argument(
-        "-uuid", "--uuid", action="store_true", help="add a unique id to the name of the run folder"
+        "-uuid", "--uuid", action="store_true", help="append a unique id to the name of the run folder"
     )
     keep.add_argument(
         "--eval-freq",
         type=int,
         default=25000,
         metavar="N",
-        help="evaluate every N steps; 0 or less: never (default: 25000)",
+        help="evaluate every N steps; 0: never (default: 25000)",
     )
     keep.add_argument(
         "--save-freq",
         type=int,
         default=-1,
         metavar="N",
-        help="save a checkpoint every N steps; 0 or less: never (default: never)",
+        help="save a checkpoint every N steps (default: never)",
     )
     keep.add_argument(
         "--save-replay-buffer",
         action="store_true",
-        help="save the replay buffer with each checkpoint and at the end, where there is one",
+        help="save the replay buffer with each checkpoint and at the end",
     )
     keep.add_argument(
         "--truncate-last-trajectory",
         type=_boolean,
         default=True,
         metavar="BOOL",
-        help="end the last trajectories of a reloaded replay buffer at once; otherwise they end when the new"
-        " environments begin theirs (default: true)",
+        help="treat the unfinished episodes of a reloaded replay buffer as truncated (default: true)",
     )
     keep.add_argument(
-        "-tb", "--tensorboard-log", default="", metavar="DIR", help="write TensorBoard files here"
+        "-tb", "--tensorboard-log", default="", metavar="DIR", help="write TensorBoard logs to this folder"
     )
     keep.add_argument(
         "--log-interval",
-        type=Whole(1, special=(-2, -1)),
+        type=IntInRange(1, special=(-2, -1)),
         default=-1,
         metavar="N",
-        help="log every N iterations (default: the algorithm's; -2: never)",
+        help="log every N iterations; -2: never (default: the default of the algorithm)",
     )
 
-    track = parser.add_argument_group("Weights and Biases (`pip install rlzoo[wandb]`)")
+    track = parser.add_argument_group("Weights & Biases (needs the extra `wandb`)")
     track.add_argument("--track", action="store_true", help="track the run")
     track.add_argument(
         "--wandb-project-name", default="rlzoo", metavar="NAME", help="project (default: rlzoo)"
@@ -126,6 +130,21 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     track.add_argument("--wandb-entity", default=None, metavar="NAME", help="entity (team)")
     track.add_argument("--wandb-group", default=None, metavar="NAME", help="group")
     track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
+
+
+def add_hidden_search_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
+    before = set(actions_of(parser))
+    group = parser.add_argument_group(
+        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
+    )
+    group.add_argument(
+        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
+    )
+    add_study_flags(parser)
+    add_search_flags(parser)
+    if isinstance(parser, Parser):
+        parser.hide(action for action in actions_of(parser) if action not in before)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,11 +166,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def runs_of(args: argparse.Namespace) -> list[RunConfig]:
-    """Return the runs that the flags describe, one for each environment, and say which flags do nothing."""
+    """Return the run of each environment, and warn about flags that have no effect."""
     env_ids = args.env or ["CartPole-v1"]
-    say_ignored(_parser(), args, search_keys(), "without -optimize")
+    warn_ignored_flags(_parser(), args, search_keys(), "without -optimize")
     if args.trial_id is None:
-        say_ignored(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
+        warn_ignored_flags(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
     if args.trial_id is None:
         return [run_config(args, env_id) for env_id in env_ids]
     from rlzoo.tuning.study.study import run_of_trial
@@ -166,15 +185,15 @@ def _parser() -> Parser:
 
 
 def _optimize(args: argparse.Namespace) -> int:
-    """`rlzoo train -optimize`: what saves or logs a single run does nothing there."""
+    """Search as `rlzoo optimize` does, without the flags that save or log a single run."""
     from rlzoo.cli.optimize import search_all
 
     for key in ("trained_agent", "trial_id"):
         if getattr(args, key) not in ("", None):
             raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
     parser = _parser()
-    say_ignored(parser, args, OF_ONE_RUN, "in a search")
-    for key in OF_ONE_RUN:
+    warn_ignored_flags(parser, args, TRAIN_ONLY_FLAGS, "in a search")
+    for key in TRAIN_ONLY_FLAGS:
         setattr(args, key, parser.get_default(key))
     search_all(args)
     return 0
@@ -188,13 +207,13 @@ def _resume(args: argparse.Namespace) -> int:
 
 
 def changes_by_resume(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what changes about a run that is continued.
+    """Return the settings that `--resume` changes.
 
-    :raises UserError: it would change its course
+    :raises UserError: a flag would change the results of the run
     """
     changes = {}
-    for key, flag in given(_parser(), args).items():
-        if key not in (*CHANGED_BY_RESUME, "resume"):
+    for key, flag in non_default_args(_parser(), args).items():
+        if key not in (*RESUME_FLAGS, "resume"):
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
         changes[key] = getattr(args, key)
     del changes["resume"]

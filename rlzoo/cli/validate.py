@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 
 HELP = "check a hyperparameter file without training"
@@ -14,7 +14,7 @@ examples:
   rlzoo validate hyperparams/ppo.yml
   rlzoo validate --algo ppo my_hyperparams.yml my_config.py
 
-Exit code 0: no problems; 2: the problems, one per line.
+Exit code 0: no problems; 2: problems, one per line.
 """
 
 
@@ -23,9 +23,9 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="YAML or Python file")
     parser.add_argument(
         "--algo",
-        type=OneOf("algorithm", catalog.names()),
+        type=Choice("algorithm", catalog.names()),
         metavar="ALGO",
-        help="the algorithm that the files are for (default: the name of each file)",
+        help="algorithm of the files (default: from the name of each file)",
     )
 
 

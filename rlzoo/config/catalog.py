@@ -1,6 +1,7 @@
-"""The list of algorithms: a name on the command line -> where its class lives.
+"""The catalogue of algorithms: the name on the command line, and where the class is.
 
-Classes are named, not imported: the list costs nothing to read. One's own algorithm joins it with `register`.
+Classes are named, not imported: reading the catalogue costs nothing. `rlzoo.<Class>` is exported from here,
+too. An algorithm outside the package is added with `register`.
 """
 
 from __future__ import annotations
@@ -31,14 +32,23 @@ _TARGETS: dict[str, str] = {
     "tqc": "rlzoo.algorithms.off_policy.tqc:TQC",
     "trpo": "rlzoo.algorithms.on_policy.trpo:TRPO",
 }
+ALL_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+_ACTION_SPACES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("a2c", "ppo", "ppo_lstm", "ppo1", "ppo2", "trpo"), ALL_SPACES),
+    **dict.fromkeys(("acktr", "ars", "bc", "gail", "her"), ("Box", "Discrete")),
+    **dict.fromkeys(("acer", "dqn", "qrdqn"), ("Discrete",)),
+    **dict.fromkeys(("crossq", "ddpg", "sac", "td3", "tqc"), ("Box",)),
+    "ppo_mask": ("Discrete", "MultiDiscrete", "MultiBinary"),
+}
+"""Action spaces by algorithm, so that a list of them imports no algorithm."""
 _ALIASES: dict[str, str] = {}
-_CLASSES: dict[str, type] = {}  # algorithms of this process only, which go before those of `_TARGETS`
+_CLASSES: dict[str, type] = {}  # added by `put`; they take precedence over `_TARGETS`
 
 
 def register(name: str, target: str, *, aliases: tuple[str, ...] = ()) -> None:
     """Add an algorithm.
 
-    :param name: what `--algo` and the hyperparameter file are called
+    :param name: the name for `--algo`, and of the hyperparameter file where there is one
     :param target: `"module:Class"`, imported when the algorithm is first used
     :param aliases: further names that `--algo` accepts
     :raises UserError: a name is taken by another algorithm, or the target has another form
@@ -54,14 +64,19 @@ def register(name: str, target: str, *, aliases: tuple[str, ...] = ()) -> None:
     _ALIASES.update(dict.fromkeys(aliases, name))
 
 
+def exported_classes() -> dict[str, str]:
+    """Return `"module:Class"` by the name of the class, for every algorithm."""
+    return {target.partition(":")[2]: target for target in _TARGETS.values()}
+
+
 def put(name: str, algorithm: type) -> None:
-    """Add an algorithm of this process, or put it in the place of another one."""
+    """Add an algorithm to this process, or replace another one."""
     _TARGETS[canonical(name) if is_name(name) else name] = f"{algorithm.__module__}:{algorithm.__qualname__}"
     _CLASSES[canonical(name)] = algorithm
 
 
 def is_of_this_process(name: str) -> bool:
-    """Whether an algorithm was added by `put`: other processes do not know it."""
+    """Return whether an algorithm was added by `put`: other processes do not know it."""
     return canonical(name) in _CLASSES
 
 
@@ -73,19 +88,19 @@ def remove(name: str) -> None:
 
 
 def names() -> list[str]:
-    """Every algorithm name, aliases left out, in alphabetical order."""
+    """Return every algorithm name, without aliases, in alphabetical order."""
     return sorted(_TARGETS)
 
 
 def is_name(text: str) -> bool:
-    """Whether an algorithm is called so, or has this alias."""
+    """Return whether an algorithm has this name or alias."""
     return _ALIASES.get(text, text) in _TARGETS
 
 
 def canonical(name: str) -> str:
-    """The name that an alias stands for; a name stands for itself.
+    """Return the name for an alias; a name is returned as it is.
 
-    :raises UserError: no algorithm is called so
+    :raises UserError: no algorithm has this name or alias
     """
     found = _ALIASES.get(name, name)
     if found not in _TARGETS:
@@ -94,12 +109,20 @@ def canonical(name: str) -> str:
 
 
 def resolve(name: str) -> str:
-    """`"module:Class"` of an algorithm; see `canonical` for errors."""
+    """Return `"module:Class"` of an algorithm; see `canonical` for errors."""
     return _TARGETS[canonical(name)]
 
 
+def action_spaces(name: str) -> tuple[str, ...]:
+    """Return the names of the action spaces that an algorithm supports; see `canonical` for errors."""
+    name = canonical(name)
+    if name in _ACTION_SPACES and name not in _CLASSES:
+        return _ACTION_SPACES[name]
+    return tuple(space.__name__ for space in getattr(load(name), "action_spaces", ()))
+
+
 def load(name: str) -> type:
-    """The class of an algorithm; imports its module. See `canonical` for errors."""
+    """Return the class of an algorithm, whose module is imported. See `canonical` for errors."""
     if (found := _CLASSES.get(canonical(name))) is not None:
         return found
     module, _, cls = resolve(name).partition(":")

@@ -61,6 +61,8 @@ ZOO_KEYS = (
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 
 WHOLE_FILE = "(whole file)"
+WITHOUT_FILE = {"policy": "MlpPolicy"}
+"""The entry for an algorithm without a hyperparameter file."""
 OLDER_NAMES = {"ppo": "ppo2"}
 """Files in hyperparams/sb2 that are called otherwise than today's algorithm."""
 
@@ -74,42 +76,41 @@ class HyperparamsFile:
 
 
 def shipped_files(algo: str) -> list[HyperparamsFile]:
-    """The hyperparameter files of an algorithm, the newer generation's first.
+    """Return the hyperparameter files of an algorithm, the newer generation's first.
 
-    :raises UserError: the algorithm is unknown, or nothing is shipped for it
+    Where there is none, the one entry leaves everything but the policy to the defaults of the Config.
+
+    :raises UserError: the algorithm is unknown
     """
-    algo = catalog.canonical(algo)
-    folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
-    found = [name for name in names if (folder / name).is_file()]
-    if not found:
-        raise UserError(f"no hyperparameters are shipped for {algo!r}; give a file with --conf-file")
-    return [replace(load_file(folder / name), label=f"hyperparams/{name}") for name in found]
+    names = _shipped_names(algo)
+    if not names:
+        return [HyperparamsFile(f"defaults of {catalog.canonical(algo)}", {"default": dict(WITHOUT_FILE)})]
+    return [_load_shipped(name) for name in names]
 
 
 def shipped_envs(algo: str) -> list[str]:
-    """The environment ids that have an entry of their own in the shipped files."""
+    """Return the environment ids that have an entry in the shipped files."""
     entries = dict.fromkeys(entry for file in shipped_files(algo) for entry in file.entries)
     return [entry for entry in entries if entry not in (ATARI, "default")]
 
 
 def lookup(algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None) -> RawConfig:
-    """The hyperparameters of an algorithm on an environment.
+    """Return the hyperparameters of an algorithm on an environment.
 
-    :param files: look in these files, the first first, instead of the shipped ones
-    :raises UserError: the algorithm is unknown, or no file has an entry that fits
+    :param files: search these files in their order, instead of the shipped ones
+    :raises UserError: the algorithm is unknown, or no file has a suitable entry
     """
     if files is None:
+        newest = [_load_shipped(name) for name in _shipped_names(algo)[:1]]
+        if newest and (raw := _entry("id", algo, env_id, newest[0])) is not None:
+            return raw  # the usual case, in which the other file is not parsed
         loaded = shipped_files(algo)
     else:
         loaded = [load_file(path) for path in ([files] if isinstance(files, str | Path) else files)]
     for kind in ("id", "version", "family", "default"):
         for file in loaded:
-            entry = _find(kind, env_id, file.entries)
-            if entry in file.entries:
-                values = file.entries[entry]
-                sources = dict.fromkeys(values, f"{file.label}: {entry}")
-                raw = RawConfig(algo, values, sources, entry)
-                return apply_sb2_atari_defaults(raw) if is_atari(env_id) else raw
+            if (raw := _entry(kind, algo, env_id, file)) is not None:
+                return raw
     ids = [entry for file in loaded for entry in file.entries]
     match = nearest(env_id, ids)
     hint = f"; the nearest is {match!r}" if match else ""
@@ -123,6 +124,8 @@ def with_overrides(raw: RawConfig, overrides: Mapping[str, object], source: str 
 
     Where dictionaries are merged, both sources are named.
     """
+    if not overrides:
+        return raw
     kept = drop_replaced(raw.algo, raw.values, overrides)
     values = merge(kept, overrides)
     sources = {key: raw.sources[key] for key in kept if key in raw.sources}
@@ -160,6 +163,26 @@ def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:
     if kind == "version":
         return other_version(env_id, entries)
     return env_family(env_id) if kind == "family" else "default"
+
+
+def _entry(kind: str, algo: str, env_id: str, file: HyperparamsFile) -> RawConfig | None:
+    """Return the entry of a file for an environment, found by its id, another version, its family, ..."""
+    entry = _find(kind, env_id, file.entries)
+    if entry is None or entry not in file.entries:
+        return None
+    values = file.entries[entry]
+    raw = RawConfig(algo, values, dict.fromkeys(values, f"{file.label}: {entry}"), entry)
+    return apply_sb2_atari_defaults(raw) if is_atari(env_id) else raw
+
+
+def _shipped_names(algo: str) -> list[str]:
+    algo = catalog.canonical(algo)
+    folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
+    return [name for name in names if (folder / name).is_file()]
+
+
+def _load_shipped(name: str) -> HyperparamsFile:
+    return replace(load_file(shipped_folder("hyperparams") / name), label=f"hyperparams/{name}")
 
 
 def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:

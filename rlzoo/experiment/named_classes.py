@@ -26,7 +26,7 @@ from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.class_names import class_path
-from rlzoo.config.literals import Name, plain
+from rlzoo.config.literals import WRAPPER_KEYS, Name, plain
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.registration import (
@@ -103,6 +103,37 @@ def resolve_names(value: Any, own: bool, key: str = "name") -> Any:
     if isinstance(value, list | tuple):
         return type(value)(resolve_names(item, own, key) for item in value)
     return value
+
+
+def resolve_entry(values: Mapping[str, object], own: bool) -> dict[str, Any]:
+    """Return an entry of a hyperparameter file with classes in place of their names.
+
+    Wrappers and callbacks become tuples of (class, keyword arguments).
+
+    :param own: the user wrote it; False: it comes from a file that may be somebody else's
+    :raises UserError: see `load_class`
+    """
+    resolved: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in WRAPPER_KEYS:
+            resolved[key] = classes(key, value, own)
+        elif key == "policy":
+            resolved[key] = _policy(value, own)
+        else:
+            resolved[key] = resolve_names(value, own, key)
+    check_places("monitor_kwargs", resolved.get("monitor_kwargs", {}), own)
+    return resolved
+
+
+def _policy(value: object, own: bool) -> str | type:
+    """Return a registered name as it is, and the class of a dotted one."""
+    if isinstance(value, Name):
+        return load_class(value.path, "policy", own)
+    if isinstance(value, type):
+        return require_kind(value, "policy")
+    if not isinstance(value, str):
+        raise UserError(f"policy must be a name such as MlpPolicy, not {value!r}")
+    return load_class(value, "policy", own) if "." in value else value
 
 
 def check_places(where: str, kwargs: Mapping[str, Any], own: bool, path: str = "") -> None:

@@ -173,7 +173,8 @@ def _open_logger(
 
 
 def _make_logger(run: RunConfig, algorithm: str, folder: Path, append: bool) -> Logger:
-    outputs = [make_output_format("stdout", None)] if run.verbose > 0 else []
+    shows_tables = run.verbose > (1 if run.progress else 0)  # a progress bar replaces the tables
+    outputs = [make_output_format("stdout", None)] if shows_tables else []
     outputs.append(make_output_format("csv", folder, append=append))
     if run.tensorboard_log or run.track:
         parent = Path(run.tensorboard_log or "runs") / folder.name.rpartition("_")[0]

@@ -155,7 +155,7 @@ def _add_tensor(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor
     return name
 
 
-def _tensor_of(array: np.ndarray[Any, Any], path: str) -> torch.Tensor:
+def _tensor_of(array: np.ndarray, path: str) -> torch.Tensor:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise UserError(f"{path or 'the value'} cannot be saved: an array of {array.dtype}")
     native = np.array(array, array.dtype.newbyteorder("="), order="C")  # a copy: torch wants it writable
@@ -185,7 +185,7 @@ def _special_float(content: Any) -> float:
     return float(content)
 
 
-def _plain_dtype(name: Any) -> np.dtype[Any]:
+def _plain_dtype(name: Any) -> np.dtype[np.generic]:
     dtype = np.dtype(str(name))
     if dtype.kind not in "biuf":
         raise CheckpointError(f"damaged values in the file: a number of dtype {dtype}")

@@ -128,11 +128,11 @@ def read_numpy(tree: Instance) -> Any:
         raise CheckpointError(f"a damaged array in a pickle: {error}"[:200]) from None
 
 
-def _dtype(tree: Any) -> np.dtype[Any]:
+def _dtype(tree: Any) -> np.dtype[np.generic]:
     """The dtype that `numpy.dtype("f4", False, True)` and its state stand for."""
     if not isinstance(tree, Instance) or tree.path != "numpy.dtype" or not isinstance(tree.args[0], str):
         raise CheckpointError("an array in a pickle has no dtype")
-    dtype: np.dtype[Any] = np.dtype(tree.args[0])
+    dtype: np.dtype[np.generic] = np.dtype(tree.args[0])
     if dtype.kind not in "biuf" or dtype.itemsize > 16:
         raise CheckpointError(f"an array of {str(tree.args[0])[:20]!r} in a pickle, which is not read")
     order = tree.state[1] if isinstance(tree.state, tuple) and len(tree.state) > 1 else "="
@@ -154,7 +154,7 @@ def read_bytes(content: Any) -> bytes:
     return bytes(content)
 
 
-def _array(content: Any, shape: Any, dtype: np.dtype[Any], order: Any) -> np.ndarray[Any, Any]:
+def _array(content: Any, shape: Any, dtype: np.dtype[np.generic], order: Any) -> np.ndarray:
     content = read_bytes(content)
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     if not all(type(size) is int and 0 <= size < 2**40 for size in sizes) or len(sizes) > 32:

@@ -21,7 +21,7 @@ MAX_ELEMENTS = 2**24
 """Numbers in all Boxes of one space: a file of a few bytes must not ask for terabytes."""
 
 
-def space_to_json(space: spaces.Space[Any]) -> Json:
+def space_to_json(space: spaces.Space[object]) -> Json:
     """What `space_from_json` reads back as an equal space.
 
     :raises UserError: a kind of space that no algorithm supports
@@ -47,7 +47,7 @@ def space_to_json(space: spaces.Space[Any]) -> Json:
 
 
 @checkpoint_errors("a damaged description of a space")
-def space_from_json(tree: Any) -> spaces.Space[Any]:
+def space_from_json(tree: Any) -> spaces.Space[object]:
     """The space that `space_to_json` described.
 
     :raises CheckpointError: the description is damaged, or of a size that no environment has
@@ -70,35 +70,35 @@ class _Budget:
         return tuple(value)
 
 
-def _read(tree: Any, budget: _Budget) -> spaces.Space[Any]:
+def _read(tree: Any, budget: _Budget) -> spaces.Space[object]:
     kind = tree["type"]
     if kind not in _READERS:
         raise CheckpointError(f"unknown kind of space {str(kind)[:60]!r}")
     return _READERS[kind](tree, budget)
 
 
-def _read_box(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_box(tree: Json, budget: _Budget) -> spaces.Space[object]:
     shape, dtype = budget.shape(tree["shape"]), _dtype(tree)
     low, high = (_numbers_from_json(tree[name], shape, dtype) for name in ("low", "high"))
     return spaces.Box(low, high, shape, dtype.type)
 
 
-def _read_discrete(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_discrete(tree: Json, budget: _Budget) -> spaces.Space[object]:
     return spaces.Discrete(_int(tree["n"]), start=_int(tree["start"]))
 
 
-def _read_multi_discrete(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_multi_discrete(tree: Json, budget: _Budget) -> spaces.Space[object]:
     shape, dtype = budget.shape(tree["shape"]), _dtype(tree)
     nvec, start = (_numbers_from_json(tree[name], shape, dtype) for name in ("nvec", "start"))
     return spaces.MultiDiscrete(nvec, dtype=dtype.type, start=start)
 
 
-def _read_multi_binary(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_multi_binary(tree: Json, budget: _Budget) -> spaces.Space[object]:
     shape = budget.shape(tree["shape"])
     return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
 
 
-def _read_dict(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_dict(tree: Json, budget: _Budget) -> spaces.Space[object]:
     inner = {key: _read(space, budget) for key, space in tree["spaces"]}
     if not all(isinstance(key, str) for key in inner):
         raise CheckpointError("a damaged description of a space: a key of a Dict space is no text")
@@ -108,11 +108,11 @@ def _read_dict(tree: Json, budget: _Budget) -> spaces.Space[Any]:
     return space
 
 
-def _read_tuple(tree: Json, budget: _Budget) -> spaces.Space[Any]:
+def _read_tuple(tree: Json, budget: _Budget) -> spaces.Space[object]:
     return spaces.Tuple([_read(space, budget) for space in tree["spaces"]])
 
 
-_READERS: dict[str, Callable[[Json, _Budget], spaces.Space[Any]]] = {
+_READERS: dict[str, Callable[[Json, _Budget], spaces.Space[object]]] = {
     "Box": _read_box,
     "Discrete": _read_discrete,
     "MultiDiscrete": _read_multi_discrete,
@@ -122,7 +122,7 @@ _READERS: dict[str, Callable[[Json, _Budget], spaces.Space[Any]]] = {
 }
 
 
-def _numbers_to_json(array: np.ndarray[Any, Any]) -> Any:
+def _numbers_to_json(array: np.ndarray) -> Any:
     if array.size and (array == array.flat[0]).all():
         return _number_to_json(array.flat[0])
     return [_number_to_json(number) for number in array.ravel()]
@@ -133,7 +133,7 @@ def _number_to_json(number: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _numbers_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _numbers_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     if isinstance(value, list):
         return np.array([_number(entry) for entry in value], dtype).reshape(shape)
     return np.full(shape, _number(value), dtype)

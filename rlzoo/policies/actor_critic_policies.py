@@ -50,7 +50,7 @@ class ActorCriticPolicy(BasePolicy):
     :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
     """
 
-    not_for_acting: ClassVar[tuple[str, ...]] = (
+    training_only_keys: ClassVar[tuple[str, ...]] = (
         "value_net.",
         "mlp_extractor.value_net.",
         "vf_features_extractor.",

@@ -295,7 +295,7 @@ def pretrain(
 
 def _follow(model: Any) -> None:
     """Copies of the network that acted on are made anew."""
-    for name in ("target", "actor_averager"):
+    for name in ("target_q_net", "target_actor"):
         if (copy := getattr(model, name, None)) is not None:
             copy.update(1.0)
     if (noise := getattr(model, "parameter_noise", None)) is not None:

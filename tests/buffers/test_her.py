@@ -256,7 +256,7 @@ def test_episodes_that_are_cut_off_count_as_finished() -> None:
     record = Record(40, 2)
     record.advance(7, end=0.0)
     assert not record.buffer.can_sample()
-    with pytest.raises(UserError, match="nothing to draw"):
+    with pytest.raises(UserError, match="nothing to sample"):
         record.buffer.draw(4)
     record.restart()
     assert record.buffer.can_sample()

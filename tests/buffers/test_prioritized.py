@@ -20,7 +20,7 @@ def make(space=VECTOR, n_envs=1, buffer_size=50, **kwargs):
 
 def fill(replay, n_steps, seed=0, envs=None):
     envs = envs or RandomEnvs(VECTOR, replay.n_envs, seed)
-    if not replay._started:
+    if not replay.started:
         replay.start(envs.reset())
     for _ in range(n_steps):
         replay.add_step(envs.actions(), envs.step())

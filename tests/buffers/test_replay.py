@@ -413,9 +413,9 @@ def test_mistakes_are_named():
         DictReplayBuffer(5, VECTOR, ACTIONS)
     assert len(DictReplayBuffer(5, DICT, ACTIONS)) == 0
     replay = ReplayBuffer(5, VECTOR, ACTIONS)
-    with pytest.raises(UserError, match="nothing to draw from"):
+    with pytest.raises(UserError, match="nothing to sample"):
         replay.draw(3)
-    with pytest.raises(UserError, match="nothing to draw from"):
+    with pytest.raises(UserError, match="nothing to sample"):
         next(replay.batches(1, 3))
     with pytest.raises(UserError, match="call start"):
         replay.add_step(np.zeros((1, 2)), step(np.zeros((1, 3))))

@@ -52,7 +52,7 @@ def test_what_becomes_of_each_job_is_said(done, capsys):
     out, err = capsys.readouterr()
     assert "[1/4] ppo CartPole-v1 seed 1: done in 1 s\n" in out
     assert "[4/4] a2c CartPole-v1 seed 2: failed: too hot\n" in out
-    assert "2 of 4 failed; the same command tries them again" in err
+    assert "2 of 4 failed; run the same command again to retry" in err
 
 
 def test_rows_and_seeds_filter_and_next_command_prints(done, capsys):

@@ -59,7 +59,7 @@ def test_an_agent_that_fails_is_said_and_the_others_are_written(results, tmp_pat
     assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "rlzoo: a: it died",
-        "rlzoo: error: 1 of 2 agents could not be played",
+        "rlzoo: error: 1 of 2 agents could not be evaluated",
     ]
     assert read_scores([tmp_path / "all.json"]) == [SCORE]
 

@@ -41,7 +41,7 @@ def test_without_folders_only_the_registry_is_written(work, capsys):
     assert main(["benchmark", "ship", "-o", "mine"]) == 0
     assert len(read_registry(work / "mine")) == 1
     assert main(["benchmark", "ship", "-o", "none"]) == 2
-    assert "there is no collection none" in capsys.readouterr().err and not (work / "none").exists()
+    assert "no collection none" in capsys.readouterr().err and not (work / "none").exists()
 
 
 def test_ship_follows_the_list(work, capsys):
@@ -83,7 +83,7 @@ def test_ship_reports_unplayable_row_and_continues(work, capsys, monkeypatch):
     assert main(["benchmark", "ship", "logs", "--list", "list.yml", "--n-jobs", "1"]) == 1
     out, err = capsys.readouterr()
     assert "ppo on Acrobot-v1 is not shipped: logs/ppo/Acrobot-v1_1 cannot be played: " in err
-    assert "1 row could not be played" in err and "CartPole-v1_1: whole, seed 3" in out
+    assert "1 row could not be evaluated" in err and "CartPole-v1_1: whole, seed 3" in out
     assert len(read_registry(work / "trained_agents")) == 1
 
 

@@ -14,6 +14,11 @@ from rlzoo.cli.main import main
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
+
+
 def make_score(algo, env_id, seed, mean):
     return Score(
         algo=algo,

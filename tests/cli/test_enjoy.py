@@ -63,7 +63,7 @@ def test_other_choices(looks, flags):
         (["--exp-di", "3"], "--exp-id"),
         (["--env", "FrozenLake-v1"], "rlzoo train --algo ppo --env FrozenLake-v1"),
         (["--env", "Pendulm-v1"], "did you mean 'Pendulum-v1'"),
-        (["--seed", "-1"], "--seed: expected a whole number, from 0"),
+        (["--seed", "-1"], "--seed: expected an integer, from 0"),
         (["-n", "0"], "at least 1"),
         (["--n-episodes", "0"], "at least 1"),
         (["--n-envs", "0"], "at least 1"),

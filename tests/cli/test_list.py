@@ -12,6 +12,11 @@ from rlzoo.config import catalog
 from rlzoo.runs.pretrained_registry import AgentEntry, shipped_agents, write_registry
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
+
+
 def lines(capsys):
     return [line.split() for line in capsys.readouterr().out.splitlines()]
 

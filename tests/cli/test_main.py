@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlzoo.cli import main as cli
-from rlzoo.cli.flags.parser import OneOf, Parser, flags_of, values_of
+from rlzoo.cli.flags.parser import Choice, Parser, flags_of, values_of
 from rlzoo.cli.main import main
 from rlzoo.core.errors import RunFailed, UserError
 
@@ -20,7 +20,7 @@ def command(monkeypatch):
     module = SimpleNamespace(HELP="a demo", build_parser=lambda parser: None, run=lambda args: 0)
 
     def build_parser(parser):
-        parser.add_argument("--algo", type=OneOf("algorithm", ["a2c", "ppo"]))
+        parser.add_argument("--algo", type=Choice("algorithm", ["a2c", "ppo"]))
         parser.add_argument("-params", nargs="+")
         parser.add_argument("--eval-freq", type=int)
         parser.add_argument("-n", "--n-timesteps", type=int)
@@ -173,7 +173,7 @@ def test_the_overview_and_parsing_import_nothing_heavy():
 
 def test_values_of_finds_fixed_sets():
     parser = Parser("demo", "a demo")
-    parser.add_argument("--a", type=OneOf("letter", "xyz"))
+    parser.add_argument("--a", type=Choice("letter", "xyz"))
     parser.add_argument("--b", choices=(1, 2))
     parser.add_argument("--c")
     assert [values_of(action) for action in parser._actions[1:]] == [("x", "y", "z"), ("1", "2"), ()]

@@ -102,8 +102,8 @@ def test_keywords_are_the_flags_of_the_command(command):
     [
         ("train", {"n_timestep": 10}, "did you mean 'n_timesteps'"),
         ("enjoy", {"episodes": 10}, "did you mean 'n_episodes'"),
-        ("train", {"n_timesteps": "many"}, "expected a whole number"),
-        ("train", {"n_timesteps": True}, "expected a whole number"),
+        ("train", {"n_timesteps": "many"}, "expected an integer"),
+        ("train", {"n_timesteps": True}, "expected an integer"),
         ("train", {"algo": "pppo"}, "did you mean 'ppo'"),
         ("train", {"progress": 1}, "progress must be True or False"),
         ("train", {"hyperparams": 3}, "hyperparams must be a dictionary"),

@@ -34,7 +34,7 @@ def test_deleted_working_directory_is_one_line(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(["sh", "-c", code], stderr=subprocess.PIPE, text=True, check=False, env=environment)
     assert done.returncode == 2
-    assert done.stderr == "rlzoo: error: the working directory was deleted; change to one that is there\n"
+    assert done.stderr == "rlzoo: error: the working directory was deleted; change to an existing one\n"
 
 
 def test_terminal_without_unicode_gets_question_marks(monkeypatch):
@@ -80,5 +80,5 @@ def test_output_that_is_gone_is_said_once(capfd):
         for _ in range(3):
             stream.write("text")
             stream.flush()
-    said = "rlzoo: standard output is gone (Broken pipe); the work goes on without it\n"
+    said = "rlzoo: standard output is closed (Broken pipe); continuing without it\n"
     assert capfd.readouterr().err == said

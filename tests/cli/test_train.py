@@ -132,7 +132,7 @@ def test_a_module_of_the_user_is_found_beside_her(runs, tmp_path, monkeypatch):
 )  # fmt: skip
 def test_numbers_that_mean_nothing_are_refused(runs, capsys, flags):
     assert main(["train", *flags.split()]) == 2
-    assert "expected a whole number" in capsys.readouterr().err
+    assert "expected an integer" in capsys.readouterr().err
     assert not runs
 
 
@@ -140,3 +140,22 @@ def test_numbers_with_an_exponent_and_those_of_the_defaults(runs):
     assert main(["train", "-n", "1e6", "--seed", "-1", "--num-threads", "-1", "--log-interval", "-2"]) == 0
     assert runs[0].n_timesteps == 1_000_000
     assert isinstance(runs[0].n_timesteps, int)
+
+
+def test_progress_bar_replaces_the_log_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = [
+        "train",
+        "--env",
+        "CartPole-v1",
+        "-n",
+        "64",
+        "-params",
+        "n_envs:1",
+        "n_steps:32",
+        "batch_size:32",
+    ]
+    flags += ["--eval-freq", "-1", "--seed", "0"]
+    for more, is_shown in (([], True), (["-P"], False), (["-P", "--verbose", "2"], True)):
+        assert main([*flags, *more]) == 0
+        assert ("total_timesteps" in capsys.readouterr().out) is is_shown, more

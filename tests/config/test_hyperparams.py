@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files, with_overrides
+from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, with_overrides
 from rlzoo.config.literals import Name
 from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
@@ -190,10 +190,11 @@ def test_shipped_envs_are_ids():
     assert "CartPole-v1" in shipped_envs("ppo") and not {"atari", "default"} & set(shipped_envs("ppo"))
 
 
-def test_an_algorithm_without_a_file_says_what_to_do(monkeypatch):
+def test_algorithm_without_a_file_has_its_defaults(monkeypatch):
     monkeypatch.setitem(catalog._TARGETS, "mine", "a:B")
-    with pytest.raises(UserError, match="--conf-file"):
-        shipped_files("mine")
+    found = lookup("mine", "CartPole-v1")
+    assert found.values == {"policy": "MlpPolicy"}
+    assert found.sources == {"policy": "defaults of mine: default"}
 
 
 def test_a_python_file_that_exits_is_an_error(tmp_path):

@@ -156,6 +156,6 @@ def test_a_run_whose_reader_leaves_goes_on_to_its_end(command, logs):
         process.stdout.close()
         errors = process.stderr.read().decode()
     assert process.returncode == 0
-    assert errors.count("standard output is gone (Broken pipe); the work goes on without it") == 1
+    assert errors.count("standard output is closed (Broken pipe); continuing without it") == 1
     path = logs / "ppo" / "Faulty-v0_1" / "Faulty-v0.zip"
     assert PPO.load(path, device="cpu").num_timesteps == 400

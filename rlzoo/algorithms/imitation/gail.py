@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -42,9 +42,10 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Float, If, Int, Power, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Conditional, Float, Int, PowerOfTwo, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, demonstrations_of
 
 LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}
@@ -136,8 +137,8 @@ class GAILConfig:
 
 SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "n_steps": Power(64, 4096),
-    "batch_size": Power(32, 1024),
+    "n_steps": PowerOfTwo(64, 4096),
+    "batch_size": PowerOfTwo(32, 1024),
     "gamma": ranges.GAMMA,
     "gae_lambda": ranges.GAE_LAMBDA,
     "ent_coef": ranges.ENT_COEF,
@@ -147,11 +148,11 @@ SEARCH_SPACE: SearchSpace = {
     "hidden_size_adversary": Int(16, 512, log=True),
     "adversary_entcoeff": Float(1e-5, 1e-1, log=True),
     **{
-        key: If("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
+        key: Conditional("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
         for key in ("target_kl", "cg_damping", "n_critic_updates")
     },
     **{
-        key: If("learner", ("ppo",), PPO_SEARCH_SPACE[key])
+        key: Conditional("learner", ("ppo",), PPO_SEARCH_SPACE[key])
         for key in ("n_epochs", "clip_range", "vf_coef", "max_grad_norm")
     },
     **ranges.STATE_DEPENDENT_NOISE,
@@ -242,8 +243,9 @@ class GAIL(OnPolicyAlgorithm):
         self.discriminator = Discriminator(
             self.observation_space, self.action_space, self.config.hidden_size_adversary
         ).to(self.device)
-        self.discriminator_flat = FlatParameters(self.discriminator.parameters())
-        self.discriminator_optimizer = self.discriminator_flat.optimizer(
+        self.discriminator_flat = parameter_group(self.discriminator.parameters())
+        self.discriminator_optimizer = NetworkOptimizer(self.discriminator, self.discriminator_flat)
+        self.discriminator.optimizer = self.discriminator_flat.optimizer(
             torch.optim.Adam, lr=self.config.d_stepsize
         )
         if is_given(self.config.expert_dataset) and self.env is not None:
@@ -272,7 +274,7 @@ class GAIL(OnPolicyAlgorithm):
         return {
             **self.student.state(),
             "discriminator": self.discriminator,
-            "discriminator.optimizer": self.discriminator_optimizer,
+            "discriminator.optimizer": self.discriminator.optimizer,
         }
 
     def parameter_vectors(self) -> list[Tensor]:
@@ -309,8 +311,8 @@ class GAIL(OnPolicyAlgorithm):
         :param obs: what the agent saw, scaled by present statistics, [n, ...]
         :param actions: what it did, as the environment executed it, [n, ...]
         """
-        config, network, optimizer = self.config, self.discriminator, self.discriminator_optimizer
-        for group in optimizer.param_groups:
+        config, network = self.config, self.discriminator
+        for group in network.optimizer.param_groups:
             group["lr"] = config.d_stepsize
         n_rows = len(actions)
         network.update_statistics(obs)
@@ -321,9 +323,7 @@ class GAIL(OnPolicyAlgorithm):
             expert_logits = network(expert.obs, torch.from_numpy(expert.executed).to(self.device))
             policy_logits = network(map_obs(lambda part, rows=rows: part[rows], obs), actions[rows])
             loss, metrics = discriminator_loss(expert_logits, policy_logits, config.adversary_entcoeff)
-            self.discriminator_flat.zero_grad()
-            loss.backward()
-            optimizer.step()
+            self.discriminator_optimizer.step(loss)
             history.append(metrics)
         means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]}
         self.check_losses(means)

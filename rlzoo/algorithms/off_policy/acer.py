@@ -41,11 +41,11 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.polyak import Target
+from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Near1, SearchSpace
+from rlzoo.params.search_parameters import Choice, Float, Int, OneMinusLogUniform, SearchSpace
 from rlzoo.policies.q_valued import with_q_values
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
@@ -127,7 +127,7 @@ SEARCH_SPACE: SearchSpace = {
     "replay_start": Int(100, 5_000, log=True),
     "buffer_size": Int(1_000, 50_000, log=True),
     "correction_term": Float(1.0, 20.0, log=True),
-    "alpha": Near1(1e-3, 0.1),
+    "alpha": OneMinusLogUniform(1e-3, 0.1),
     "delta": Float(0.1, 10.0, log=True),
     "policy_kwargs.net_arch": ranges.NET_ARCH,
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
@@ -196,11 +196,11 @@ class ACER(OnPolicyAlgorithm):
     def setup_optimizers(self) -> None:
         self.average_policy = copy.deepcopy(self.policy)
         super().setup_optimizers()
-        self.average = Target(self.flat, self.policy, self.average_policy)
+        self.target_policy = TargetNetwork(self.flat, self.policy, self.average_policy)
         self.average_policy.set_training_mode(False)
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "policy.average": self.average}
+        return {**super().state(), "policy.average": self.target_policy}
 
     # ------------------------------------------------------------------ acting
 
@@ -236,7 +236,7 @@ class ACER(OnPolicyAlgorithm):
 
     def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
         """One gradient step on trajectories of the present policy or of earlier ones."""
-        config, optimizer = self.config, self.policy.optimizer
+        config = self.config
         obs = trajectories.all_obs(self.device)
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
         n_rows = trajectories.rewards.size  # the rows behind these are observations that were not acted on
@@ -264,11 +264,8 @@ class ACER(OnPolicyAlgorithm):
         q_taken = q.gather(1, actions.unsqueeze(1)).flatten()
         q_loss = 0.5 * (targets - q_taken).square().mean()
         loss = policy_loss + config.q_coef * q_loss
-        self.flat.zero_grad()
-        loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
-        self.average.update(1 - config.alpha)
+        self.optimizer.step(loss, config.max_grad_norm)
+        self.target_policy.update(1 - config.alpha)
         clock.n_updates += 1
 
         detached = q_taken.detach()

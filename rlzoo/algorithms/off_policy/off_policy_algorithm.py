@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.accel.tune_malloc import available_memory
 from rlzoo.algorithms.base import Algorithm, Metrics
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
@@ -422,7 +422,7 @@ class OffPolicyAlgorithm(Algorithm):
         super()._reset_envs(env, resume)
         self.replay_continues = self.replay_continues and self.position_restored
 
-    def make_optimizer(self, flat: FlatParameters, **changes: Any) -> torch.optim.Optimizer:
+    def make_optimizer(self, flat: ParameterGroup, **changes: Any) -> torch.optim.Optimizer:
         """The policy's optimiser for a vector of parameters.
 
         :raises UserError: it does not take the policy's `optimizer_kwargs`

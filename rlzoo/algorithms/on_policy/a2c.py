@@ -90,7 +90,7 @@ def a2c_loss(
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
     loss = policy_loss + config.vf_coef * value_loss
-    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+    if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
     return loss, {
         "loss": loss.detach(),
@@ -123,8 +123,8 @@ class A2C(OnPolicyAlgorithm):
         return arguments
 
     def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
-        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
         batch = self.read_rollout(rollout)
         old = self.baseline(rollout, batch) if self.has_modes else None
@@ -145,10 +145,7 @@ class A2C(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
+        self.optimizer.step(loss, config.max_grad_norm)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)

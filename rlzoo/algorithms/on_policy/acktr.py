@@ -38,9 +38,10 @@ from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
+from rlzoo.params.search_parameters import Choice, Float, Int, OneOrSampled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ SEARCH_SPACE: SearchSpace = {
     "lr_schedule": Choice("constant", "linear"),
     "n_steps": Int(4, 2048, log=True),
     "gamma": ranges.GAMMA,
-    "gae_lambda": Or(None, ranges.GAE_LAMBDA),
+    "gae_lambda": OneOrSampled(None, ranges.GAE_LAMBDA),
     "ent_coef": ranges.ENT_COEF,
     "vf_coef": Float(0.1, 1.0),
     "max_grad_norm": Float(0.3, 10.0, log=True),
@@ -202,6 +203,7 @@ class ACKTR(OnPolicyAlgorithm):
             kfac_clip=config.kfac_clip,
             max_grad_norm=config.max_grad_norm,
         )
+        self.optimizer = NetworkOptimizer(self.policy, self.flat)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
@@ -236,9 +238,7 @@ class ACKTR(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        optimizer.step()
+        self.optimizer.step(loss)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)

@@ -1,4 +1,4 @@
-"""Observations kept outside of a ring of rows: those that the following row does not hold."""
+"""Storage for the final observations of episodes, which the next ring slot overwrites."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from rlzoo.buffers.rollout_buffer import Obs, map_obs
 
 
 def allocate(shape: tuple[int, ...], dtype: Any, device: torch.device) -> torch.Tensor:
-    """Zeros [*shape]; on the CPU the operating system hands over a page only when it is first written."""
+    """Allocate zeros [*shape]; on the CPU the operating system provides a page when it is first written."""
     zeros = torch.from_numpy(np.zeros(shape, dtype))
     return zeros if device.type == "cpu" else zeros.to(device)
 
 
-class Aside:
-    """A queue of observations, each under a ticket that counts up; the oldest are freed first.
+class FinalObsStore:
+    """First-in, first-out store of observations, addressed by increasing handles.
 
-    An entry belongs to the slot of the ring it was kept for and is freed when that slot is written again.
-    The memory grows by doubling, to what is held at once.
+    An entry belongs to a slot of the ring and is freed when that slot is written again. The memory grows by
+    doubling, up to the largest number of entries held at once.
 
-    :param empty: observations [0, ...] that say shapes, dtypes and device
+    :param empty: observations [0, ...] that give shapes, dtypes and device
     """
 
     def __init__(self, empty: Obs) -> None:
         self.rows = empty
         self.capacity = 0
-        self._oldest = self._next = 0  # tickets; entry `ticket` lies in row `ticket % capacity`
+        self._oldest = self._next = 0  # handles; entry `handle` is in row `handle % capacity`
         self._held: deque[tuple[int, int]] = deque()  # (slot, number of entries), oldest first
 
     def __len__(self) -> int:
@@ -41,14 +41,14 @@ class Aside:
         """Bytes allocated."""
         return tensor_bytes(self.rows)
 
-    def keep(self, slot: int, rows: Obs) -> np.ndarray:
-        """Copy rows [n, ...] (arrays or tensors) for a slot; their tickets [n]."""
-        tickets = self._append(rows)
-        self._held.append((slot, len(tickets)))
-        return tickets
+    def store(self, slot: int, rows: Obs) -> np.ndarray:
+        """Copy rows [n, ...] (arrays or tensors) for a slot; return their handles [n]."""
+        handles = self._append(rows)
+        self._held.append((slot, len(handles)))
+        return handles
 
     def extend(self, slots: np.ndarray, chunks: Iterable[Obs]) -> np.ndarray:
-        """Copy rows, given in chunks [k, ...], for slots [n] in the order of the ring; their tickets [n]."""
+        """Copy chunks of rows [k, ...] for slots [n] in the order of the ring; return their handles [n]."""
         first = self._next
         for rows in chunks:
             self._append(rows)
@@ -59,8 +59,8 @@ class Aside:
         n_rows = len(next(iter(rows.values())) if isinstance(rows, dict) else rows)
         if len(self) + n_rows > self.capacity:
             self._grow(max(2 * self.capacity, len(self) + n_rows, 16))
-        tickets = np.arange(self._next, self._next + n_rows)
-        index = torch.from_numpy(tickets % self.capacity)
+        handles = np.arange(self._next, self._next + n_rows)
+        index = torch.from_numpy(handles % self.capacity)
 
         def write(target: torch.Tensor, source: Any) -> None:
             source = torch.from_numpy(np.array(source)) if isinstance(source, np.ndarray) else source
@@ -68,10 +68,10 @@ class Aside:
 
         map_obs(write, self.rows, rows)
         self._next += n_rows
-        return tickets
+        return handles
 
     def free(self, slot: int) -> None:
-        """Forget what was kept for a slot; slots are freed in the order in which they were filled."""
+        """Free the entries of a slot; slots are freed in the order in which they were filled."""
         held = self._held
         while held and held[0][0] == slot:
             self._oldest += held.popleft()[1]
@@ -81,9 +81,9 @@ class Aside:
         self._held.clear()
         self._oldest = self._next
 
-    def gather(self, tickets: np.ndarray, key: str | None = None) -> Obs:
-        """Tensors [n, ...] of the entries with these tickets; with a key, of that part of a Dict alone."""
-        index = tickets % self.capacity
+    def gather(self, handles: np.ndarray, key: str | None = None) -> Obs:
+        """Return the entries [n, ...] with these handles; with a key, only that part of a Dict."""
+        index = handles % self.capacity
 
         def chosen(rows: torch.Tensor) -> torch.Tensor:
             if rows.device.type == "cpu":
@@ -93,9 +93,9 @@ class Aside:
         return map_obs(chosen, self.rows if key is None else self.rows[key])
 
     def _grow(self, capacity: int) -> None:
-        tickets = np.arange(self._oldest, self._next)
-        new = torch.from_numpy(tickets % capacity)
-        old = torch.from_numpy(tickets % max(self.capacity, 1))
+        handles = np.arange(self._oldest, self._next)
+        new = torch.from_numpy(handles % capacity)
+        old = torch.from_numpy(handles % max(self.capacity, 1))
 
         def larger(rows: torch.Tensor) -> torch.Tensor:
             shape = (capacity, *rows.shape[1:])
@@ -110,6 +110,6 @@ class Aside:
 
 
 def tensor_bytes(tensors: Obs) -> int:
-    """Bytes of a tensor or of a dict of them."""
+    """Return the bytes of a tensor or of a dict of tensors."""
     columns = tensors.values() if isinstance(tensors, dict) else [tensors]
     return sum(column.numel() * column.element_size() for column in columns)

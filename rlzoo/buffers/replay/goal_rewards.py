@@ -25,7 +25,7 @@ class GoalRewards:
     :raises UserError: the environment has no such method, or it fails
     """
 
-    def __init__(self, env: Any, goal_space: spaces.Space[Any], needs_infos: bool = False) -> None:
+    def __init__(self, env: Any, goal_space: spaces.Space[object], needs_infos: bool = False) -> None:
         self._compute = _compute_reward(env)
         self._no_infos: list[dict[str, Any]] = []
         self._in_batches: bool | None = None
@@ -99,7 +99,7 @@ def _compute_reward(env: Any) -> Callable[..., Any]:
     return lambda *arguments: env.env_method("compute_reward", *arguments, indices=0)[0]
 
 
-def _probes(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
+def _probes(space: spaces.Space[object]) -> tuple[np.ndarray, np.ndarray]:
     """Goals [N_PROBES, ...], as a buffer stores them, of which every second pair is one and the same."""
     space = copy.deepcopy(space)
     space.seed(0)

@@ -1,8 +1,8 @@
 """Hindsight experience replay: Andrychowicz et al. (2017), https://arxiv.org/abs/1707.01495.
 
-What led nowhere led somewhere: of n + 1 transitions that are drawn, n are told that a goal which their
-episode reached had been desired, and get the reward for that. Goals are chosen anew at every draw; episodes
-are stored once, as they were. Whether the task ended after a transition is not changed.
+Of n + 1 sampled transitions, n are relabelled: their desired goal becomes a goal that was achieved, and their
+reward is recomputed. Goals are relabelled at every sampling; episodes are stored once, unchanged. Termination
+is not recomputed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from rlzoo.buffers.replay.goal_rewards import GoalRewards
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.buffers.replay.replay_buffer import ASIDE, ENDED, ReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, ReplayBuffer
 from rlzoo.buffers.replay.replay_observations import Dtypes
 from rlzoo.core.errors import UserError, unknown
 
@@ -27,12 +27,12 @@ TOLERATED = 0.1  # share of them that may differ: penalties for collisions and t
 
 
 class GoalSelectionStrategy(str, Enum):
-    """Which achieved goal a transition is told to have been desired; by name, in any case, or by member."""
+    """Strategy for the new goals of HER; by name, in any case, or by member."""
 
-    FUTURE = "future"  # one that its episode achieved in it or afterwards
-    FINAL = "final"  # the last one of its episode
-    EPISODE = "episode"  # any one of its episode
-    RANDOM = "random"  # any one in the buffer
+    FUTURE = "future"  # achieved in the same episode, at this step or later
+    FINAL = "final"  # achieved at the end of the same episode
+    EPISODE = "episode"  # achieved at any step of the same episode
+    RANDOM = "random"  # achieved at any step in the buffer
 
     @classmethod
     def _missing_(cls, value: object) -> GoalSelectionStrategy:
@@ -42,15 +42,14 @@ class GoalSelectionStrategy(str, Enum):
 
 
 class HerReplayBuffer(ReplayBuffer):
-    """A replay buffer for goal environments that relabels goals when it is drawn from.
+    """Replay buffer for goal environments that relabels goals when it samples (HER).
 
-    Only finished episodes are drawn; of an episode that is partly overwritten, what is left. A wrapper that
-    changes rewards must change those of `compute_reward` as well; where stored rewards differ from it, the
-    first draw warns.
+    Only finished episodes are sampled; of a partly overwritten episode, what is left. A wrapper that changes
+    rewards must change those of `compute_reward` as well; the first sampling warns if they differ.
 
-    :param env: the environment, whose `compute_reward` says what a goal is worth
-    :param n_sampled_goal: relabelled transitions for each one that is left as it was
-    :param goal_selection_strategy: where goals come from, a `GoalSelectionStrategy` or its name
+    :param env: the environment, whose `compute_reward` computes the rewards of new goals
+    :param n_sampled_goal: relabelled transitions for each original one
+    :param goal_selection_strategy: of new goals, a `GoalSelectionStrategy` or its name
     :param copy_info_dict: keep the infos of all steps, for a `compute_reward` that needs them
     :raises UserError: no goal environment, or returns of several steps
     """
@@ -60,8 +59,8 @@ class HerReplayBuffer(ReplayBuffer):
     def __init__(
         self,
         buffer_size: int,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         env: Any = None,
         device: torch.device | str = "cpu",
         n_envs: int = 1,
@@ -74,9 +73,11 @@ class HerReplayBuffer(ReplayBuffer):
     ) -> None:
         self.check_space(observation_space)
         if kwargs.get("n_steps", 1) != 1:
-            raise UserError("HER goes with n_steps=1 only: another goal changes the rewards of all n steps")
+            raise UserError("HER supports n_steps=1 only: another goal changes the rewards of all n steps")
         if env is None:
-            raise UserError("HerReplayBuffer needs env, which says what a goal is worth")
+            raise UserError(
+                "HerReplayBuffer needs env, whose compute_reward computes the rewards of new goals"
+            )
         if n_sampled_goal < 0:
             raise UserError(f"n_sampled_goal must be at least 0, not {n_sampled_goal}")
         kwargs["obs_dtypes"] = self._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
@@ -101,7 +102,7 @@ class HerReplayBuffer(ReplayBuffer):
         self._compared = False  # whether stored rewards have been compared with compute_reward
 
     @classmethod
-    def check_space(cls, observation_space: spaces.Space[Any]) -> None:
+    def check_space(cls, observation_space: spaces.Space[object]) -> None:
         if not isinstance(observation_space, spaces.Dict) or any(
             key not in observation_space.spaces for key in GOAL_KEYS
         ):
@@ -113,7 +114,7 @@ class HerReplayBuffer(ReplayBuffer):
             raise UserError("HER needs achieved and desired goals of the same shape")
 
     def set_env(self, env: Any) -> None:
-        """Ask another environment what goals are worth."""
+        """Set another environment, which computes the rewards of new goals."""
         goals = self.observation_space["desired_goal"]  # type: ignore[index]
         self.goal_rewards = GoalRewards(env, goals, needs_infos=self.infos is not None)
 
@@ -123,14 +124,14 @@ class HerReplayBuffer(ReplayBuffer):
 
     @classmethod
     def required_bytes(
-        cls, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+        cls, buffer_size: int, observation_space: spaces.Space[object], *args: Any, **kwargs: Any
     ) -> int:
         kwargs["obs_dtypes"] = cls._goal_dtypes(observation_space, kwargs.get("obs_dtypes"))
         return super().required_bytes(buffer_size, observation_space, *args, **kwargs) + 8 * buffer_size
 
     @staticmethod
     def _goal_dtypes(observation_space: Any, dtypes: Dtypes | None) -> dict[str | None, Any]:
-        """`dtypes`, and double precision for goals that have it: `compute_reward` compares them."""
+        """Add double precision for goals that have it to `dtypes`: `compute_reward` compares them."""
         goals = [key for key in GOAL_KEYS[1:] if observation_space[key].dtype == np.float64]
         return {**(dtypes or {}), **dict.fromkeys(goals, np.float64)}
 
@@ -163,10 +164,10 @@ class HerReplayBuffer(ReplayBuffer):
                 "The last trajectory in the replay buffer will be truncated: its episodes end where they are",
                 stacklevel=2,
             )
-        self._close(np.arange(self.n_envs))
+        self.end_episodes()
 
     def can_sample(self) -> bool:
-        """Whether an episode has ended."""
+        """Return whether an episode has ended."""
         return bool((self._size > self.going_on).any())
 
     # ------------------------------------------------------------------ drawing
@@ -183,9 +184,9 @@ class HerReplayBuffer(ReplayBuffer):
 
     def _assemble(self, indices: np.ndarray) -> ReplayBatch:
         flags = self.flags.reshape(-1).take(indices)
-        ended = np.flatnonzero(flags & ASIDE)
-        tickets = self.tickets.reshape(-1).take(indices.take(ended))
-        obs, next_obs = self.obs.pair(indices, indices, ended, tickets)
+        ended = np.flatnonzero(flags & FINAL_STORED)
+        handles = self.handles.reshape(-1).take(indices.take(ended))
+        obs, next_obs = self.obs.pair(indices, indices, ended, handles)
         rewards = self.reward_column.reshape(-1).take(indices)
         if not self._compared:
             self._compare_rewards(indices[:N_COMPARED], next_obs, rewards[:N_COMPARED])
@@ -200,7 +201,7 @@ class HerReplayBuffer(ReplayBuffer):
         )
 
     def _compare_rewards(self, indices: np.ndarray, next_obs: Any, rewards: np.ndarray) -> None:
-        """Warn where the rewards [n] of transitions at indices [n] are not those of `compute_reward`."""
+        """Warn if the rewards [n] of transitions at indices [n] differ from `compute_reward`."""
         self._compared = True
         achieved, desired = (next_obs[key][: len(indices)].cpu().numpy() for key in GOAL_KEYS[1:])
         infos = None if self.infos is None else list(self.infos.reshape(-1).take(indices))
@@ -216,7 +217,7 @@ class HerReplayBuffer(ReplayBuffer):
             )
 
     def _relabel(self, indices: np.ndarray, obs: Any, next_obs: Any, rewards: np.ndarray) -> None:
-        """Change goals and rewards of n in n + 1 rows; they were drawn at random, so it may be any rows."""
+        """Relabel goals and rewards of n in n + 1 rows; any rows, as they were sampled at random."""
         if len(indices) != self._batch_size:
             self._batch_size = len(indices)
             self._relabelled = np.flatnonzero(
@@ -235,7 +236,7 @@ class HerReplayBuffer(ReplayBuffer):
         rewards[rows] = self.goal_rewards(achieved.cpu().numpy(), goals.cpu().numpy(), infos)
 
     def _goal_indices(self, indices: np.ndarray) -> np.ndarray:
-        """For each transition, the one that achieved the goal that it is given."""
+        """Return, for each transition, the index of the one that achieved its new goal."""
         strategy = self.goal_selection_strategy
         if strategy is GoalSelectionStrategy.RANDOM:
             return self._draw(len(indices))
@@ -253,20 +254,20 @@ class HerReplayBuffer(ReplayBuffer):
         return goals
 
     def _achieved(self, indices: np.ndarray) -> torch.Tensor:
-        """What the transitions at indices [n] achieved, [n, ...]."""
+        """Return the goals [n, ...] that the transitions at indices [n] achieved."""
         following = (indices + self.n_envs) % self._n_rows
         goals: torch.Tensor = self.obs.columns["achieved_goal"].gather(following)
-        ended = np.flatnonzero(self.flags.reshape(-1).take(indices) & ASIDE)
+        ended = np.flatnonzero(self.flags.reshape(-1).take(indices) & FINAL_STORED)
         if len(ended):
-            tickets = self.tickets.reshape(-1).take(indices.take(ended))
-            finals = self.obs.finals.gather(tickets, "achieved_goal")
+            handles = self.handles.reshape(-1).take(indices.take(ended))
+            finals = self.obs.finals.gather(handles, "achieved_goal")
             goals.index_copy_(0, torch.from_numpy(ended).to(goals.device), finals)
         return goals
 
     # ------------------------------------------------------------------ files
 
     def own_state(self) -> dict[str, Any]:
-        """Nothing: where episodes begin and end follows from the flags."""
+        """Return nothing: where episodes begin and end follows from the flags."""
         if self.infos is not None:
             raise UserError("a HerReplayBuffer with copy_info_dict=True cannot be saved: infos hold anything")
         return {}

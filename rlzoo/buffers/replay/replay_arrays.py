@@ -1,4 +1,4 @@
-"""The contents of a replay buffer as plain arrays, made when somebody asks for them."""
+"""The contents of a replay buffer as plain arrays, computed on access."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import BaseBuffer, part_shape
-from rlzoo.buffers.replay.replay_observations import Column, Observations
+from rlzoo.buffers.replay.replay_observations import Observations, RingColumn
 from rlzoo.buffers.rollout_buffer import Obs
 
-ASIDE, ENDED, TERMINATED = 1, 2, 4
-"""Bits of `flags`: the next observation is kept aside; the episode ended here; because the task did."""
+FINAL_STORED, ENDED, TERMINATED = 1, 2, 4
+"""Bits of `flags`: the next observation is in the `FinalObsStore`; the episode ended; it terminated."""
 
 
 class ReplayArrays(BaseBuffer):
@@ -23,13 +23,13 @@ class ReplayArrays(BaseBuffer):
     """
 
     n_slots: int
-    head: int  # the slot of the present observation; the transition from it is not there yet
+    head: int  # the slot of the current observation; its transition is not stored yet
     laps: int  # how often the ring has wrapped around
     obs: Observations
-    action_column: Column
+    action_column: RingColumn
     reward_column: np.ndarray
     flags: np.ndarray
-    tickets: np.ndarray
+    handles: np.ndarray
     _size: int
 
     @property
@@ -48,9 +48,9 @@ class ReplayArrays(BaseBuffer):
         """What the actions led to: at the end of an episode its final observation."""
         places, slots = self._filled()
         rows = self._rows(slots)
-        aside = np.flatnonzero(self.flags[slots].reshape(-1) & ASIDE)
-        tickets = self.tickets.reshape(-1).take(rows.take(aside))
-        return self._spread(places, self.obs.gather_next(rows, aside, tickets))
+        final = np.flatnonzero(self.flags[slots].reshape(-1) & FINAL_STORED)
+        handles = self.handles.reshape(-1).take(rows.take(final))
+        return self._spread(places, self.obs.gather_next(rows, final, handles))
 
     @property
     def actions(self) -> np.ndarray:
@@ -92,7 +92,7 @@ class ReplayArrays(BaseBuffer):
     def _spread(self, places: np.ndarray, filled: Any) -> Obs:
         """Tensors [k * n_envs, ...] of observations at their places in arrays of the whole buffer."""
 
-        def spread(part: Any, space: spaces.Space[Any]) -> np.ndarray:
+        def spread(part: Any, space: spaces.Space[object]) -> np.ndarray:
             shape = (self.n_envs, *part_shape(space))
             array = np.zeros((self.buffer_size, *shape), space.dtype)
             array[places] = part.cpu().numpy().reshape(len(places), *shape)

@@ -1,8 +1,8 @@
-"""Experience replay: a ring of transitions, written in place and drawn uniformly.
+"""Replay buffer: a ring of transitions with uniform sampling.
 
-Every observation is stored once: what a transition led to is the observation in the following slot. What
-that slot does not hold, the final observations of episodes, is kept aside. The slots of the ring are the
-steps, each with a row for every environment; row `slot * n_envs + env` is the index of a transition.
+Every observation is stored once: the next observation of a transition is the observation in the following
+slot. The final observations of episodes, which that slot does not hold, are in a `FinalObsStore`. A slot of
+the ring is a step, with a row for every environment; row `slot * n_envs + env` is the index of a transition.
 
 Source: Lin (1992), "Self-improving reactive agents based on reinforcement learning, planning and teaching";
 n-step returns as in Sutton (1988), "Learning to predict by the methods of temporal differences".
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.replay.replay_arrays import ASIDE, ENDED, TERMINATED, ReplayArrays
+from rlzoo.buffers.replay.replay_arrays import ENDED, FINAL_STORED, TERMINATED, ReplayArrays
 from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch
-from rlzoo.buffers.replay.replay_observations import Column, Dtypes, Observations, make_observations
+from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
 from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
@@ -29,40 +29,38 @@ from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
 
 CHUNK_BYTES = 4 * 2**20
-"""The most that is gathered at once for several batches: what stays in the caches until it is used."""
+"""Largest gather for several batches at once: it stays in the CPU caches until it is used."""
 
 
 class ReplayBuffer(ReplayArrays):
-    """The last `buffer_size` transitions of `n_envs` environments.
+    """Replay buffer with uniform sampling for the transitions of `n_envs` environments.
 
-    :param buffer_size: transitions to keep, over all environments
+    :param buffer_size: capacity in transitions over all environments
     :param observation_space: as the environment gives them, before any normalisation
     :param action_space: Box actions are stored as float32, others as int64
-    :param device: where batches are handed out
+    :param device: of the sampled batches
     :param n_envs: number of environments
-    :param optimize_memory_usage: accepted, and without effect: no observation is ever stored twice
-    :param handle_timeout_termination: whether an episode that was truncated has a value afterwards
-    :param n_steps: steps of the returns that are learned from; they stop where an episode does
-    :param gamma: discount of a step
+    :param optimize_memory_usage: no effect: every observation is stored once anyway
+    :param handle_timeout_termination: bootstrap from the final observation of truncated episodes
+    :param n_steps: steps of n-step returns; they end with the episode
+    :param gamma: discount factor of n-step returns
     :param buffer_device: where observations and actions are stored
-    :param frame_stack: observations are images of so many stacked frames, of which only the last is stored
-    :param obs_dtypes: what parts of observations are stored as, by key (None: the whole observation), where
-        not as their space says; floating-point numbers are stored in single precision unless named here
+    :param frame_stack: number of stacked frames in an image observation; each frame is stored once
+    :param obs_dtypes: dtypes for storage by key of a Dict observation (None: the whole observation);
+        without an entry, floating-point numbers are stored in single precision, others as in the space
     """
 
     needs_env: ClassVar[bool] = False  # whether the constructor takes `env`
-    draws_ahead: ClassVar[bool] = (
-        True  # whether later batches may be drawn before earlier ones are learned from
-    )
-    own_gamma: bool = False  # whether it keeps its discount, whatever that of the algorithm is
-    adds_otherwise: ClassVar[bool] = False  # whether a derived class has its own `add`
-    _samples_otherwise: ClassVar[bool] = False  # whether a derived class has its own `sample`
+    draws_ahead: ClassVar[bool] = True  # several batches may be sampled before the first is trained on
+    own_gamma: bool = False  # whether it keeps its discount factor, whatever that of the algorithm is
+    adds_otherwise: ClassVar[bool] = False  # whether a derived class overrides `add`
+    _samples_otherwise: ClassVar[bool] = False  # whether a derived class overrides `sample`
 
     def __init__(
         self,
         buffer_size: int,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         device: torch.device | str = "auto",
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
@@ -84,7 +82,7 @@ class ReplayBuffer(ReplayArrays):
         self.optimize_memory_usage = optimize_memory_usage
         self.normalizer: Any = None  # ExperienceNormalizer or VecNormalize: normalises samples
         self.stored = Stored()
-        self.stored_by_older = Stored()  # what a file means that does not say
+        self.stored_by_older = Stored()  # the meaning of files that do not say
         self.progress = 0.0  # of the training, 0 to 1; set by the loop
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.n_slots = _n_slots(buffer_size, n_envs, frame_stack)
@@ -93,27 +91,29 @@ class ReplayBuffer(ReplayArrays):
             observation_space, self.n_slots, n_envs, self.buffer_device, frame_stack, obs_dtypes
         )
         dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
-        self.action_column = Column(self.n_slots, n_envs, action_space.shape or (), dtype, self.buffer_device)
+        self.action_column = RingColumn(
+            self.n_slots, n_envs, action_space.shape or (), dtype, self.buffer_device
+        )
         self.reward_column = np.zeros((self.n_slots, n_envs), np.float32)
         self.flags = np.zeros((self.n_slots, n_envs), np.uint8)
-        self.tickets = np.zeros((self.n_slots, n_envs), np.int64)  # of the observations kept aside
+        self.handles = np.zeros((self.n_slots, n_envs), np.int64)  # of final observations
         self.head = self.laps = 0
         self._size = 0
-        self._started = False
+        self.started = False  # whether the observation in slot `head` is the current one
 
     # ------------------------------------------------------------------ what is in it
 
     def size(self) -> int:
-        """Steps of each environment that can be drawn, `buffer_size` at most."""
+        """Return the number of stored steps of each environment, at most `buffer_size`."""
         return self._size
 
     def __len__(self) -> int:
-        """Transitions that can be drawn, over all environments."""
+        """Return the number of stored transitions over all environments."""
         return self._size * self.n_envs
 
     @property
     def full(self) -> bool:
-        """Whether every further step takes the place of the oldest."""
+        """Whether every further step overwrites the oldest."""
         return self._size == self.buffer_size
 
     @property
@@ -127,28 +127,28 @@ class ReplayBuffer(ReplayArrays):
         return (self.head - 1) % self.n_slots
 
     def can_sample(self) -> bool:
-        """Whether there is anything to draw."""
+        """Return whether there is anything to sample."""
         return self._size > 0
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated; the operating system provides a page when it is first written."""
         actions = self.action_column.rows
-        small = self.reward_column.nbytes + self.flags.nbytes + self.tickets.nbytes
+        small = self.reward_column.nbytes + self.flags.nbytes + self.handles.nbytes
         return self.obs.nbytes + actions.numel() * actions.element_size() + small
 
     @classmethod
     def required_bytes(
         cls,
         buffer_size: int,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         n_envs: int = 1,
         frame_stack: int = 1,
         obs_dtypes: Dtypes | None = None,
         **unused: Any,
     ) -> int:
-        """Bytes of a buffer with these arguments, final observations of episodes apart."""
+        """Return the bytes of a buffer with these arguments, without final observations."""
         observation = Observations.row_bytes(observation_space, obs_dtypes) // frame_stack
         action = 4 if isinstance(action_space, spaces.Box) else 8
         row = observation + int(np.prod(action_space.shape or ())) * action + 4 + 1 + 8
@@ -158,7 +158,7 @@ class ReplayBuffer(ReplayArrays):
         return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row + zero_frame
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let the training loop call `add` and `sample` where a class has its own."""
+        """Note whether a class overrides `add` or `sample`; the training loop then calls these."""
         super().__init_subclass__(**kwargs)
         cls.adds_otherwise = cls.add is not ReplayBuffer.add
         cls._samples_otherwise = (cls.sample, cls._get_samples) != (
@@ -167,53 +167,60 @@ class ReplayBuffer(ReplayArrays):
         )
 
     @classmethod
-    def check_space(cls, observation_space: spaces.Space[Any]) -> None:
-        """:raises UserError: observations of this space are not what the class is for"""
+    def check_space(cls, observation_space: spaces.Space[object]) -> None:
+        """Check the observation space.
+
+        :raises UserError: the class does not support it
+        """
 
     def set_env(self, env: Any) -> None:
-        """The algorithm has another environment now; only called where `needs_env`."""
+        """Set another environment; called only if `needs_env`."""
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""
         self.head = self.laps = self._size = 0
-        self._started = False
+        self.started = False
         self.obs.clear()
+
+    def resize(self, head: int, size: int) -> None:
+        """Set the position and the number of stored steps, for a caller that fills the columns."""
+        self.head, self._size, self.laps = head, size, int(size > head)
 
     # ------------------------------------------------------------------ writing
 
     def start(self, obs: Obs) -> None:
-        """The environments show `obs` [n_envs, ...] now, whatever was going on before.
-
-        Episodes that were going on end there, as if truncated.
-        """
+        """Start new episodes from `obs` [n_envs, ...]; episodes in progress are truncated."""
         everywhere = np.arange(self.n_envs)
-        self._close(everywhere)
+        self.end_episodes(everywhere)
         self.obs.write(self.head, obs)
         self.obs.begin(self.head, obs, everywhere)
-        self._started = True
+        self.started = True
 
-    def _close(self, envs: np.ndarray) -> None:
-        """End the episodes of these environments with the present observation, where they go on."""
+    def end_episodes(self, envs: np.ndarray | None = None) -> None:
+        """Truncate the episodes in progress of these environments (None: of all)."""
         if self._size == 0:
             return
         slot = self.newest
+        envs = np.arange(self.n_envs) if envs is None else envs
         going_on = envs[(self.flags[slot, envs] & ENDED) == 0]
         if len(going_on):
             current = self.obs.current(self.head)
-            self.tickets[slot, going_on] = self.obs.keep_final(
+            self.handles[slot, going_on] = self.obs.store_final(
                 slot, map_obs(lambda rows: rows[going_on], current)
             )
-            self.flags[slot, going_on] |= ASIDE | ENDED
+            self.flags[slot, going_on] |= FINAL_STORED | ENDED
             self._on_closed(slot, going_on)
 
     def add_step(self, actions: Any, result: Any) -> None:
-        """Remember a step of all environments from the observations that `start` or the last step gave.
+        """Store a step of all environments from the observations of `start` or of the last step.
 
-        :param actions: [n_envs, ...] tensor or array, as they are learned from
-        :param result: what came of it (a `VecStep`), before any normalisation; copied
+        :param actions: [n_envs, ...] tensor or array, as they are used for training
+        :param result: of the step (a `VecStep`), before any normalisation; copied
         """
-        if not self._started:
-            raise UserError("a replay buffer is told where the environments start: call start(obs) first")
+        if not self.started:
+            raise UserError(
+                "call start(obs) before add_step(): the replay buffer needs the first observations"
+            )
         slot, obs = self.head, self.obs
         following = slot + 1
         if following == self.n_slots:
@@ -226,9 +233,9 @@ class ReplayBuffer(ReplayArrays):
         ended = result.ended
         if len(ended):
             terminated = result.terminated if self.handle_timeout_termination else True
-            self.flags[slot] = np.where(terminated, ASIDE | ENDED | TERMINATED, ASIDE | ENDED)
+            self.flags[slot] = np.where(terminated, FINAL_STORED | ENDED | TERMINATED, FINAL_STORED | ENDED)
             self.flags[slot] *= result.terminated | result.truncated
-            self.tickets[slot, ended] = obs.keep_final(slot, result.final_obs)
+            self.handles[slot, ended] = obs.store_final(slot, result.final_obs)
             obs.begin(following, result.obs, ended)
         else:
             self.flags[slot] = 0
@@ -246,19 +253,19 @@ class ReplayBuffer(ReplayArrays):
         done: Any,
         infos: Sequence[dict[str, Any]],
     ) -> None:
-        """Remember any transition of each environment, [n_envs, ...]; also of one that is not going on.
+        """Store a transition of each environment, [n_envs, ...]; it need not follow the last one.
 
-        :param next_obs: what the action led to; the final observation where `done`
-        :param infos: "TimeLimit.truncated" in them says that an episode was truncated
+        :param next_obs: the next observation; the final observation where `done`
+        :param infos: with "TimeLimit.truncated" where an episode was truncated
         """
         obs, next_obs = self._batched(obs), self._batched(next_obs)
         self._check_stack(obs, next_obs)
         jumped = self._jumped(obs)
         if len(jumped):
-            self._close(jumped)
+            self.end_episodes(jumped)
             self.obs.write(self.head, obs)
             self.obs.begin(self.head, obs, jumped)
-        self._started = True
+        self.started = True
         dones = np.asarray(done, dtype=bool).reshape(self.n_envs)
         limits = np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
         dones |= limits
@@ -282,8 +289,8 @@ class ReplayBuffer(ReplayArrays):
         return np.reshape(obs, (self.n_envs, *(space.shape or ())))
 
     def _jumped(self, obs: Obs) -> np.ndarray:
-        """The environments for which `obs` is not what their last transition led to."""
-        if not self._started:
+        """Return the environments for which `obs` is not the next observation of their last transition."""
+        if not self.started:
             return np.arange(self.n_envs)
         current = self.obs.current(self.head)
         pairs = [(current[key], obs[key]) for key in obs] if isinstance(obs, dict) else [(current, obs)]
@@ -297,20 +304,20 @@ class ReplayBuffer(ReplayArrays):
             raise UserError("with frame_stack, next_obs must be obs moved on by one frame")
 
     def _on_added(self, slot: int, result: Any) -> None:
-        """Called when the transitions in a slot have been written; `result` is that of `add_step`."""
+        """Hook after the transitions in a slot were written; `result` is that of `add_step`."""
 
     def _on_closed(self, slot: int, envs: np.ndarray) -> None:
-        """Called when the episodes of `envs` were ended in a slot after it had been added."""
+        """Hook after the episodes of `envs` were truncated in a slot that was written before."""
 
     # ------------------------------------------------------------------ drawing
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples | DictReplayBufferSamples:
-        """Draw transitions as a named tuple, each with the same probability, with replacement.
+        """Sample transitions uniformly with replacement.
 
-        A class derived from this one may replace it; the algorithm then learns from what it returns.
+        A derived class may override it; the algorithm then trains on what it returns.
 
-        :param env: a VecNormalize to scale them with, instead of `normalizer`; of no effect where that uses
-            it already, or experience is stored scaled
+        :param env: a VecNormalize to normalise them with, instead of `normalizer`; no effect if `normalizer`
+            uses it already or the experience is stored scaled
         """
         if type(self)._get_samples is not ReplayBuffer._get_samples:
             upper = self.buffer_size if self.full else self.pos
@@ -320,7 +327,7 @@ class ReplayBuffer(ReplayArrays):
     def _get_samples(
         self, batch_inds: np.ndarray, env: Any = None
     ) -> ReplayBufferSamples | DictReplayBufferSamples:
-        """Transitions at rows [B] of the arrays, each of a random environment."""
+        """Return the transitions at rows [B] of the arrays, each of a random environment."""
         envs = torch.randint(self.n_envs, (len(batch_inds),)).numpy()
         indices = self._slot_of(np.asarray(batch_inds)) * self.n_envs + envs
         with self._scaled_with(env):
@@ -345,7 +352,7 @@ class ReplayBuffer(ReplayArrays):
         return self._to_device(torch.from_numpy(numbers.astype(np.float32).reshape(-1, 1)))
 
     def draw(self, batch_size: int, env: Any = None) -> ReplayBatch:
-        """Draw transitions as `batches` does; `env` as in `sample`."""
+        """Sample one of `batches`; `env` as in `sample`."""
         with self._scaled_with(env):
             return self._assemble(self._draw_any(batch_size))
 
@@ -366,9 +373,9 @@ class ReplayBuffer(ReplayArrays):
             self.normalizer = normalizer
 
     def batches(self, n_batches: int, batch_size: int) -> Iterator[ReplayBatch]:
-        """As many independent draws as `n_batches` calls of `sample`.
+        """Yield `n_batches` independently sampled batches.
 
-        Small ones are gathered several at a time, as views of one larger gather.
+        Small batches are views of one larger gather.
         """
         row_bytes = 2 * Observations.row_bytes(self.observation_space) + 64
         if self._samples_otherwise:
@@ -386,11 +393,11 @@ class ReplayBuffer(ReplayArrays):
 
     def _draw_any(self, count: int) -> np.ndarray:
         if not self.can_sample():
-            raise UserError("the replay buffer has nothing to draw from yet")
+            raise UserError("the replay buffer has nothing to sample yet")
         return self._draw(count)
 
     def _draw(self, count: int) -> np.ndarray:
-        """Indices [count] of transitions."""
+        """Sample the indices [count] of transitions."""
         indices: np.ndarray = torch.randint(self._size * self.n_envs, (count,)).numpy()
         oldest = self.oldest
         if oldest:
@@ -399,12 +406,12 @@ class ReplayBuffer(ReplayArrays):
         return indices
 
     def _assemble(self, indices: np.ndarray) -> ReplayBatch:
-        """The transitions at indices [B]."""
+        """Return the transitions at indices [B]."""
         rewards, last, flags = self._returns(indices)
         discounts = self._discounts(indices, last, flags)
-        rows = np.flatnonzero(flags & ASIDE)
-        tickets = self.tickets.reshape(-1).take(last.take(rows))
-        obs, next_obs = self.obs.pair(indices, last, rows, tickets)
+        rows = np.flatnonzero(flags & FINAL_STORED)
+        handles = self.handles.reshape(-1).take(last.take(rows))
+        obs, next_obs = self.obs.pair(indices, last, rows, handles)
         return ReplayBatch(
             observations=self._presented(obs),
             actions=self._to_device(self.action_column.gather(indices)),
@@ -415,7 +422,7 @@ class ReplayBuffer(ReplayArrays):
         )
 
     def _returns(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rewards [B] summed over up to n steps, the index of the last of these steps, and its flags."""
+        """Return the discounted rewards [B] of up to n steps, the index of the last step, and its flags."""
         flags = self.flags.reshape(-1)
         if self.n_steps == 1:
             return (
@@ -436,7 +443,7 @@ class ReplayBuffer(ReplayArrays):
         return powers @ rewards, last, flags.take(last)
 
     def _discounts(self, indices: np.ndarray, last: np.ndarray, flags: np.ndarray) -> np.ndarray:
-        """What the value after the last step is multiplied with, [B]."""
+        """Return the factors [B] of the bootstrap value: gamma^m, 0 where the episode terminated."""
         goes_on = flags < TERMINATED
         if self.n_steps == 1:
             return np.multiply(goes_on, self.gamma, dtype=np.float32)
@@ -452,7 +459,7 @@ class ReplayBuffer(ReplayArrays):
         return scaled.reshape(shape)
 
     def _presented(self, obs: Obs) -> Obs:
-        """Raw observations as the agent sees them: scaled by a VecNormalize, on the agent's device."""
+        """Return observations normalised as the agent sees them, on the agent's device."""
         if self.normalizer is not None:
             arrays = map_obs(lambda rows: rows.cpu().numpy(), obs)
             obs = map_obs(torch.from_numpy, self.normalizer.normalize_obs(arrays))
@@ -467,7 +474,7 @@ class ReplayBuffer(ReplayArrays):
         return tensor.to(self.device, non_blocking=self.device.type != "cpu")
 
     def convert(self, source: Stored) -> None:
-        """Turn what has just been filled in, stored as `source` says, into what this buffer stores."""
+        """Convert the contents, stored as `source` says, to what this buffer stores."""
         of_obs, of_rewards = self.stored.conversions(source, self.normalizer)
         if of_rewards is not None:
             self.reward_column[:] = of_rewards(self.reward_column.reshape(-1)).reshape(
@@ -488,15 +495,15 @@ class ReplayBuffer(ReplayArrays):
     # ------------------------------------------------------------------ what derived buffers save
 
     def own_columns(self) -> dict[str, np.ndarray]:
-        """Further columns [n_slots, n_envs, ...] to write into a file, by name; loading fills them."""
+        """Return further columns [n_slots, n_envs, ...] for a file by name; loading fills them."""
         return {}
 
     def own_state(self) -> dict[str, Any]:
-        """Anything else that belongs into a file: what JSON can hold."""
+        """Return further state for a file: JSON values."""
         return {}
 
     def load_own_state(self, state: dict[str, Any]) -> None:
-        """Take over `own_state` of a file, and make again what follows from the columns, now filled."""
+        """Load `own_state` of a file and recompute what depends on the columns, which are filled."""
 
 
 class NStepReplayBuffer(ReplayBuffer):
@@ -507,10 +514,10 @@ class NStepReplayBuffer(ReplayBuffer):
 
 
 class DictReplayBuffer(ReplayBuffer):
-    """The older name of a replay buffer for Dict observations."""
+    """Replay buffer for Dict observations, by its name in stable-baselines3."""
 
     def __init__(
-        self, buffer_size: int, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any
+        self, buffer_size: int, observation_space: spaces.Space[object], *args: Any, **kwargs: Any
     ) -> None:
         if not isinstance(observation_space, spaces.Dict):
             raise UserError(f"DictReplayBuffer is for Dict observations, not for {observation_space}")
@@ -518,7 +525,7 @@ class DictReplayBuffer(ReplayBuffer):
 
 
 def _n_slots(buffer_size: int, n_envs: int, frame_stack: int) -> int:
-    """One slot more than transitions for what the newest led to, and the older frames of the oldest."""
+    """Return the number of slots: one more for the current observation, others for older frames."""
     return max(buffer_size // n_envs, 1) + frame_stack
 
 

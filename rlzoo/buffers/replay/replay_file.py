@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.buffers.replay.final_obs_store import Aside
-from rlzoo.buffers.replay.replay_buffer import ASIDE, ENDED, TERMINATED, ReplayBuffer
-from rlzoo.buffers.replay.replay_observations import Column, StackedObservations
+from rlzoo.buffers.replay.final_obs_store import FinalObsStore
+from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, TERMINATED, ReplayBuffer
+from rlzoo.buffers.replay.replay_observations import RingColumn, StackedObservations
 from rlzoo.buffers.stored import Stored
 from rlzoo.core.errors import CheckpointError
 from rlzoo.io.container import (
@@ -44,7 +44,7 @@ def save_replay_buffer(path: PathOrFile, replay: ReplayBuffer) -> None:
         "n_slots": str(replay.n_slots),
         "position": str(replay.head),
         "size": str(replay.size()),
-        "started": str(int(replay._started)),
+        "started": str(int(replay.started)),
         "stored": json.dumps(asdict(replay.stored)),
         "state": json.dumps(replay.own_state()),
     }
@@ -57,27 +57,27 @@ def _columns(replay: ReplayBuffer) -> dict[str, FileColumn]:
     seen = size + 1 + obs.n_context
     first_seen = replay.oldest - obs.n_context
     parts = {
-        name: _slots_part(replay, column.read, seen, first_seen)
+        name: _ring_column(replay, column.read, seen, first_seen)
         for name, column in _observation_columns(replay).items()
     }
-    parts["actions"] = _slots_part(replay, replay.action_column.read, size, replay.oldest)
+    parts["actions"] = _ring_column(replay, replay.action_column.read, size, replay.oldest)
     arrays: dict[str, np.ndarray] = {"rewards": replay.reward_column, "flags": replay.flags}
     arrays |= {f"own.{name}": column for name, column in replay.own_columns().items()}
     for name, array in arrays.items():
-        parts[name] = _slots_part(replay, array.__getitem__, size, replay.oldest)
+        parts[name] = _ring_column(replay, array.__getitem__, size, replay.oldest)
     flags = replay.flags[_slots(replay, replay.oldest, size)]
-    tickets = replay.tickets[_slots(replay, replay.oldest, size)][(flags & ASIDE) > 0]
-    parts |= _aside_parts("finals", obs.finals, tickets)
+    handles = replay.handles[_slots(replay, replay.oldest, size)][(flags & FINAL_STORED) > 0]
+    parts |= _store_columns("finals", obs.finals, handles)
     if isinstance(obs, StackedObservations):
         slots = _slots(replay, first_seen, seen)
-        begun = (obs.ages[slots] == 0) & (obs.older_tickets[slots] >= 0)
-        parts["ages"] = _slots_part(replay, obs.ages.__getitem__, seen, first_seen)
+        begun = (obs.ages[slots] == 0) & (obs.older_handles[slots] >= 0)
+        parts["ages"] = _ring_column(replay, obs.ages.__getitem__, seen, first_seen)
         parts["filled"] = FileColumn.of(begun)
-        parts |= _aside_parts("older", obs.older, obs.older_tickets[slots][begun])
+        parts |= _store_columns("older", obs.older, obs.older_handles[slots][begun])
     return parts
 
 
-def _observation_columns(replay: ReplayBuffer) -> dict[str, Column]:
+def _observation_columns(replay: ReplayBuffer) -> dict[str, RingColumn]:
     columns = replay.obs.columns
     if isinstance(columns, dict):
         return {f"observations.{key}": column for key, column in columns.items()}
@@ -88,10 +88,10 @@ def _slots(replay: ReplayBuffer, first: int, count: int) -> np.ndarray:
     return np.arange(first, first + count) % replay.n_slots
 
 
-def _slots_part(
+def _ring_column(
     replay: ReplayBuffer, read: Callable[[Any], np.ndarray], count: int, first: int
 ) -> FileColumn:
-    """The rows of `count` slots from `first` on, around the end of the ring."""
+    """Return the rows of `count` slots from `first` on, around the end of the ring."""
 
     def rows(start: int, stop: int) -> np.ndarray:
         return np.concatenate([read(segment) for segment, _ in _segments(replay, first, start, stop)])
@@ -101,7 +101,7 @@ def _slots_part(
 
 
 def _segments(replay: ReplayBuffer, first: int, start: int, stop: int) -> Iterator[tuple[slice, slice]]:
-    """Slots of the ring, and rows of [start, stop) that belong into them, where row 0 is in slot `first`."""
+    """Yield slots of the ring and the rows of [start, stop) in them, where row 0 is in slot `first`."""
     at = start
     while at < stop:
         slot = (first + at) % replay.n_slots
@@ -110,22 +110,22 @@ def _segments(replay: ReplayBuffer, first: int, start: int, stop: int) -> Iterat
         at += count
 
 
-def _aside_parts(name: str, aside: Aside, tickets: np.ndarray) -> dict[str, FileColumn]:
+def _store_columns(name: str, store: FinalObsStore, handles: np.ndarray) -> dict[str, FileColumn]:
     def part(rows: Any, key: str | None) -> FileColumn:
         def read(start: int, stop: int) -> np.ndarray:
-            gathered = aside.gather(tickets[start:stop])
+            gathered = store.gather(handles[start:stop])
             array: np.ndarray = (gathered if key is None else gathered[key]).cpu().numpy()
             return array
 
-        return FileColumn(rows[:0].cpu().numpy().dtype, tuple(rows.shape[1:]), len(tickets), read)
+        return FileColumn(rows[:0].cpu().numpy().dtype, tuple(rows.shape[1:]), len(handles), read)
 
-    if isinstance(aside.rows, dict):
-        return {f"{name}.{key}": part(rows, key) for key, rows in aside.rows.items()}
-    return {name: part(aside.rows, None)}
+    if isinstance(store.rows, dict):
+        return {f"{name}.{key}": part(rows, key) for key, rows in store.rows.items()}
+    return {name: part(store.rows, None)}
 
 
 def _identity(replay: ReplayBuffer) -> dict[str, str]:
-    """What a file and the buffer it is loaded into must have in common."""
+    """Return what a file and the buffer it is loaded into must have in common."""
     return {
         "class": _class_name(type(replay).__name__),
         "observation_space": json.dumps(space_to_json(replay.observation_space)),
@@ -136,7 +136,7 @@ def _identity(replay: ReplayBuffer) -> dict[str, str]:
 
 
 def _class_name(name: str) -> str:
-    """What files call a class: the plain classes store the same, and each reads what another one wrote."""
+    """Return the name of a class in files; the plain classes store the same and read each other's files."""
     return "ReplayBuffer" if name in ("DictReplayBuffer", "NStepReplayBuffer") else name
 
 
@@ -175,12 +175,12 @@ def load_replay_buffer(path: PathOrFile, replay: ReplayBuffer, truncate_last_tra
         replay.reset()
         raise CheckpointError(f"{name} has a state that no replay buffer is in: {error}") from None
     if truncate_last_traj:
-        replay._close(np.arange(replay.n_envs))
-        replay._started = False
+        replay.end_episodes()
+        replay.started = False
 
 
 def _stored(content: Content, replay: ReplayBuffer) -> Stored:
-    """Whether the experience in a file is raw or scaled; files of earlier versions do not say."""
+    """Return whether the experience in a file is raw or scaled; files of earlier versions do not say."""
     said = content.metadata.get("stored")
     return replay.stored_by_older if said is None else Stored(**json.loads(said))
 
@@ -201,7 +201,7 @@ def _check_identity(metadata: dict[str, str], replay: ReplayBuffer) -> None:
 
 
 def _check_columns(content: Content, replay: ReplayBuffer) -> None:
-    """Names, kinds and lengths of the columns, and the values that say where others are."""
+    """Check names, dtypes and lengths of the columns, and the values that index others."""
     size, n_slots, position, started = map(content.number, ("size", "n_slots", "position", "started"))
     if started not in (0, 1) or not (
         0 <= size <= n_slots - 1 - replay.obs.n_context and 0 <= position < n_slots
@@ -218,7 +218,7 @@ def _check_columns(content: Content, replay: ReplayBuffer) -> None:
             found, mine = f"{array.dtype}{array.shape[1:]}", f"{part.dtype}{part.shape}"
             raise CheckpointError(f"{name} has rows of {found}, but the buffer has rows of {mine}")
     flags = arrays["flags"]
-    lengths = {"finals": int(((flags & ASIDE) > 0).sum())}
+    lengths = {"finals": int(((flags & FINAL_STORED) > 0).sum())}
     if stacked:
         lengths["older"] = int(arrays["filled"].sum())
     seen = size + 1 + replay.obs.n_context
@@ -234,18 +234,20 @@ def _check_columns(content: Content, replay: ReplayBuffer) -> None:
             check_rows(name, array, replay.action_space if name == "actions" else None, from_zero=True)
     if "own.priorities" in arrays and (arrays["own.priorities"] < 0).any():
         raise CheckpointError("own.priorities has negative numbers")
-    valid = np.isin(flags, (0, ASIDE, ASIDE | ENDED, ASIDE | ENDED | TERMINATED)).all()
+    valid = np.isin(flags, (0, FINAL_STORED, FINAL_STORED | ENDED, FINAL_STORED | ENDED | TERMINATED)).all()
     if not valid or (stacked and arrays["ages"].max(initial=0) > replay.obs.n_context):
         raise CheckpointError("its episodes are damaged")
 
 
 def part_of(space: Any, key: str) -> Any:
-    """The part of a Dict space; another space is its only part."""
+    """Return the part of a Dict space; another space is its only part."""
     return space[key] if isinstance(space, spaces.Dict) else space
 
 
-def check_rows(name: str, rows: np.ndarray, space: spaces.Space[Any] | None, from_zero: bool = False) -> None:
-    """Ask that a column of a file holds what training can use.
+def check_rows(
+    name: str, rows: np.ndarray, space: spaces.Space[object] | None, from_zero: bool = False
+) -> None:
+    """Check that a column of a file holds values that training can use.
 
     :param space: of one row; None: numbers
     :param from_zero: choices are counted from zero, wherever those of the space begin
@@ -267,14 +269,13 @@ def check_rows(name: str, rows: np.ndarray, space: spaces.Space[Any] | None, fro
 
 
 def _fill(replay: ReplayBuffer, content: Content) -> None:
-    """Take over the newest transitions that fit, each at the slot it came from where the rings are alike."""
+    """Load the newest transitions that fit, each into its former slot if the rings have the same size."""
     arrays, obs = content.arrays, replay.obs
     size = min(content.number("size"), replay.buffer_size)
     skipped = content.number("size") - size
     alike = content.number("n_slots") == replay.n_slots
     replay.reset()
-    replay.head = content.number("position") if alike else size
-    replay._size, replay.laps = size, int(size > replay.head)
+    replay.resize(content.number("position") if alike else size, size)
     first_seen = replay.oldest - obs.n_context
     for name, column in _observation_columns(replay).items():
         _write_slots(replay, column.write, first_seen, arrays[name][skipped:])
@@ -286,16 +287,16 @@ def _fill(replay: ReplayBuffer, content: Content) -> None:
     columns |= {f"own.{name}": column.__setitem__ for name, column in replay.own_columns().items()}
     for name, write in columns.items():
         _write_slots(replay, write, replay.oldest, arrays[name][skipped:])
-    aside = (arrays["flags"] & ASIDE) > 0
-    _fill_aside(replay, "finals", obs.finals, replay.tickets, arrays, aside, skipped, replay.oldest)
+    stored = (arrays["flags"] & FINAL_STORED) > 0
+    _fill_store(replay, "finals", obs.finals, replay.handles, arrays, stored, skipped, replay.oldest)
     if isinstance(obs, StackedObservations):
         _write_slots(replay, obs.ages.__setitem__, first_seen, arrays["ages"][skipped:])
-        obs.older_tickets[:] = -1
-        _fill_aside(
-            replay, "older", obs.older, obs.older_tickets, arrays, arrays["filled"], skipped, first_seen
+        obs.older_handles[:] = -1
+        _fill_store(
+            replay, "older", obs.older, obs.older_handles, arrays, arrays["filled"], skipped, first_seen
         )
     replay.convert(_stored(content, replay))
-    replay._started = bool(content.number("started"))
+    replay.started = bool(content.number("started"))
     replay.load_own_state(content.state)
 
 
@@ -308,17 +309,17 @@ def _write_slots(
             write(segment, chunk[part])
 
 
-def _fill_aside(
+def _fill_store(
     replay: ReplayBuffer,
     name: str,
-    aside: Aside,
-    tickets: np.ndarray,
+    store: FinalObsStore,
+    handles: np.ndarray,
     arrays: dict[str, np.ndarray],
     mask: np.ndarray,
     skipped: int,
     first: int,
 ) -> None:
-    """Keep aside again what belongs to the rows of `mask`, apart from those that do not fit."""
+    """Store the entries of the rows of `mask` again, except for the oldest that do not fit."""
     start = int(mask[:skipped].sum())
     slots, envs = np.nonzero(mask[skipped:])
     slots = (slots + first) % replay.n_slots
@@ -329,4 +330,4 @@ def _fill_aside(
             rows = {key: arrays[key][start + low : start + high] for key in keys}
             yield rows[name] if name in rows else {key.split(".", 1)[1]: value for key, value in rows.items()}
 
-    tickets[slots, envs] = aside.extend(slots, chunks())
+    handles[slots, envs] = store.extend(slots, chunks())

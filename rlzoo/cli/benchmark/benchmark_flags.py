@@ -1,4 +1,4 @@
-"""Flags that several kinds of `rlzoo benchmark` share."""
+"""Flags that the commands `rlzoo benchmark ...` share."""
 
 from __future__ import annotations
 
@@ -8,67 +8,69 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.config.benchmark import parse_key
 from rlzoo.core.errors import RunFailed, UserError
 
 
 def add_rows_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--rows`, which leaves the others out."""
+    """Add `--rows`, which selects rows of the list."""
     parser.add_argument(
         "--rows",
         nargs="+",
         type=_row,
         default=[],
         metavar="NAME:ENV",
-        help="only these; NAME is that of the row, or its algorithm where it has none (default: all)",
+        help="only these rows; NAME is the name of the row, or its algorithm (default: all)",
     )
 
 
 def add_packages_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--gym-packages`, whose modules `rlzoo.cli.main` then trusts."""
+    """Add `--gym-packages`, whose modules `rlzoo.cli.main` trusts."""
     parser.add_argument(
         "--gym-packages",
         nargs="+",
         default=[],
         metavar="MODULE",
-        help="modules that register environments of the list",
+        help="modules that register environments; imported first",
     )
 
 
 def add_jobs_flag(parser: argparse.ArgumentParser, what: str) -> None:
     """Add `--n-jobs`.
 
-    :param what: of which so many go on at a time, for the help
+    :param what: what runs in parallel, for the help
     """
     parser.add_argument(
         "--n-jobs",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help=f"{what} at a time (default: as many as there are cores for them)",
+        help=f"{what} in parallel (default: one per core, or per --num-threads cores)"
+        if what == "trainings"
+        else f"{what} in parallel (default: one per core)",
     )
 
 
 def choose_jobs(n_jobs: int | None, num_threads: int = 1) -> int:
-    """As many jobs as were asked for, which is said when the cores are too few, else one for each core."""
+    """Return the number of jobs asked for, with a warning if there are too few cores, else one per core."""
     from rlzoo.accel.threads import available_cores
 
     cores = available_cores()
     n_jobs = n_jobs or max(1, cores // num_threads)
     if n_jobs * num_threads > cores:
         print(
-            f"rlzoo: {n_jobs} jobs with {num_threads} threads share {cores} cores, which slows all of them",
+            f"rlzoo: {n_jobs} jobs with {num_threads} threads share {cores} cores, so all of them are slower",
             file=sys.stderr,
         )
     return n_jobs
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, unless it is there.
+    """Create a folder if it does not exist.
 
-    :raises UserError: a file is in its place, or in that of a folder above
-    :raises RunFailed: that is not possible
+    :raises UserError: the path, or a parent of it, is a file
+    :raises RunFailed: it cannot be created
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,10 +82,10 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def folder_for_results(folder: Path) -> Iterator[None]:
-    """Make a folder for what the block writes; when it fails, remove it again if it is new and still empty.
+    """Create a folder for the files that the block writes; if the block fails, remove it when new and empty.
 
-    :raises UserError: a file is in its place, or in that of a folder above
-    :raises RunFailed: that is not possible
+    :raises UserError: the path, or a parent of it, is a file
+    :raises RunFailed: it cannot be created
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     make_folder(folder)

@@ -1,4 +1,4 @@
-"""`rlzoo benchmark page`: the results of a benchmark as a static site."""
+"""`rlzoo benchmark page`: write the results of a benchmark as a static website."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 
 from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
 from rlzoo.cli.benchmark.benchmark_table import LIST, SCORES, read_table
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "make a page of results: table, learning curves, videos"
+HELP = "write a website: table, learning curves, videos"
 EPILOG = """\
 examples:
-  rlzoo benchmark page -o site                                       # the published results of rlzoo
-  rlzoo benchmark page logs/benchmark --list my_list.yml -o site     # after benchmark run and score
+  rlzoo benchmark page -o site           # the published results of rlzoo
+  rlzoo benchmark page logs/benchmark --list my_list.yml -o site
   rlzoo benchmark page logs/benchmark --list my_list.yml -o site --no-videos
 
-Open site/index.html: the site works from the disk, and on any web server that serves files.
+Run `rlzoo benchmark run` and `rlzoo benchmark score` first. Then open
+site/index.html, or copy the folder to any web server for static files.
 """
 
 
@@ -26,21 +27,23 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "places",
         nargs="*",
         metavar="RUNS",
-        help="folders with runs that `rlzoo benchmark score` has played, or files of its scores (default: the"
-        " published scores and trained agents of rlzoo)",
+        help="folders of scored runs, or files of `rlzoo benchmark score -o` (default: the published scores"
+        " and pretrained agents of rlzoo)",
     )
-    parser.add_argument("--list", default=None, metavar="LIST", help="the YAML file of the benchmark")
+    parser.add_argument("--list", default=None, metavar="LIST", help="benchmark list (YAML)")
     add_rows_flag(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where the site goes")
-    parser.add_argument("--title", default=None, help="its heading (default: the name of the list)")
-    parser.add_argument("--no-videos", action="store_true", help="record no videos")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the website"
+    )
+    parser.add_argument("--title", default=None, help="heading (default: the name of the list)")
+    parser.add_argument("--no-videos", action="store_true", help="no videos")
     parser.add_argument(
         "-n",
         "--n-timesteps",
-        type=Whole(1),
+        type=IntInRange(1),
         default=500,
         metavar="STEPS",
-        help="environment steps of each video (default: 500)",
+        help="environment steps per video (default: 500)",
     )
 
 

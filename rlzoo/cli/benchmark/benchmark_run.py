@@ -1,4 +1,4 @@
-"""`rlzoo benchmark run`: train the agents of a list."""
+"""`rlzoo benchmark run`: train every algorithm, environment and seed of a list."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rlzoo.cli.benchmark.benchmark_flags import (
     choose_jobs,
     make_folder,
 )
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
     from rlzoo.benchmark.run_list import Ended, Job, Options
 
-HELP = "train algorithms x environments x seeds from a list"
+HELP = "train every algorithm, environment and seed of a list"
 EPILOG = """\
 examples:
   rlzoo benchmark run benchmarks/learning.yml
-  rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 dqn:CartPole-v1 --seeds 0 1 2 3 4
+  rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 --seeds 0 1
   rlzoo benchmark run my_list.yml -f logs/mine --n-jobs 8
   rlzoo benchmark run my_list.yml --rows big_net:CartPole-v1 --dry-run
 
@@ -35,60 +35,67 @@ A list is a YAML file:
   seeds: [0, 1, 2]
   rows:
     - {algo: [ppo, a2c], env: [CartPole-v1, Acrobot-v1]}
-    - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, seeds: [0], required: -165}
-    - {name: big_net, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [256, 256]}}}
+    - {algo: sac, env: Pendulum-v1, n_timesteps: 20000, required: -165}
+    - name: big_net
+      algo: ppo
+      env: CartPole-v1
+      hyperparams: {policy_kwargs: {net_arch: [256, 256]}}
 
-Several processes may work on one list in one folder, on other rows and seeds or on the same: each training is
-done by one of them. As an array job: --seeds $SLURM_ARRAY_TASK_ID.
+Run the same command again to continue; finished trainings are skipped. Several
+processes can share one list and folder: each training is done once. In a Slurm
+array job: --seeds $SLURM_ARRAY_TASK_ID.
 
-Environment i of a training has its seed plus i, so trainings with several environments share random
-streams where their seeds are neighbours; seeds that are further apart, such as 0 100 200, share none.
-
-The same command goes on where an earlier one was stopped: what is finished is not trained again.
+Environment i of a training is seeded with its seed plus i, so neighbouring
+seeds share random streams if there are several environments; seeds further
+apart, such as 0 100 200, do not.
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("list", metavar="LIST", help="the YAML file")
+    parser.add_argument("list", metavar="LIST", help="benchmark list (YAML)")
     parser.add_argument(
         "-f",
         "--folder",
         type=Path,
         default=Path(FOLDER),
         metavar="DIR",
-        help=f"where the runs go (default: {FOLDER})",
+        help=f"folder of the runs (default: {FOLDER})",
     )
     add_rows_flag(parser)
     parser.add_argument(
         "--seeds",
         nargs="+",
-        type=Whole(0, MAX_SEED),
+        type=IntInRange(0, MAX_SEED),
         default=None,
         metavar="SEED",
-        help="instead of those in the list",
+        help="training seeds (default: those of the list)",
     )
     add_jobs_flag(parser, "trainings")
     parser.add_argument(
-        "--num-threads", type=Whole(1), default=1, metavar="N", help="PyTorch threads of each (default: 1)"
+        "--num-threads",
+        type=IntInRange(1),
+        default=1,
+        metavar="N",
+        help="PyTorch threads per training (default: 1)",
     )
     parser.add_argument(
         "--n-evaluations",
-        type=Whole(0),
+        type=IntInRange(0),
         default=20,
         metavar="N",
-        help="evaluations over each training, for its learning curve; 0: none (default: 20). They change"
-        " nothing in the agent",
+        help="evaluations per training for the learning curve, without effect on the agent; 0: none"
+        " (default: 20)",
     )
     parser.add_argument(
         "--eval-episodes",
-        type=Whole(1),
+        type=IntInRange(1),
         default=5,
         metavar="N",
-        help="episodes of each evaluation (default: 5)",
+        help="episodes per evaluation (default: 5)",
     )
     add_packages_flag(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="print the trainings, but run none")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -126,9 +133,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
-    """Do the jobs, and say how each ended.
+    """Run the trainings and print how each ended.
 
-    :raises RunFailed: some failed
+    :raises RunFailed: some trainings failed
     """
     from rlzoo.benchmark.run_list import run_jobs
 
@@ -139,7 +146,7 @@ def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
         n_failed += bool(ended.problem)
         print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
     if n_failed:
-        raise RunFailed(f"{n_failed} of {len(jobs)} failed; the same command tries them again")
+        raise RunFailed(f"{n_failed} of {len(jobs)} failed; run the same command again to retry")
     packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []
     score = shlex.join(["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list, *packages])
     print(f"The runs are in {args.folder}; next: {score}")

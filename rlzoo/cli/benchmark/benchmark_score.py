@@ -1,4 +1,4 @@
-"""`rlzoo benchmark score`: play trained agents and keep how well they did."""
+"""`rlzoo benchmark score`: evaluate trained agents and store their scores."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs, make_folder
-from rlzoo.cli.flags.parser import NotNeeded, Whole
+from rlzoo.cli.flags.parser import IntInRange, NotNeeded
 from rlzoo.core.errors import RunFailed, UserError
 
 if TYPE_CHECKING:
     from rlzoo.benchmark.scores import Score
     from rlzoo.config.benchmark import Row
 
-HELP = "play the agents of a folder in environments training never saw"
+HELP = "evaluate trained agents on held-out seeds"
 EPILOG = """\
 examples:
-  rlzoo benchmark score                                   # the shipped agents
-  rlzoo benchmark score logs/benchmark --list benchmarks/learning.yml -o scores.json
+  rlzoo benchmark score                       # the pretrained agents
+  rlzoo benchmark score logs/benchmark --list my_list.yml -o scores.json
   rlzoo benchmark score logs -n 20 --n-jobs 8
 
-Each agent's final model plays, deterministically except in Atari games and MiniGrid. Its score is kept
-beside it, in score.json, and holds until the model file changes or more episodes are asked for.
+The final model of each run is evaluated, deterministically except for Atari and
+MiniGrid. The score is stored next to it, in score.json, and reused until the
+model file changes or more episodes are requested.
 """
 
 
@@ -35,21 +36,21 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="folders with runs in them (default: that of the shipped agents)",
+        help="folders of runs (default: the pretrained agents)",
     )
     parser.add_argument(
         "-n",
         "--n-episodes",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="episodes of each agent, at least (default: as the list says, else as its score has, else 100)",
+        help="minimum episodes per agent (default: from the list, else as in the stored score, else 100)",
     )
     parser.add_argument(
         "--list",
         default=None,
         metavar="LIST",
-        help="the YAML file of a benchmark: only its agents play, as many episodes as it says",
+        help="benchmark list (YAML): evaluate only its agents, with its number of episodes",
     )
     parser.add_argument(
         "-o",
@@ -57,7 +58,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="also write all scores here, beside those that it has of other agents (of the list)",
+        help="also write all scores to this file; scores of other agents (of the list) in it are kept",
     )
     add_packages_flag(parser)
     add_jobs_flag(parser, "agents")
@@ -65,23 +66,23 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def add_zoo_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of RL Baselines3 Zoo's benchmark, or what to say of them."""
-    zoo = parser.add_argument_group("as in RL Baselines3 Zoo")
-    zoo.add_argument("--log-dir", type=Path, default=None, metavar="DIR", help="the same as DIR")
+    """Add the flags of RL Baselines3 Zoo's benchmark."""
+    zoo = parser.add_argument_group("flags of RL Baselines3 Zoo")
+    zoo.add_argument("--log-dir", type=Path, default=None, metavar="DIR", help="same as DIR")
     zoo.add_argument(
-        "--benchmark-dir", type=Path, default=None, metavar="DIR", help="the same as -o DIR/scores.json"
+        "--benchmark-dir", type=Path, default=None, metavar="DIR", help="same as -o DIR/scores.json"
     )
-    zoo.add_argument("--test-mode", action="store_true", help="score one agent only")
+    zoo.add_argument("--test-mode", action="store_true", help="evaluate only one agent")
     for flag, reason in {
-        "--n-timesteps": "whole episodes are played (-n EPISODES)",
-        "--n-envs": "every agent plays in the environments that its score needs",
-        "--seed": "the episodes of a score are always the same ones",
-        "--num-threads": "each agent has a thread (--n-jobs)",
+        "--n-timesteps": "whole episodes are evaluated (-n EPISODES)",
+        "--n-envs": "the score determines the number of environments",
+        "--seed": "a score always uses the same seeds",
+        "--num-threads": "each agent has one thread (--n-jobs)",
         "--verbose": "one line is printed for each agent",
     }.items():
         zoo.add_argument(flag, nargs=1, action=NotNeeded, reason=reason, metavar="N", help="no effect")
     for flag in ("--with-mujoco", "--no-hub"):
-        reason = "the agents of the folder are played, and none is downloaded"
+        reason = "only the agents of the folder are evaluated; none is downloaded"
         zoo.add_argument(flag, action=NotNeeded, reason=reason, help="no effect")
 
 
@@ -128,14 +129,14 @@ def run(args: argparse.Namespace) -> int:
         counted = "1 score is" if len(scores) == 1 else f"{len(scores)} scores are"
         print(f"{counted} in {args.output}{beside}")
     if n_failed:
-        raise RunFailed(f"{n_failed} of {len(folders)} agents could not be played")
+        raise RunFailed(f"{n_failed} of {len(folders)} agents could not be evaluated")
     return 0
 
 
 def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
-    """Check that no two folders hold agents of one row and seed; return name, environment and seed of all.
+    """Check that no two folders have the same row and seed; return name, environment and seed of all.
 
-    :raises UserError: names two that do
+    :raises UserError: two folders do; names them
     """
     from rlzoo.benchmark.finished import row_key
     from rlzoo.runs.run_folder import read_run
@@ -146,7 +147,7 @@ def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
             run = read_run(folder)
             key = row_key(folder, run)
         except UserError:
-            continue  # which will be said when it is its turn
+            continue  # reported when it is evaluated
         other = known.setdefault((*key, run.seed), folder)
         if other != folder:
             raise UserError(f"{other} and {folder} are both {' on '.join(key)} with seed {run.seed}")
@@ -154,10 +155,10 @@ def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
 
 
 def others(file: Path, found: Collection[tuple[str, str, int]], rows: Iterable[Row] | None) -> list[Score]:
-    """The scores that a file, if it is there, has of other agents than those that were found.
+    """Return the scores of other agents that an existing file contains.
 
-    :param rows: of the list of a benchmark: only of its agents
-    :raises UserError: it is a file of another kind, which stays as it is
+    :param rows: of a benchmark list: return only scores of its agents
+    :raises UserError: the file is of another kind; it is left unchanged
     """
     from rlzoo.benchmark.scores import read_scores
 

@@ -1,4 +1,4 @@
-"""`rlzoo benchmark ship`: put trained agents into the collection that comes with rlzoo."""
+"""`rlzoo benchmark ship`: copy trained agents to the pretrained agents of rlzoo."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from rlzoo.cli.benchmark.benchmark_flags import (
     choose_jobs,
     folder_for_results,
 )
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 
 if TYPE_CHECKING:
     from rlzoo.benchmark.collection import NotShipped, Shipped
 
-HELP = "copy trained agents into a collection and write its registry"
+HELP = "copy trained agents to a collection and write its registry"
 EPILOG = """\
 examples:
   rlzoo benchmark ship logs/benchmark --list benchmarks/learning.yml
   rlzoo benchmark ship logs -o my_agents
-  rlzoo benchmark ship logs --seed 1 -o my_agents           # of this seed, whatever they have learned
-  rlzoo benchmark ship                                      # only the registry again
+  rlzoo benchmark ship logs --seed 1 -o my_agents   # this seed, learned or not
+  rlzoo benchmark ship                              # only rewrite the registry
 
-Of each row the best of the list's seeds is taken, chosen by other episodes than those of its published
-score. A row is left out when it has `below` or `ship: false`, or when no seed has learned: its best agent
-misses what is `required`, or, where nothing is, it is not better by a standard deviation than random actions
-(and than doing nothing, where actions are continuous).
+The best seed of each row is copied, selected on other episodes than those of
+its published score. A row is skipped if it has `below` or `ship: false`, or if
+no seed has learned: its best agent misses `required` or, without `required`, is
+not better by one standard deviation than random actions (and, for continuous
+actions, than zero actions).
 
-An agent larger than 2 MB goes without what only training needs: it plays, but cannot be trained on.
+An agent larger than 2 MB is copied without critics and optimisers: it can be
+evaluated, but not trained.
 """
 
 
@@ -42,20 +44,20 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="folders with runs in them; none: only the registry",
+        help="folders of runs; none: only rewrite the registry",
     )
     parser.add_argument(
         "--seed",
-        type=Whole(0),
+        type=IntInRange(0),
         default=None,
         metavar="N",
-        help="take the runs with this seed, without a choice (default: the best seed of each row)",
+        help="copy the runs with this seed (default: the best seed of each row)",
     )
     parser.add_argument(
         "--list",
         default=None,
         metavar="LIST",
-        help="the YAML file of a benchmark: only its agents, without rows that have `below` or `ship: false`",
+        help="benchmark list (YAML): copy only its agents",
     )
     parser.add_argument(
         "-o",
@@ -63,7 +65,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("trained_agents"),
         metavar="DIR",
-        help="the collection (default: trained_agents)",
+        help="folder of the collection (default: trained_agents)",
     )
     add_packages_flag(parser)
     add_jobs_flag(parser, "agents")
@@ -85,21 +87,21 @@ def run(args: argparse.Namespace) -> int:
                 n_changes += isinstance(result, Shipped) or result.removed is not None
                 n_failed += isinstance(result, NotShipped) and result.failed
                 say(result)
-            if not n_changes:  # no mistake of the call: the agents have been played, and the scores are kept
-                reason = "agents could not be played" if n_failed else "no agent has learned"
+            if not n_changes:  # not a UserError: the agents were evaluated, and the scores are stored
+                reason = "agents could not be evaluated" if n_failed else "no agent has learned"
                 raise RunFailed(f"nothing is shipped: {reason}")
     elif not args.output.is_dir():
-        raise UserError(f"there is no collection {args.output}")
+        raise UserError(f"no collection {args.output}")
     entries = index(args.output)
     size = sum(entry.bytes for entry in entries) / 1e6
     print(f"{args.output} has {len(entries)} agent{'s' * (len(entries) != 1)}, {size:.1f} MB")
     if n_failed:
-        raise RunFailed(f"{n_failed} row{'s' * (n_failed != 1)} could not be played")
+        raise RunFailed(f"{n_failed} row{'s' * (n_failed != 1)} could not be evaluated")
     return 0
 
 
 def say(result: Shipped | NotShipped) -> None:
-    """Say what became of a row."""
+    """Print whether a row was copied, and if not, why."""
     from rlzoo.benchmark.collection import Shipped
 
     if isinstance(result, Shipped):

@@ -1,4 +1,4 @@
-"""`rlzoo benchmark table`: a table of scores, beside those that others have published."""
+"""`rlzoo benchmark table`: print a table of scores, with published ones for comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.output import output_width
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     from rlzoo.benchmark.scores import Score
     from rlzoo.config.benchmark import Row
 
-HELP = "make a table of scores"
+HELP = "print or write a table of scores"
 EPILOG = """\
 examples:
-  rlzoo benchmark table                                         # the published results of rlzoo
-  rlzoo benchmark table logs/benchmark --list benchmarks/learning.yml -o results.md
+  rlzoo benchmark table                       # the published results of rlzoo
+  rlzoo benchmark table logs/benchmark --list my_list.yml -o results.md
   rlzoo benchmark table logs --rows ppo:CartPole-v1 a2c:CartPole-v1
   rlzoo benchmark table logs/benchmark --format latex
 
-A row is an algorithm on an environment, over all its training seeds. With a list, its rows are shown in its
-order, with what they require, and Markdown becomes a page that names the commands.
+A row is an algorithm on an environment, over all training seeds. With a list,
+rows are in its order and show the required score, and Markdown becomes a page
+that names the commands.
 """
 SCORES = "benchmarks/learning_scores.json"
 LIST = "benchmarks/learning.yml"
@@ -38,18 +40,18 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "places",
         nargs="*",
         metavar="PLACE",
-        help="files of `rlzoo benchmark score -o`, or folders with runs that it has played (default: "
+        help="files of `rlzoo benchmark score -o`, or folders of scored runs (default: "
         f"{SCORES} of rlzoo, with its list)",
     )
-    parser.add_argument("--list", default=None, metavar="LIST", help="the YAML file of the benchmark")
+    parser.add_argument("--list", default=None, metavar="LIST", help="benchmark list (YAML)")
     add_rows_flag(parser)
     parser.add_argument(
         "--format",
-        type=OneOf("format", ("markdown", "short", "csv", "json", "latex")),
+        type=Choice("format", ("markdown", "text", "short", "csv", "json", "latex")),
         default=None,
         metavar="FORMAT",
-        help="markdown, short (the medians of each environment), csv, json or latex (default: by the name of"
-        " FILE; markdown where it is printed)",
+        help="markdown, text (aligned columns), short (medians per environment), csv, json or latex (default:"
+        " by the suffix of FILE; text in a terminal, else markdown)",
     )
     parser.add_argument(
         "-o",
@@ -57,7 +59,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="where it goes (default: printed)",
+        help="file to write (default: standard output)",
     )
 
 
@@ -86,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
 def read_table(
     places: list[str], list_path: str | None, keys: list[tuple[str, str]]
 ) -> tuple[list[Row] | None, list[TableRow]]:
-    """Read the scores in files and folders as a table, and say which are missing or left out.
+    """Read the scores in files and folders as a table, and print which are missing or left out.
 
-    :param list_path: the YAML file of the benchmark; None: there is none
-    :param keys: the only rows that are wanted; empty: all
-    :return: the wanted rows of the list (None without one), and the rows that have scores
-    :raises UserError: there is none
+    :param list_path: the benchmark list; None: no list
+    :param keys: rows to select; empty: all
+    :return: the selected rows of the list (None without a list), and the rows that have scores
+    :raises UserError: no row has a score
     """
     from rlzoo.benchmark.score_table import table
     from rlzoo.benchmark.scores import read_scores
@@ -109,20 +111,22 @@ def read_table(
         )
     if wanted is not None:
         others = (row.row.key for row in rows if not row.is_as_listed)
-        _say("not trained or not played as the list says", others)
+        _say("trained or evaluated differently from the list", others)
     return wanted, rows
 
 
 def _format_of(output: Path | None) -> str:
     from rlzoo.benchmark.table_formats import SUFFIXES
 
-    if output is None or output.suffix in SUFFIXES:
-        return SUFFIXES[output.suffix] if output else "markdown"
+    if output is None:
+        return "markdown" if output_width() is None else "text"
+    if output.suffix in SUFFIXES:
+        return SUFFIXES[output.suffix]
     raise UserError(f"-o {output}: --format is needed, as its name ends in none of {', '.join(SUFFIXES)}")
 
 
 def _choose(scores: list[Score], keys: list[tuple[str, str]], rows: list[Row] | None) -> list[Score]:
-    """The scores of these keys; says which rows have none, and which scores are of no row."""
+    """Select scores by key; print which rows have no score, and which scores belong to no row."""
     found = dict.fromkeys(score.key for score in scores)
     if rows is None:
         for key in keys:

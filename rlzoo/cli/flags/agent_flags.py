@@ -1,44 +1,44 @@
-"""The flags that say which trained agent a command is about, and where it plays."""
+"""Flags that select a trained agent, and the environments that it plays in."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from rlzoo.cli.flags.parser import NotNeeded, OneOf, Whole
+from rlzoo.cli.flags.parser import Choice, IntInRange, NotNeeded
 from rlzoo.config import catalog
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import PlayConfig
 from rlzoo.config.shipped import shipped_path
 from rlzoo.core.errors import UserError
 
-FINDING = ("exp_id", "load_best", "load_checkpoint", "load_last_checkpoint")
-"""Flags that find an agent in a run folder."""
+LOCATION_FLAGS = ("exp_id", "load_best", "load_checkpoint", "load_last_checkpoint")
+"""Destinations of flags that find an agent in a run folder."""
 
 
 def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
-    """Add `--algo`, `--env`, `--folder`, `--exp-id` and what to load.
+    """Add `--algo`, `--env`, `--folder`, `--exp-id` and which model to load.
 
     :param verb: what the command does with the agent, for the help
     """
-    which = add_run_flags(parser, "which agent", ", or that of -i")
+    which = add_run_flags(parser, "agent", ", or that of -i")
     which.add_argument(
         "-i",
         "--trained-agent",
         default="",
         metavar="FILE",
-        help="this model file, of rlzoo or stable-baselines3, instead of one in a run folder",
+        help="model file of rlzoo or stable-baselines3, instead of one in a run folder",
     )
     kind = which.add_mutually_exclusive_group()
-    kind.add_argument("--load-best", action="store_true", help=f"{verb} the best model of the evaluations")
+    kind.add_argument("--load-best", action="store_true", help=f"{verb} the best model of all evaluations")
     kind.add_argument(
         "--load-checkpoint",
-        type=Whole(0),
+        type=IntInRange(0),
         default=None,
         metavar="STEPS",
-        help=f"{verb} the checkpoint of this many steps",
+        help=f"{verb} the checkpoint at this step",
     )
-    kind.add_argument("--load-last-checkpoint", action="store_true", help=f"{verb} the newest checkpoint")
+    kind.add_argument("--load-last-checkpoint", action="store_true", help=f"{verb} the last checkpoint")
     which.add_argument(
         "--custom-objects", action=NotNeeded, reason="models are loaded without it", help="no effect"
     )
@@ -47,7 +47,7 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
 def add_run_flags(
     parser: argparse.ArgumentParser, title: str, otherwise: str = ""
 ) -> argparse._ArgumentGroup:
-    """Add `--algo`, `--env`, `--folder` and `--exp-id`, which find a run; the others are left out.
+    """Add `--algo`, `--env`, `--folder` and `--exp-id`, which find a run; set defaults for the others.
 
     :param otherwise: what else `--algo` and `--env` come from, for the help
     """
@@ -55,7 +55,7 @@ def add_run_flags(
     which = parser.add_argument_group(title)
     which.add_argument(
         "--algo",
-        type=OneOf("algorithm", catalog.names()),
+        type=Choice("algorithm", catalog.names()),
         default=None,
         metavar="ALGO",
         help=f"algorithm (default: ppo{otherwise})",
@@ -68,11 +68,11 @@ def add_run_flags(
         "--folder",
         default="logs",
         metavar="DIR",
-        help="where runs are kept (default: logs, then the shipped agents)",
+        help="folder of the runs (default: logs, then the pretrained agents)",
     )
     which.add_argument(
         "--exp-id",
-        type=Whole(0, special=(-1,)),
+        type=IntInRange(0, special=(-1,)),
         default=0,
         metavar="N",
         help="number of the run; 0: the newest, -1: the folder itself (default: 0)",
@@ -81,25 +81,29 @@ def add_run_flags(
 
 
 def add_playing_flags(how: argparse._ArgumentGroup) -> None:
-    """Add the environments to play in, how actions are chosen and what computes them."""
+    """Add the environments, the choice of actions and the device."""
     how.add_argument(
-        "--n-envs", type=Whole(1), default=1, metavar="N", help="environments side by side (default: 1)"
+        "--n-envs", type=IntInRange(1), default=1, metavar="N", help="parallel environments (default: 1)"
     )
     how.add_argument(
-        "--seed", type=Whole(0, 2**32 - 1), default=0, help="seed of the environments (default: 0)"
+        "--seed",
+        type=IntInRange(0, 2**32 - 1),
+        default=0,
+        metavar="N",
+        help="seed of the environments (default: 0)",
     )
     mode = how.add_mutually_exclusive_group()
     mode.add_argument(
         "--deterministic",
         action="store_true",
-        help="the most likely action (the default, except in Atari games and MiniGrid)",
+        help="take the most likely action (default, except for Atari and MiniGrid)",
     )
-    mode.add_argument("--stochastic", action="store_true", help="sampled actions")
+    mode.add_argument("--stochastic", action="store_true", help="sample actions from the policy")
     add_environment_flags(how)
-    how.add_argument("--device", default="auto", help="PyTorch device (default: auto)")
+    how.add_argument("--device", default="auto", metavar="NAME", help="PyTorch device (default: auto)")
     how.add_argument(
         "--num-threads",
-        type=Whole(1, special=(-1,)),
+        type=IntInRange(1, special=(-1,)),
         default=-1,
         metavar="N",
         help="PyTorch threads (default: 1)",
@@ -107,27 +111,31 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
 
 
 def add_environment_flags(how: argparse._ArgumentGroup) -> None:
-    """Add what the environment is made with."""
+    """Add `--env-kwargs` and `--gym-packages`."""
     how.add_argument(
-        "--env-kwargs", nargs="+", default=[], metavar="KEY:VALUE", help="arguments of the environment"
+        "--env-kwargs",
+        nargs="+",
+        default=[],
+        metavar="KEY:VALUE",
+        help="keyword arguments of the environment",
     )
     how.add_argument(
         "--gym-packages",
         nargs="+",
         default=[],
         metavar="MODULE",
-        help="modules to import first: they register environments",
+        help="modules that register environments; imported first",
     )
 
 
 def play_config(values: dict[str, Any]) -> PlayConfig:
-    """What these flags say, with those that a command adds to them.
+    """Build the configuration from these flags and those that a command adds.
 
     :param values: flag -> value, as the parser leaves them
     """
     values = {**values, "env_id": values["env"], "env_kwargs": overrides_of(values["env_kwargs"])}
     if values["trained_agent"]:
-        given = [flag for flag in FINDING if values[flag] not in (None, False, 0)]
+        given = [flag for flag in LOCATION_FLAGS if values[flag] not in (None, False, 0)]
         if given:
             raise UserError(f"-i names the agent: leave out --{given[0].replace('_', '-')}")
         values |= {"algo": values["algo"] or "", "env_id": values["env_id"] or ""}

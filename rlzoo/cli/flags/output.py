@@ -1,26 +1,34 @@
-"""Standard output and standard error that work may outlive."""
+"""Standard output and standard error that may close before the work ends."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 
+def output_width() -> int | None:
+    """Return the columns of the terminal, or those of the variable COLUMNS; None: output goes to a file."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return None
+
+
 def open_closed_streams() -> None:
-    """Give a process that was started with closed streams (`>&-`) streams that lead nowhere."""
+    """Replace streams that were closed at the start (`>&-`) with the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for the life of the process
 
 
 class LastingStream:
-    """A stream that is switched off at the first write that fails: its reader or its terminal is gone.
+    """Stream that is discarded after the first failed write, when its reader or its terminal is closed.
 
     :param stream: a text stream
-    :param name: what the note on standard error calls it
+    :param name: its name in the message on standard error
     """
 
     def __init__(self, stream: Any, name: str) -> None:
@@ -45,7 +53,7 @@ class LastingStream:
     def _switch_off(self, error: OSError) -> None:
         discard(self._stream)
         with suppress(OSError):  # standard error itself
-            reason = f"{self._name} is gone ({error.strerror}); the work goes on without it"
+            reason = f"{self._name} is closed ({error.strerror}); continuing without it"
             os.write(2, f"rlzoo: {reason}\n".encode())
 
 
@@ -59,7 +67,7 @@ def discard(stream: Any) -> None:
 
 @contextmanager
 def lasting_output() -> Iterator[None]:
-    """Within the block, a lost terminal or a pipe whose reader has left (`| head`) ends no work."""
+    """Continue the work of the block if the terminal or the reader of a pipe (`| head`) closes."""
     streams = sys.stdout, sys.stderr
     sys.stdout = LastingStream(sys.stdout, "standard output")  # type: ignore[assignment]
     sys.stderr = LastingStream(sys.stderr, "standard error")  # type: ignore[assignment]

@@ -1,41 +1,99 @@
-"""The argument parser of every subcommand: one-line errors that name the nearest right thing."""
+"""The argument parser of every subcommand: short help, and one-line errors that name the nearest match."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
 from rlzoo.config.literals import parse_overrides
 from rlzoo.core.errors import UserError, nearest, unknown
 
+MANY_FLAGS = 6  # a command with more has a short usage line
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Format help with the examples as they are written, a short usage line, and no hidden flags.
+
+    :param prog: the command
+    :param hidden: destinations of flags that another command documents
+    """
+
+    def __init__(self, prog: str, hidden: Collection[str] = ()) -> None:
+        super().__init__(prog)
+        self.hidden = hidden
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        actions = list(actions)
+        if usage is None and sum(bool(action.option_strings) for action in actions) > MANY_FLAGS:
+            usage = short_usage(actions)
+        super().add_usage(usage, actions, groups, prefix)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Wrap a help text, but not inside words such as `record-expert`."""
+        return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if action.dest not in self.hidden:
+            super().add_argument(action)
+
+
+def short_usage(actions: Iterable[argparse.Action]) -> str:
+    """Return a usage line of `--algo`, `--env`, the required flags and the positional arguments."""
+    flags, places = ["%(prog)s"], []
+    for action in actions:
+        name = str(action.metavar or action.dest).replace("%", "%%")
+        if not action.option_strings:
+            several = {"*": f"[{name} ...]", "+": f"{name} [{name} ...]", "?": f"[{name}]"}
+            places.append(several.get(str(action.nargs), name))
+        elif action.required:
+            flags.append(f"{action.option_strings[0]} {name}")
+        elif action.dest in ("algo", "env"):
+            flags.append(f"[{action.option_strings[0]} {name}{' ...' if action.nargs == '+' else ''}]")
+    return " ".join([*flags, "[options]", *places])
+
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` that keeps examples as they are written and says what is wrong on one line.
+    """An `ArgumentParser` whose errors are one line that names the nearest valid argument.
 
-    Flags are never abbreviated: a mistyped one is an error that names the nearest flag.
+    Flags are never abbreviated: a misspelt one is an error that names the nearest flag.
+
+    :param prog: the command
+    :param description: what it does
     """
 
     def __init__(self, prog: str, description: str) -> None:
+        self.hidden: set[str] = set()
         super().__init__(
             prog=prog,
             description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=lambda prog: HelpFormatter(prog, self.hidden),  # type: ignore[arg-type]
             allow_abbrev=False,
         )
+
+    def hide(self, actions: Iterable[argparse.Action]) -> None:
+        """Leave flags out of the help, which another command documents; they are parsed and completed."""
+        self.hidden.update(action.dest for action in actions)
 
     def error(self, message: str) -> NoReturn:
         raise UserError(message)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """As `ArgumentParser`, without empty values: they come from shell variables that are not set."""
+        """Refuse empty values: they come from shell variables that are not set."""
         if any(not text.strip() for text in arg_strings):
             raise argparse.ArgumentError(action, "its value is empty (is a shell variable not set?)")
         return super()._get_values(action, arg_strings)  # type: ignore[misc]
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As `ArgumentParser.parse_args`; what is left over is one unknown flag or one argument too many."""
+        """Parse all arguments, and raise if there is an unknown flag or an argument too many."""
         parsed, extras = self.parse_known_args(args, namespace)
         if extras:
             first = extras[0].split("=")[0]
@@ -46,7 +104,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class NotNeeded(argparse.Action):
-    """A flag of RL Baselines3 Zoo that does nothing here, which is said on one line.
+    """A flag of RL Baselines3 Zoo that has no effect here; a line on standard error says why.
 
     :param reason: why it is not needed
     """
@@ -60,9 +118,9 @@ class NotNeeded(argparse.Action):
 
 
 class StoreDict(argparse.Action):
-    """Argparse action that makes a dictionary of `key:value` arguments.
+    """Argparse action that parses `key:value` arguments into a dictionary.
 
-    Values are plain ones, such as `[64, 64]`, `dict(a=1)` or `nn.ReLU`; no code is run.
+    Values are literals, such as `[64, 64]`, `dict(a=1)` or `nn.ReLU`; no code is run.
 
     >>> parser = argparse.ArgumentParser()
     >>> _ = parser.add_argument("--env-kwargs", nargs="+", action=StoreDict)
@@ -80,10 +138,10 @@ class StoreDict(argparse.Action):
         setattr(namespace, self.dest, parsed)
 
 
-class OneOf:
-    """Argparse `type` for one name out of several; shell completion offers `values`.
+class Choice:
+    """Argparse `type` for one of several names; shell completion offers `values`.
 
-    >>> OneOf("algorithm", ["ppo", "a2c"])("ppo")
+    >>> Choice("algorithm", ["ppo", "a2c"])("ppo")
     'ppo'
     """
 
@@ -102,13 +160,14 @@ class OneOf:
 LARGEST = 2**63 - 1
 
 
-class Whole:
-    """Argparse `type` for a whole number; `1e6` is one.
+class IntInRange:
+    """Argparse `type` for an integer in a range; `1e6` is one.
 
     :param least: the smallest
-    :param special: further numbers, with a meaning of their own
+    :param most: the largest
+    :param special: values outside of the range that are valid too, such as -1 for a default
 
-    >>> Whole(1, special=(-1,))("1e6")
+    >>> IntInRange(1, special=(-1,))("1e6")
     1000000
     """
 
@@ -124,25 +183,25 @@ class Whole:
             pass
         limits = f"at least {self.least}" if self.most == LARGEST else f"from {self.least} to {self.most}"
         wanted = " or ".join(map(str, (*self.special, limits)))
-        raise argparse.ArgumentTypeError(f"expected a whole number, {wanted}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer, {wanted}, not {text!r}")
 
 
-SEED = Whole(0, 2**32 - 1, special=(-1,))
-"""Seeds are those of NumPy; -1 draws one."""
+SEED = IntInRange(0, 2**32 - 1, special=(-1,))
+"""Seeds of NumPy; -1: a random seed."""
 
 
 def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Every flag and positional argument of a parser, `--help` included."""
+    """Return every flag and positional argument of a parser, `--help` included."""
     return parser._actions
 
 
 def flags_of(parser: argparse.ArgumentParser) -> list[str]:
-    """How every flag of a parser is written."""
+    """Return the spellings of every flag of a parser."""
     return [flag for action in actions_of(parser) for flag in action.option_strings]
 
 
-def given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, str]:
-    """The arguments that do not have their default value: destination to the longest spelling of the flag."""
+def non_default_args(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, str]:
+    """Return the arguments that differ from their defaults: destination -> longest spelling of the flag."""
     return {
         action.dest: max(action.option_strings, key=len, default=action.dest)
         for action in actions_of(parser)
@@ -150,17 +209,21 @@ def given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str
     }
 
 
-def say_ignored(
+def warn_ignored_flags(
     parser: argparse.ArgumentParser, args: argparse.Namespace, keys: Collection[str], where: str
 ) -> None:
-    """Say on one line which of these arguments were given although they do nothing there."""
-    flags = [flag for key, flag in given(parser, args).items() if key in keys]
+    """Warn on one line about those of these arguments that were given but have no effect.
+
+    :param keys: destinations of the arguments
+    :param where: ends the sentence, such as "in a search"
+    """
+    flags = [flag for key, flag in non_default_args(parser, args).items() if key in keys]
     if flags:
         effect = "has no effect" if len(flags) == 1 else "have no effect"
         print(f"rlzoo: {', '.join(flags)} {effect} {where}", file=sys.stderr)
 
 
 def values_of(action: argparse.Action) -> tuple[str, ...]:
-    """The values that an argument can take; empty when they are not a fixed set."""
-    values = action.type.values if isinstance(action.type, OneOf) else action.choices or ()
+    """Return the values that an argument can take; empty if they are not a fixed set."""
+    values = action.type.values if isinstance(action.type, Choice) else action.choices or ()
     return tuple(map(str, values))

@@ -1,109 +1,109 @@
-"""The flags of a search for hyperparameters, as `optimize` and `train -optimize` take them."""
+"""Flags of the hyperparameter search, for `optimize` and `train -optimize`."""
 
 from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import OneOf, Parser, Whole, actions_of
+from rlzoo.cli.flags.parser import Choice, IntInRange, Parser, actions_of
 from rlzoo.cli.flags.training_flags import run_config
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
 
 
 def add_search_flags(parser: argparse.ArgumentParser) -> None:
-    """Add what is searched, and how."""
-    how = parser.add_argument_group("how to search")
+    """Add the budget, the sampler, the pruner and the objective of a search."""
+    how = parser.add_argument_group("search")
     how.add_argument(
         "--n-trials",
-        type=Whole(1),
+        type=IntInRange(1),
         default=500,
         metavar="N",
-        help="trials of the study, however often the command is repeated (default: 500)",
+        help="trials of the study, over all runs of the command (default: 500)",
     )
     how.add_argument(
         "--max-total-trials",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="the same; it goes before --n-trials",
+        help="same as --n-trials; takes precedence over it",
     )
     how.add_argument(
         "--n-jobs",
-        type=Whole(1),
+        type=IntInRange(1),
         default=1,
         metavar="N",
         help="worker processes, which share the cores (default: 1)",
     )
     how.add_argument(
         "--sampler",
-        type=OneOf("sampler", SAMPLERS),
+        type=Choice("sampler", SAMPLERS),
         default="tpe",
         metavar="NAME",
         help=f"{', '.join(SAMPLERS)} (default: tpe)",
     )
     how.add_argument(
         "--pruner",
-        type=OneOf("pruner", PRUNERS),
+        type=Choice("pruner", PRUNERS),
         default=None,
         metavar="NAME",
         help=f"{', '.join(PRUNERS)} (default: median; none with nsga2)",
     )
     how.add_argument(
         "--n-startup-trials",
-        type=Whole(0),
+        type=IntInRange(0),
         default=10,
         metavar="N",
-        help="trials drawn at random and never pruned, before sampler and pruner learn (default: 10)",
+        help="random trials, never pruned, before sampler and pruner start (default: 10)",
     )
     how.add_argument(
         "--n-evaluations",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="evaluations of one training, the last at its end (default: one in 100,000 steps, at least 4)",
+        help="evaluations per training, the last at its end (default: one per 100,000 steps, at least 4)",
     )
     how.add_argument(
         "--objective",
-        type=OneOf("objective", OBJECTIVES),
+        type=Choice("objective", OBJECTIVES),
         default="last",
         metavar="NAME",
-        help="what a training is worth: the mean of its last third of evaluations, the best of them, or the"
-        " area under the curve: last, best, auc (default: last)",
+        help="objective value of a training: last (mean of the last third of its evaluations), best, or auc"
+        " (mean of all) (default: last)",
     )
     how.add_argument(
         "--n-seeds",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="trainings of one trial, averaged (default: 1)",
+        help="trainings per trial, with different seeds; their mean counts (default: 1)",
     )
     how.add_argument(
         "--space",
         default=None,
         metavar="FILE",
-        help="search space in YAML instead of the algorithm's, e.g. gamma: {low: 0.9, high: 0.999}",
+        help="search space in YAML instead of the default one, e.g. gamma: {low: 0.9, high: 0.999}",
     )
     how.add_argument(
         "--fixed",
         nargs="+",
         default=[],
         metavar="KEY",
-        help="hyperparameters that keep their value; those of -params do anyway",
+        help="hyperparameters that are not searched, like those of -params",
     )
     how.add_argument(
-        "--timeout", type=_seconds, default=None, metavar="SECONDS", help="end the search after this long"
+        "--timeout", type=_seconds, default=None, metavar="SECONDS", help="stop the search after this time"
     )
     how.add_argument(
         "--optimization-log-path",
         default="",
         metavar="DIR",
-        help="keep the evaluations and the best agent of each trial here",
+        help="store the evaluations and the best agent of each trial here",
     )
-    how.add_argument("--no-optim-plots", action="store_true", help="draw no figures at the end")
+    how.add_argument("--no-optim-plots", action="store_true", help="no figures in the report")
 
 
 def add_study_flags(parser: argparse.ArgumentParser) -> None:
-    """Add which study, and which of its trials."""
-    which = parser.add_argument_group("which study")
+    """Add the name and the storage of the study, and one of its trials."""
+    which = parser.add_argument_group("study")
     which.add_argument(
         "--study-name", default=None, metavar="NAME", help="name of the study (default: ALGO_ENV)"
     )
@@ -111,12 +111,12 @@ def add_study_flags(parser: argparse.ArgumentParser) -> None:
         "--storage",
         default=None,
         metavar="URL",
-        help="where it is kept: a journal (FILE.log), sqlite:///FILE, postgresql://..., mysql://..., or"
-        " grpc://HOST:PORT (default: a journal in the study's folder)",
+        help="storage: a journal (FILE.log), sqlite:///FILE, postgresql://..., mysql://... or"
+        " grpc://HOST:PORT (default: a journal in the folder of the study)",
     )
     which.add_argument(
         "--trial-id",
-        type=Whole(0),
+        type=IntInRange(0),
         default=None,
         metavar="K",
         help="train an agent with the hyperparameters of this trial",
@@ -124,14 +124,14 @@ def add_study_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def search_keys() -> set[str]:
-    """Where the flags of `add_search_flags` are in the parsed arguments."""
+    """Return the destinations of the flags that `add_search_flags` adds."""
     parser = Parser("", "")
     add_search_flags(parser)
     return {action.dest for action in actions_of(parser)}
 
 
 def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
-    """The search that the flags describe."""
+    """Build the configuration of the search from the flags."""
     return TuneConfig(
         run=run_config(args, env_id),
         n_trials=args.max_total_trials or args.n_trials,

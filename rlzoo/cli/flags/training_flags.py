@@ -1,22 +1,22 @@
-"""The flags of commands that train: one agent, or the many of a search."""
+"""Flags of commands that train: `train`, and `optimize`."""
 
 from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import SEED, OneOf, Whole
+from rlzoo.cli.flags.parser import SEED, Choice, IntInRange
 from rlzoo.config import catalog
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_path
 
 
-def add_agent_to_train(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add what is trained: algorithm, environment, hyperparameters."""
-    what = parser.add_argument_group("what to train")
+def add_training_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add algorithm, environment and hyperparameters."""
+    what = parser.add_argument_group("training")
     what.add_argument(
         "--algo",
-        type=OneOf("algorithm", catalog.names()),
+        type=Choice("algorithm", catalog.names()),
         metavar="ALGO",
         help="algorithm (default: ppo; `rlzoo list algos`)",
     )
@@ -24,39 +24,45 @@ def add_agent_to_train(parser: argparse.ArgumentParser) -> argparse._ArgumentGro
         "--env",
         nargs="+",
         metavar="ENV",
-        help="environment id; several train one after the other (default: CartPole-v1)",
+        help="environment id; several are trained one after the other (default: CartPole-v1)",
     )
     what.add_argument(
         "-n",
         "--n-timesteps",
-        type=Whole(1, special=(-1,)),
+        type=IntInRange(1, special=(-1,)),
         default=-1,
         metavar="N",
-        help="number of environment steps (default: from the hyperparameters)",
+        help="environment steps (default: n_timesteps of the hyperparameters)",
     )
     what.add_argument(
         "--expert",
         default="",
         metavar="FILE",
-        help="demonstrations for bc and gail to learn from (`rlzoo record-expert` makes them)",
+        help="demonstrations for bc and gail (see `rlzoo record-expert`)",
     )
-    what.add_argument("--seed", type=SEED, default=-1, help="seed of the run (default: a random one)")
+    what.add_argument(
+        "--seed", type=SEED, default=-1, metavar="N", help="random seed (default: a random one)"
+    )
     what.add_argument(
         "--gym-packages",
         nargs="+",
         default=[],
         metavar="MODULE",
-        help="modules to import first: they register environments",
+        help="modules that register environments; imported first",
     )
     what.add_argument(
-        "--env-kwargs", nargs="+", default=[], metavar="KEY:VALUE", help="arguments of the environment"
+        "--env-kwargs",
+        nargs="+",
+        default=[],
+        metavar="KEY:VALUE",
+        help="keyword arguments of the environment",
     )
     what.add_argument(
         "--eval-env-kwargs",
         nargs="+",
         default=[],
         metavar="KEY:VALUE",
-        help="further arguments of the evaluation environment",
+        help="further keyword arguments of the evaluation environments",
     )
     what.add_argument(
         "-params",
@@ -71,31 +77,35 @@ def add_agent_to_train(parser: argparse.ArgumentParser) -> argparse._ArgumentGro
         "--conf-file",
         default=None,
         metavar="FILE",
-        help="hyperparameters from this YAML or Python file instead of the shipped ones",
+        help="YAML or Python file of hyperparameters instead of the tuned ones",
     )
     return what
 
 
-def add_how_to_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add what does not change what is learned, rounding apart."""
-    how = parser.add_argument_group("how to run it")
+def add_runtime_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add flags that do not change what is learned, except for rounding."""
+    how = parser.add_argument_group("runtime")
     how.add_argument(
         "--vec-env",
-        type=OneOf("vectorisation", ("auto", "dummy", "subproc", "native", "envpool")),
+        type=Choice("vectorisation", ("auto", "dummy", "subproc", "native", "envpool")),
         default="auto",
         metavar="KIND",
-        help="auto, dummy, subproc, native or envpool (default: auto, the fastest that is the same)",
+        help="auto, dummy, subproc, native or envpool (default: auto: the fastest backend that gives"
+        " identical environments)",
     )
     how.add_argument(
-        "--device", default="auto", help="PyTorch device: auto, cpu, cuda, cuda:1 (default: auto)"
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="PyTorch device: auto, cpu, cuda, cuda:1 (default: auto)",
     )
     how.add_argument(
         "--num-threads",
-        type=Whole(1, special=(-1,)),
+        type=IntInRange(1, special=(-1,)),
         default=-1,
         metavar="N",
-        help="PyTorch threads (default: 1, and for images and wide networks as many as are fastest at the"
-        " time, which can change the last bits of results)",
+        help="PyTorch threads (default: 1, and with images or wide networks as many as are fastest, which"
+        " can change the last bits of results)",
     )
     how.add_argument(
         "--verbose",
@@ -107,31 +117,31 @@ def add_how_to_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return how
 
 
-def add_what_to_keep(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add where it is kept and how it is evaluated."""
-    keep = parser.add_argument_group("what to keep")
+def add_output_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the log folder and the evaluations."""
+    keep = parser.add_argument_group("output")
     keep.add_argument(
-        "-f", "--log-folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
+        "-f", "--log-folder", default="logs", metavar="DIR", help="folder of the runs (default: logs)"
     )
     keep.add_argument(
         "--eval-episodes",
-        type=Whole(1),
+        type=IntInRange(1),
         default=5,
         metavar="N",
-        help="episodes of one evaluation (default: 5)",
+        help="episodes per evaluation (default: 5)",
     )
     keep.add_argument(
         "--n-eval-envs",
-        type=Whole(1),
+        type=IntInRange(1),
         default=1,
         metavar="N",
-        help="environments to evaluate in (default: 1)",
+        help="parallel evaluation environments (default: 1)",
     )
     return keep
 
 
 def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
-    """The run that the flags of `rlzoo train` describe, or those of them that a command has."""
+    """Build the configuration of a run from the flags that a command has."""
     values = {name: value for name, value in vars(args).items() if name in RunConfig.__dataclass_fields__}
     for key in ("hyperparams", "env_kwargs", "eval_env_kwargs"):
         values[key] = overrides_of(values[key])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.cli.plot.plot_flags import (
     add_confidence_flag,
     add_figure_flags,
@@ -18,16 +18,17 @@ from rlzoo.cli.plot.plot_flags import (
 )
 from rlzoo.config.run import LOG_FOLDER
 
-HELP = "compare learning curves over seeds, algorithms and environments"
+HELP = "compare learning curves over seeds and algorithms"
 EPILOG = """\
 examples:
   rlzoo plot compare -a ppo a2c -e CartPole-v1 Acrobot-v1
-  rlzoo plot compare -f logs/benchmark --iqm -o results.json      # also results.png and results.md
-  rlzoo plot compare -a ppo -f logs/old logs/new -l old new --max-timesteps 100000 --format pdf
+  rlzoo plot compare -f logs/benchmark --iqm -o results.json
+  rlzoo plot compare -a ppo -f logs/old logs/new -l old new --format pdf
 
-Reads the evaluations of runs (evaluations.npz, which `--eval-freq` of `rlzoo train` writes). Each environment
-has a panel; a curve is the mean over the runs of an algorithm, or of a variant of it, with a 95% bootstrap
-interval. The results file is for `rlzoo plot report`.
+Reads evaluations.npz, which `--eval-freq` of `rlzoo train` writes. There is one
+panel per environment; a curve is the mean over the runs of an algorithm, or of
+a variant of it, with a 95% bootstrap interval. The results file is the input of
+`rlzoo plot report`.
 """
 
 
@@ -42,11 +43,9 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[LOG_FOLDER],
         metavar="DIR",
-        help=f"where runs are kept, at any depth (default: {LOG_FOLDER})",
+        help=f"folders of the runs, at any depth (default: {LOG_FOLDER})",
     )
-    parser.add_argument(
-        "-l", "--labels", nargs="+", default=[], metavar="LABEL", help="what each folder is called"
-    )
+    parser.add_argument("-l", "--labels", nargs="+", default=[], metavar="LABEL", help="one label per folder")
     parser.add_argument(
         "-k",
         "--key",
@@ -58,21 +57,26 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-min",
         "--min-timesteps",
-        type=Whole(1, special=(-1,)),
+        type=IntInRange(1, special=(-1,)),
         default=-1,
         metavar="STEPS",
-        help="runs that were evaluated until then count (default: those as long as the longest)",
+        help="only runs evaluated at least until this step (default: those as long as the longest)",
     )
-    parser.add_argument("-iqm", "--iqm", action="store_true", help="interquartile mean instead of the mean")
+    parser.add_argument(
+        "-iqm", "--iqm", action="store_true", help="interquartile mean (IQM) instead of the mean"
+    )
     add_confidence_flag(parser)
     parser.add_argument(
-        "-median", "--median", action="store_true", help="only the median in the table, no mean and IQM"
+        "-median", "--median", action="store_true", help="only the median in the table, without mean and IQM"
     )
-    parser.add_argument("-latex", "--latex", action="store_true", help="the table in LaTeX")
+    parser.add_argument("-latex", "--latex", action="store_true", help="table in LaTeX")
     parser.add_argument(
-        "-print", "--print-n-trials", action="store_true", help="no effect: the table has the number of runs"
+        "-print",
+        "--print-n-trials",
+        action="store_true",
+        help="no effect: the table always shows the number of runs",
     )
-    add_figure_flags(parser, "the results file; picture and table beside it (default: <DIR>/plots/results)")
+    add_figure_flags(parser, "results file; figure and table are next to it (default: <DIR>/plots/results)")
 
 
 def run(args: argparse.Namespace) -> int:

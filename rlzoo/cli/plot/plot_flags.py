@@ -1,4 +1,4 @@
-"""Flags that the kinds of `rlzoo plot` share, and the files they write."""
+"""Flags that the commands `rlzoo plot ...` share, and the files they write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.flags.parser import OneOf, Whole
+from rlzoo.cli.flags.parser import Choice, IntInRange
 from rlzoo.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ TEXTS = ("json", "md", "tex")
 
 
 def add_runs_flags(parser: argparse.ArgumentParser) -> None:
-    """Add `-a` and `-e`: which runs."""
+    """Add `-a` and `-e`, which select runs."""
     parser.add_argument(
         "-a",
         "--algo",
@@ -27,7 +27,7 @@ def add_runs_flags(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="ALGO",
-        help="algorithms, or names of variants (default: all)",
+        help="algorithms or names of variants (default: all)",
     )
     parser.add_argument(
         "-e",
@@ -37,7 +37,7 @@ def add_runs_flags(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="ENV",
-        help="environment ids, or parts of ids (default: all)",
+        help="environment ids or parts of ids (default: all)",
     )
 
 
@@ -46,10 +46,10 @@ def add_steps_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-max",
         "--max-timesteps",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="STEPS",
-        help="leave out what is later",
+        help="only steps up to this one",
     )
     add_million_flag(parser)
 
@@ -60,7 +60,7 @@ def add_million_flag(parser: argparse.ArgumentParser) -> None:
         "--no-million",
         dest="plain_steps",
         action="store_true",
-        help="count steps, not thousands or millions of steps",
+        help="label steps without k and M",
     )
 
 
@@ -73,23 +73,23 @@ def add_confidence_flag(parser: argparse.ArgumentParser) -> None:
         type=_confidence,
         default=0.95,
         metavar="SHARE",
-        help="confidence of the intervals in figures (default: 0.95)",
+        help="confidence level of the intervals (default: 0.95)",
     )
 
 
 def add_figure_flags(parser: argparse.ArgumentParser, output: str) -> None:
-    """Add what figures are like and where they go.
+    """Add the files, the format and the style of figures.
 
-    :param output: what `-o` names and its default, for the help
+    :param output: help of `-o`
     """
-    figure = parser.add_argument_group("the figure")
+    figure = parser.add_argument_group("output")
     figure.add_argument("-o", "--output", type=Path, default=None, metavar="PLACE", help=output)
     figure.add_argument(
         "--format",
-        type=OneOf("format", FORMATS),
+        type=Choice("format", FORMATS),
         default=None,
         metavar="|".join(FORMATS),
-        help="of pictures (default: png)",
+        help="image format (default: png)",
     )
     figure.add_argument(
         "--figsize",
@@ -97,20 +97,20 @@ def add_figure_flags(parser: argparse.ArgumentParser, output: str) -> None:
         nargs=2,
         default=None,
         metavar=("WIDTH", "HEIGHT"),
-        help="inches (default: a column of a paper for each panel)",
+        help="inches (default: one column of a paper per panel)",
     )
     figure.add_argument(
-        "--fontsize", type=float, default=8.0, metavar="POINTS", help="size of letters (default: 8)"
+        "--fontsize", type=float, default=8.0, metavar="POINTS", help="font size (default: 8)"
     )
-    figure.add_argument("--show", action="store_true", help="also open a window")
-    figure.add_argument("--no-display", action="store_false", dest="show", help="no window (the default)")
+    figure.add_argument("--show", action="store_true", help="also show the figure in a window")
+    figure.add_argument("--no-display", action="store_false", dest="show", help="no window (default)")
 
 
 def stem_and_format(output: Path | None, default: Path, kind: str | None) -> tuple[Path, str]:
-    """Return where files go, without their suffix, and the format of pictures.
+    """Return the path of the files without suffix, and the image format.
 
-    :param output: of `-o`: a folder, a file with the suffix of one of the files, or one without
-    :param kind: of `--format`
+    :param output: value of `-o`: a folder, or a file with or without a known suffix
+    :param kind: value of `--format`
     :raises UserError: `-o` and `--format` contradict each other
     """
     if output is None:
@@ -128,12 +128,12 @@ def stem_and_format(output: Path | None, default: Path, kind: str | None) -> tup
 
 
 def with_ending(stem: Path, ending: str) -> Path:
-    """Return a path with something behind its name, in which points may be."""
+    """Append an ending to the name of a path, which may contain dots."""
     return stem.with_name(stem.name + ending)
 
 
 def check_show(wanted: bool) -> None:
-    """Check that `--show` is possible, before anything is done."""
+    """Raise if `--show` is not possible, before any work is done."""
     if wanted:
         from rlzoo.plots.style import require_window
 
@@ -143,7 +143,7 @@ def check_show(wanted: bool) -> None:
 def write_and_show(
     texts: dict[Path, str], figures: dict[Path, Figure], kind: str, show_windows: bool
 ) -> None:
-    """Write files after all of them are made, say where they are, and open windows where asked to.
+    """Render all files, write them, print their paths, and open windows if `show_windows`.
 
     :param figures: by their file
     """

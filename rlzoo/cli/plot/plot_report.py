@@ -1,4 +1,4 @@
-"""`rlzoo plot report`: aggregates, profiles and more of what `rlzoo plot compare` kept in a file."""
+"""`rlzoo plot report`: aggregate metrics and performance profiles from a results file."""
 
 from __future__ import annotations
 
@@ -20,37 +20,41 @@ from rlzoo.core.errors import UserError
 if TYPE_CHECKING:
     from rlzoo.plots.results import Results
 
-HELP = "draw aggregates over environments from a results file"
+HELP = "plot aggregate metrics from a results file"
 EPILOG = """\
 examples:
-  rlzoo plot report results.json                                  # every figure
+  rlzoo plot report results.json
   rlzoo plot report results.json --rliable --versus --format pdf -o paper/fig
   rlzoo plot report results.json --boxplot --skip-timesteps --latex
-  rlzoo plot report results.json --normalize scales.yml           # lines such as CartPole-v1: [22, 500]
+  rlzoo plot report results.json --normalize scales.yml
 
-Figures: learning curves, aggregates with intervals, performance profiles, probability of improvement, sample
-efficiency, box plots. Scores of several environments are normalised: 0 is random actions and 1 the best
-published score or, where these are not known, the lowest and the highest evaluation in the file.
+Figures: learning curves, aggregate metrics with intervals, performance
+profiles, probability of improvement, sample efficiency, box plots. Scores of
+several environments are normalised: 0 is random actions and 1 the best
+published score or, if these are unknown, the lowest and the highest evaluation
+in the file.
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", nargs="?", default=None, metavar="FILE", help="of `rlzoo plot compare -o`")
-    parser.add_argument("-i", "--input", default=None, metavar="FILE", help="the same")
+    parser.add_argument(
+        "file", nargs="?", default=None, metavar="FILE", help="results file of `rlzoo plot compare`"
+    )
+    parser.add_argument("-i", "--input", default=None, metavar="FILE", help="same as FILE")
     parser.add_argument(
         "--merge",
         nargs="+",
         default=[],
         metavar="FILE",
-        help="results files to add; the last curve of a name counts",
+        help="results files to add; of equal names the last file counts",
     )
-    what = parser.add_argument_group("which figures (default: all)")
+    what = parser.add_argument_group("figures (default: all)")
     what.add_argument(
-        "-r", "--rliable", action="store_true", help="aggregates with intervals, and performance profiles"
+        "-r", "--rliable", action="store_true", help="aggregate metrics with intervals, performance profiles"
     )
     what.add_argument("-vs", "--versus", action="store_true", help="probability of improvement")
-    what.add_argument("-iqm", "--iqm", action="store_true", help="sample efficiency: IQM over the training")
+    what.add_argument("-iqm", "--iqm", action="store_true", help="sample efficiency: IQM during training")
     what.add_argument("-b", "--boxplot", action="store_true", help="box plots of the last evaluations")
     what.add_argument("--skip-timesteps", action="store_true", help="no learning curves")
     parser.add_argument(
@@ -60,22 +64,24 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="auto, published, range, none or a YAML file of ENV: [low, high] (default: auto)",
     )
     parser.add_argument("--keep-envs", nargs="+", default=[], metavar="ENV", help="only these environments")
-    parser.add_argument("-skip", "--skip-envs", nargs="+", default=[], metavar="ENV", help="not these")
-    parser.add_argument("--keep-keys", nargs="+", default=[], metavar="NAME", help="only these algorithms")
-    parser.add_argument("--skip-keys", nargs="+", default=[], metavar="NAME", help="not these")
     parser.add_argument(
-        "-l", "--labels", nargs="+", default=[], metavar="LABEL", help="other names, in their order"
+        "-skip", "--skip-envs", nargs="+", default=[], metavar="ENV", help="without these environments"
+    )
+    parser.add_argument("--keep-keys", nargs="+", default=[], metavar="NAME", help="only these algorithms")
+    parser.add_argument("--skip-keys", nargs="+", default=[], metavar="NAME", help="without these algorithms")
+    parser.add_argument(
+        "-l", "--labels", nargs="+", default=[], metavar="LABEL", help="new names of the algorithms, in order"
     )
     parser.add_argument(
         "-loc",
         "--legend-loc",
         metavar="PLACE",
-        help="no effect: the legend is below the panels, off the lines",
+        help="no effect: the legend is below the panels",
     )
     add_confidence_flag(parser)
     add_million_flag(parser)
     parser.add_argument("-latex", "--latex", action="store_true", help="tables in LaTeX")
-    add_figure_flags(parser, "how files begin, or a folder (default: beside FILE)")
+    add_figure_flags(parser, "prefix of the files, or folder (default: next to FILE)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(args: argparse.Namespace) -> Path:
-    """The results file, whose ending may be left out."""
+    """Return the results file, whose suffix may be left out."""
     if (args.file is None) == (args.input is None):
         raise UserError("name one results file: rlzoo plot report FILE")
     path = Path(args.file or args.input)
@@ -116,7 +122,7 @@ def _results(path: Path, args: argparse.Namespace) -> Results:
 
 
 def _wanted(args: argparse.Namespace, results: Results) -> list[str]:
-    """The figures that were asked for; all that can be drawn if none was."""
+    """Return the names of the selected figures, or of all possible ones if none is selected."""
     asked = {
         "aggregates": args.rliable,
         "profiles": args.rliable,

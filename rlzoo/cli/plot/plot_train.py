@@ -1,11 +1,11 @@
-"""`rlzoo plot train`: returns, successes or lengths of training episodes."""
+"""`rlzoo plot train`: plot returns, success rates or lengths of training episodes."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.flags.parser import OneOf, Whole
+from rlzoo.cli.flags.parser import Choice, IntInRange
 from rlzoo.cli.plot.plot_flags import (
     add_figure_flags,
     add_runs_flags,
@@ -17,15 +17,15 @@ from rlzoo.cli.plot.plot_flags import (
 )
 from rlzoo.config.run import LOG_FOLDER
 
-HELP = "draw training episodes of runs (monitor files)"
+HELP = "plot training episodes (monitor files)"
 EPILOG = """\
 examples:
   rlzoo plot train -a ppo -e CartPole-v1
-  rlzoo plot train -a ppo a2c -e CartPole-v1 Acrobot-v1 -f logs -x time -w 20 -o training.svg
+  rlzoo plot train -a ppo a2c -e CartPole-v1 Acrobot-v1 -x time -w 20 -o fig.svg
   rlzoo plot train -a tqc -e FetchReach-v4 -y success
 
-Each environment has a panel. A line is a run: the mean of the last --episode-window episodes, of fewer
-episodes the mean so far.
+There is one panel per environment and one line per run: the mean of the last
+--episode-window episodes, or of all episodes so far if there are fewer.
 """
 
 
@@ -39,12 +39,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         dest="folder",
         default=LOG_FOLDER,
         metavar="DIR",
-        help=f"where runs are kept, at any depth (default: {LOG_FOLDER})",
+        help=f"folder of the runs, at any depth (default: {LOG_FOLDER})",
     )
     parser.add_argument(
         "-x",
         "--x-axis",
-        type=OneOf("x axis", ("steps", "episodes", "time")),
+        type=Choice("x axis", ("steps", "episodes", "time")),
         default="steps",
         metavar="steps|episodes|time",
         help="x axis (default: steps)",
@@ -52,7 +52,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-y",
         "--y-axis",
-        type=OneOf("y axis", ("reward", "success", "length")),
+        type=Choice("y axis", ("reward", "success", "length")),
         default="reward",
         metavar="reward|success|length",
         help="y axis (default: reward)",
@@ -60,13 +60,13 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-w",
         "--episode-window",
-        type=Whole(1),
+        type=IntInRange(1),
         default=100,
         metavar="N",
-        help="episodes that are averaged (default: 100)",
+        help="episodes of the moving average (default: 100)",
     )
     add_steps_flags(parser)
-    add_figure_flags(parser, "a picture, or a folder (default: <folder>/plots/train_<y>.png)")
+    add_figure_flags(parser, "image file or folder (default: <folder>/plots/train_<y>.png)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,17 +1,17 @@
-"""`rlzoo record-expert`: record episodes of a trained agent for others to learn from."""
+"""`rlzoo record-expert`: record demonstrations of a trained agent for imitation learning."""
 
 from __future__ import annotations
 
 import argparse
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
-from rlzoo.cli.flags.parser import Whole
+from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "record a trained agent as demonstrations for bc and gail"
+HELP = "record demonstrations of a trained agent for bc and gail"
 EPILOG = """\
 examples:
   rlzoo record-expert --algo ppo --env CartPole-v1 -n 25 -o cartpole.npz
-  rlzoo record-expert --algo sac --env Pendulum-v1 --exp-id 2 --load-best -n 10 -o pendulum.npz
+  rlzoo record-expert --algo sac --env Pendulum-v1 -n 10 -o expert.npz
   rlzoo train --algo bc --env CartPole-v1 --expert cartpole.npz
 """
 
@@ -19,21 +19,21 @@ examples:
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "record")
-    how = parser.add_argument_group("how to record")
+    how = parser.add_argument_group("recording")
     how.add_argument(
         "-n",
         "--n-episodes",
-        type=Whole(1),
+        type=IntInRange(1),
         default=100,
         metavar="EPISODES",
-        help="whole episodes to record (default: 100)",
+        help="episodes to record (default: 100)",
     )
-    how.add_argument("-o", "--output", required=True, metavar="FILE", help="the .npz file to write")
+    how.add_argument("-o", "--output", required=True, metavar="FILE", help=".npz file to write")
     how.add_argument(
         "--image-folder",
         default="recorded_images",
         metavar="DIR",
-        help="where images go, beside the file (default: recorded_images)",
+        help="folder for image observations, next to the file (default: recorded_images)",
     )
     add_playing_flags(how)
 

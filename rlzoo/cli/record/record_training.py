@@ -1,4 +1,4 @@
-"""`rlzoo record-training`: how an agent learned, as one video of its checkpoints."""
+"""`rlzoo record-training`: one video of all checkpoints of a run, its best and its final agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from rlzoo.cli.flags.agent_flags import add_run_flags
 from rlzoo.cli.record.record_video import add_length_flags, add_video_flags, video_config
 
-HELP = "record every checkpoint of a run, its best and its final agent, in one video"
+HELP = "record a video of all checkpoints of a run"
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1 --save-freq 20000
@@ -18,7 +18,7 @@ examples:
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    add_run_flags(parser, "which run")
+    add_run_flags(parser, "run")
     add_length_flags(parser)
     add_video_flags(parser)
 

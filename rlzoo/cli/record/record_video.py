@@ -1,4 +1,4 @@
-"""`rlzoo record-video`: a video of an agent at play."""
+"""`rlzoo record-video`: record a video of a trained agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
-from rlzoo.cli.flags.parser import NotNeeded, Whole
+from rlzoo.cli.flags.parser import IntInRange, NotNeeded
 from rlzoo.config.run import VideoConfig
 
 LONG = 1000  # steps
@@ -14,7 +14,7 @@ HELP = "record a video of a trained agent"
 EPILOG = """\
 examples:
   rlzoo record-video --algo ppo --env CartPole-v1
-  rlzoo record-video --algo ppo --env CartPole-v1 --load-best --episodes 3 --gif -o pole.gif
+  rlzoo record-video --algo ppo --env CartPole-v1 --episodes 3 -o pole.gif
   rlzoo record-video --algo trpo --env HalfCheetah-v5 -n 500 --n-envs 4
 """
 
@@ -27,31 +27,31 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_flags(parser: argparse.ArgumentParser) -> None:
-    """Add how long is played and in what environments."""
-    how = parser.add_argument_group("how to play")
+    """Add the number of steps or episodes, and the environments."""
+    how = parser.add_argument_group("evaluation")
     how.add_argument(
         "-n",
         "--n-timesteps",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="steps per environment (default: 1000, unless --episodes)",
+        help="steps per environment (default: 1000, unless --episodes is given)",
     )
     how.add_argument(
         "--episodes",
         "--n-episodes",
         dest="n_episodes",
-        type=Whole(1),
+        type=IntInRange(1),
         default=None,
         metavar="N",
-        help="record this many whole episodes instead; with -n, N steps at most",
+        help="record this many episodes instead; with -n, at most that many steps",
     )
     add_playing_flags(how)
 
 
 def add_video_flags(parser: argparse.ArgumentParser) -> None:
-    """Add what the video is like and where it goes."""
-    video = parser.add_argument_group("the video")
+    """Add the file and the format of the video."""
+    video = parser.add_argument_group("output")
     video.add_argument(
         "-o",
         "--output",
@@ -59,33 +59,35 @@ def add_video_flags(parser: argparse.ArgumentParser) -> None:
         dest="output",
         default="",
         metavar="PLACE",
-        help="a file (.mp4 or .gif) or a folder (default: the folder `videos` of the run)",
+        help="file (.mp4 or .gif) or folder (default: `videos` in the run folder)",
     )
-    video.add_argument("-g", "--gif", action="store_true", help="an animated GIF instead of an mp4 file")
+    video.add_argument("-g", "--gif", action="store_true", help="write a GIF instead of an mp4 file")
     video.add_argument(
         "--fps",
-        type=Whole(1, 1000),
+        type=IntInRange(1, 1000),
         default=None,
         metavar="N",
-        help="frames per second (default: the environment's own)",
+        help="frames per second (default: those of the environment)",
     )
     video.add_argument(
         "--no-render",
         action=NotNeeded,
-        reason="no window is opened while a video is recorded",
+        reason="recording opens no window",
         help="no effect",
     )
-    video.add_argument("--no-label", action="store_true", help="show no algorithm, environment and return")
+    video.add_argument(
+        "--no-label", action="store_true", help="no label with algorithm, environment and return"
+    )
     video.add_argument(
         "-P",
         "--progress",
         action="store_true",
-        help="show a progress bar (always done in a terminal where the video is long)",
+        help="show a progress bar (default for long videos in a terminal)",
     )
 
 
 def video_config(args: argparse.Namespace) -> VideoConfig:
-    """What the flags say."""
+    """Build the configuration from the flags."""
     values = vars(args)
     of_video = {key: values.pop(key) for key in ("output", "gif", "fps")}
     label = not values.pop("no_label")

@@ -1,4 +1,4 @@
-"""`rlzoo export`: an agent as a file that other programs run."""
+"""`rlzoo export`: export a policy to a file that runs without rlzoo."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import argparse
 from pathlib import PurePath
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_environment_flags, play_config
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.config.run import EXPORT_SUFFIXES, ExportConfig
 from rlzoo.core.errors import UserError
 
-HELP = "write a trained agent as ONNX, TorchScript, JSON or a web page"
+HELP = "export a policy as ONNX, TorchScript, JSON or a web page"
 EPILOG = """\
 examples:
-  rlzoo export --algo ppo --env CartPole-v1                          # ppo-CartPole-v1.onnx
+  rlzoo export --algo ppo --env CartPole-v1           # ppo-CartPole-v1.onnx
   rlzoo export --algo sac --env Pendulum-v1 --to torchscript -o pendulum.pt
-  rlzoo export --algo ppo --env Acrobot-v1 --to html                 # a page that plays offline
+  rlzoo export --algo ppo --env Acrobot-v1 --to html   # plays offline
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "export")
-    add_environment_flags(parser.add_argument_group("its environment"))
-    file = parser.add_argument_group("the file")
+    add_environment_flags(parser.add_argument_group("environment"))
+    file = parser.add_argument_group("output")
     file.add_argument(
         "--to",
-        type=OneOf("format", EXPORT_SUFFIXES),
+        type=Choice("format", EXPORT_SUFFIXES),
         default=None,
         metavar="FORMAT",
-        help=f"{', '.join(EXPORT_SUFFIXES)} (default: as the suffix of -o says, else onnx)",
+        help=f"{', '.join(EXPORT_SUFFIXES)} (default: by the suffix of -o, else onnx)",
     )
     file.add_argument(
         "-o",
         "--output",
         default="",
         metavar="PLACE",
-        help="a file or a folder (default: ALGO-ENV in the working directory)",
+        help="file or folder (default: ALGO-ENV in the working directory)",
     )
 
 
@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format(to: str | None, output: str) -> str:
-    """The format that the flags mean.
+    """Return the format that the flags name.
 
-    :raises UserError: the suffix of the file is that of another one
+    :raises UserError: the suffix of the file is that of another format
     """
     by_suffix = {suffix: name for name, suffix in EXPORT_SUFFIXES.items()}
     meant = by_suffix.get(PurePath(output).suffix)

@@ -1,14 +1,14 @@
-"""`rlzoo import`: run folders from what stable-baselines3 and RL Baselines3 Zoo wrote."""
+"""`rlzoo import`: convert files of stable-baselines3 and RL Baselines3 Zoo to run folders."""
 
 from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import OneOf
+from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.config.literals import parse_overrides
 
-HELP = "make run folders of stable-baselines3 files, without unpickling them"
+HELP = "convert stable-baselines3 models to run folders"
 EPILOG = """\
 examples:
   rlzoo import ppo-CartPole-v1.zip -o logs
@@ -23,27 +23,27 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="FILE_OR_FOLDER",
-        help="a model file, a run folder of RL Baselines3 Zoo, or a folder of many",
+        help="model file, run folder of RL Baselines3 Zoo, or folder of run folders",
     )
     parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="where runs are kept: `enjoy -f DIR` finds them"
+        "-o", "--output", required=True, metavar="DIR", help="folder of the runs, for `rlzoo enjoy -f DIR`"
     )
     parser.add_argument(
         "--algo",
-        type=OneOf("algorithm", catalog.names()),
+        type=Choice("algorithm", catalog.names()),
         default=None,
         metavar="ALGO",
-        help="algorithm (default: as the file says)",
+        help="algorithm (default: that of the file)",
     )
     parser.add_argument(
-        "--env", default="", metavar="ENV", help="environment id (default: of args.yml or the file's name)"
+        "--env", default="", metavar="ENV", help="environment id (default: from args.yml or the file name)"
     )
     parser.add_argument(
         "-conf",
         "--conf-file",
         default=None,
         metavar="FILE",
-        help="hyperparameters (default: the config.yml beside the model)",
+        help="hyperparameters (default: config.yml next to the model)",
     )
     parser.add_argument(
         "-params",
@@ -51,14 +51,14 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY:VALUE",
-        help="hyperparameters that the files do not tell",
+        help="hyperparameters that are not in the files",
     )
     parser.add_argument(
         "--gym-packages",
         nargs="+",
         default=[],
         metavar="MODULE",
-        help="modules to import first: they register environments",
+        help="modules that register environments; imported first",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import OneOf, Whole
+from rlzoo.cli.flags.parser import Choice, IntInRange
 from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.core.errors import UserError
@@ -12,36 +12,36 @@ from rlzoo.core.errors import UserError
 HELP = "download a trained agent from the Hugging Face Hub"
 EPILOG = """\
 examples:
-  rlzoo pull -orga my-lab --algo ppo --env CartPole-v1          # my-lab/ppo-CartPole-v1
-  rlzoo pull -orga my-lab -name catch-agent --revision 3f2a9c1e0d4b5a69788766554433221100ffeedd
+  rlzoo pull -orga my-lab --algo ppo --env CartPole-v1  # my-lab/ppo-CartPole-v1
+  rlzoo pull -orga my-lab -name catch-agent --revision v1.2
   rlzoo pull -i my-lab/catch-agent/ppo-Catch-v0.zip -f downloaded --exp-id 7
 
-The agent becomes a run in the log folder, which `rlzoo enjoy` and `rlzoo record-video` find. It is checked
-first: size and hash of each file, known formats only, and no code but that of rlzoo, of packages of
-environments, and of what you trust.
+The agent is stored as a run, for `rlzoo enjoy` and the other commands. It is
+checked first: size and hash of each file, known formats only, and no code
+except that of rlzoo, of environment packages and of the modules you trust.
 """
 
 
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    which = parser.add_argument_group("which agent")
+    which = parser.add_argument_group("agent")
     which.add_argument(
         "-orga",
         "--organization",
         default="",
         metavar="ORG",
-        help="organization or user that the repository belongs to (default: sb3)",
+        help="organization or user of the repository (default: sb3)",
     )
     which.add_argument(
         "--algo",
-        type=OneOf("algorithm", catalog.names()),
+        type=Choice("algorithm", catalog.names()),
         default=None,
         metavar="ALGO",
         help="algorithm",
     )
     which.add_argument("--env", default="", metavar="ENV", help="environment id")
     which.add_argument(
-        "-name", "--repo-name", default="", metavar="REPO", help="its name (default: ALGO-ENV)"
+        "-name", "--repo-name", default="", metavar="REPO", help="repository (default: ALGO-ENV)"
     )
     which.add_argument(
         "-i",
@@ -54,26 +54,26 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--revision",
         default="main",
         metavar="REVISION",
-        help="a branch, a tag or a commit (default: main)",
+        help="branch, tag or commit (default: main)",
     )
-    where = parser.add_argument_group("where it goes")
+    where = parser.add_argument_group("output")
     where.add_argument(
-        "-f", "--folder", default="logs", metavar="DIR", help="where runs are kept (default: logs)"
+        "-f", "--folder", default="logs", metavar="DIR", help="folder of the runs (default: logs)"
     )
     where.add_argument(
         "--exp-id",
-        type=Whole(0),
+        type=IntInRange(0),
         default=0,
         metavar="N",
-        help="number of the run that it becomes; 0: the next one (default: 0)",
+        help="number of the new run; 0: the next free one (default: 0)",
     )
-    where.add_argument("--force", action="store_true", help="replace the run of this number")
+    where.add_argument("--force", action="store_true", help="replace the run with this number")
     parser.add_argument(
         "--verbose",
         type=int,
         choices=(0, 1, 2),
         default=1,
-        help="0: errors only, 1: where it is, 2: also what huggingface_hub says (default: 1)",
+        help="0: errors only, 1: the folder, 2: messages of huggingface_hub (default: 1)",
     )
 
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def repository(args: argparse.Namespace) -> tuple[str, str]:
-    """The id of the repository that the flags name, and the file in it, empty where it is not said.
+    """Return the id of the repository, and the file in it ("" if none is named).
 
     :raises UserError: they name none, or two
     """
