@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-def following_values(
+def bootstrap_values(
     values: Floats,
     last_values: Floats,
     final_values: Floats | None = None,
