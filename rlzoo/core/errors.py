@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -67,12 +68,15 @@ class EnvironmentFailed(RunFailed):
         return type(self), (str(self), self.env_index, self.step)  # crosses process borders with its fields
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name` (case does not count), or None when nothing is similar."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Return the known name most like `name`, whatever their case, or None if none is similar.
+
+    :param cutoff: smallest similarity, between 0 and 1
+    """
     import difflib  # only where a name is wrong
 
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 
 
@@ -84,6 +88,20 @@ def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] =
         return error(f"unknown {kind} {name!r}; did you mean {match!r}?")
     listed = ", ".join(sorted(known)[:12]) + (", ..." if len(known) > 12 else "")
     return error(f"unknown {kind} {name!r}" + (f"; known: {listed}" if listed else ""))
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs an extra of rlzoo here: of the checkout, or of the package.
+
+    The quotes are needed where a shell expands brackets, as zsh does.
+
+    :param extra: its name, such as "robotics"
+    """
+    root = Path(__file__).parents[2]
+    if not (root / "pyproject.toml").is_file():
+        return f"pip install 'rlzoo[{extra}]'"
+    checkout = "." if Path.cwd() == root else root
+    return f"pip install -e '{checkout}[{extra}]'"
 
 
 LONGEST = 2000
