@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
+from rlzoo.accel.switch import enabled
 from rlzoo.distributions.distribution import Distribution, linear_head
+
+FAST = enabled("closed_form_backward")
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -101,6 +104,11 @@ def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
     The noise is known, so the tanh need not be inverted: with a = tanh(mean + std * noise),
     log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
     """
+    if not FAST:
+        noise = torch.randn_like(mean)
+        pre_tanh = mean + log_std.exp() * noise
+        log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
     sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std)  # type: ignore[no-untyped-call]
     return sampled
 

@@ -16,7 +16,6 @@ import torch
 
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.position import saved_csv_rows
 from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
@@ -141,7 +140,7 @@ def _make_model(
         model = build_model(resolved, venv, run.seed, run.device, run.verbose)
     else:
         model = load_model(resolved, agent, venv, run.device, run.verbose, None if resumed else run.seed)
-        model.require_whole(str(agent))
+        model.require_trainable(str(agent))
     if model.wants_action_masks and not is_masking_supported(venv):
         raise UserError(
             f"{resolved.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
@@ -167,7 +166,7 @@ def _open_logger(
         opened.callback(tracking.start(run, resolved, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)
     if resumed:
-        logger.truncate_csv(saved_csv_rows(model))
+        logger.truncate_csv(model.resume_state.csv_rows)
     opened.callback(logger.close)
     return logger
 
