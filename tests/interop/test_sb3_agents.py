@@ -23,7 +23,7 @@ import pytest
 import torch
 
 import rlzoo
-from rlzoo.algorithms.foreign import algorithm_of
+from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.core.action_noise import OrnsteinUhlenbeckActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.schedules import LinearSchedule, make_schedule
