@@ -23,17 +23,25 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.algorithms.agent.position import ResumeState
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
-from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import (
+    Choice,
+    Float,
+    FractionOf,
+    Int,
+    OneOrSampled,
+    Scheduled,
+    SearchSpace,
+)
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
 from rlzoo.training.population_loop import population
@@ -89,8 +97,8 @@ SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(2e-3, 0.5, log=True)),
     "delta_std": Float(2e-3, 0.5, log=True),
     "n_delta": Int(1, 256, log=True),
-    "n_top": Ratio(("n_delta",), 0.05, 1.0),
-    "alive_bonus_offset": Or(0.0, Float(-5.0, -0.05)),
+    "n_top": FractionOf(("n_delta",), 0.05, 1.0),
+    "alive_bonus_offset": OneOrSampled(0.0, Float(-5.0, -0.05)),
     "policy_kwargs.net_arch": Choice([16], [32], [64], [64, 64], [128, 64]),
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
 }
@@ -136,9 +144,9 @@ class ARS(Algorithm):
 
     def setup_optimizers(self) -> None:
         """All weights in one vector; there is no optimiser."""
-        self.flat = FlatParameters(self.policy.parameters())
+        self.flat = parameter_group(self.policy.parameters())
         if self.config.zero_policy:
-            self.flat.vector.detach().zero_()
+            self.flat.assign(torch.zeros_like(self.flat.vector))
         self.actor = make_actor(self.policy)
         self.returns = torch.zeros(0)
 
@@ -177,9 +185,9 @@ class ARS(Algorithm):
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"
             )
-        if resume and self._resume:
-            continue_randomness(self._resume, env)
-        self._resume = {}
+        if resume:
+            self.resume_state.restore_randomness(env)
+        self.resume_state = ResumeState()
 
     def propose(self, clock: Counters) -> np.ndarray:
         """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
@@ -199,7 +207,7 @@ class ARS(Algorithm):
         )
         direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
         step_size = learning_rate / (n_top * float(deviation) + 1e-6)  # where all are equal, both are zero
-        vector.add_((step_size * direction).to(vector))
+        self.flat.assign(vector + (step_size * direction).to(vector))
         clock.n_updates += 1
         metrics = self.summarise([{"step_size": step_size}], clock)
         metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))

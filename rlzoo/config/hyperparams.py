@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from rlzoo.config import catalog
 from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
@@ -72,7 +71,7 @@ class HyperparamsFile:
     """Entries by environment id (or `atari`, `default`, `WHOLE_FILE`); `label` names the file in messages."""
 
     label: str
-    entries: dict[str, dict[str, Any]]
+    entries: dict[str, dict[str, object]]
 
 
 def shipped_files(algo: str) -> list[HyperparamsFile]:
@@ -82,38 +81,35 @@ def shipped_files(algo: str) -> list[HyperparamsFile]:
 
     :raises UserError: the algorithm is unknown
     """
-    algo = catalog.canonical(algo)
-    folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
-    found = [name for name in names if (folder / name).is_file()]
-    if not found:
-        return [HyperparamsFile(f"defaults of {algo}", {"default": dict(WITHOUT_FILE)})]
-    return [replace(load_file(folder / name), label=f"hyperparams/{name}") for name in found]
+    names = _shipped_names(algo)
+    if not names:
+        return [HyperparamsFile(f"defaults of {catalog.canonical(algo)}", {"default": dict(WITHOUT_FILE)})]
+    return [_load_shipped(name) for name in names]
 
 
 def shipped_envs(algo: str) -> list[str]:
-    """The environment ids that have an entry of their own in the shipped files."""
+    """Return the environment ids that have an entry in the shipped files."""
     entries = dict.fromkeys(entry for file in shipped_files(algo) for entry in file.entries)
     return [entry for entry in entries if entry not in (ATARI, "default")]
 
 
 def lookup(algo: str, env_id: str, files: str | Path | Iterable[str | Path] | None = None) -> RawConfig:
-    """The hyperparameters of an algorithm on an environment.
+    """Return the hyperparameters of an algorithm on an environment.
 
-    :param files: look in these files, the first first, instead of the shipped ones
-    :raises UserError: the algorithm is unknown, or no file has an entry that fits
+    :param files: search these files in their order, instead of the shipped ones
+    :raises UserError: the algorithm is unknown, or no file has a suitable entry
     """
     if files is None:
+        newest = [_load_shipped(name) for name in _shipped_names(algo)[:1]]
+        if newest and (raw := _entry("id", algo, env_id, newest[0])) is not None:
+            return raw  # the usual case, in which the other file is not parsed
         loaded = shipped_files(algo)
     else:
         loaded = [load_file(path) for path in ([files] if isinstance(files, str | Path) else files)]
     for kind in ("id", "version", "family", "default"):
         for file in loaded:
-            entry = _find(kind, env_id, file.entries)
-            if entry in file.entries:
-                values = file.entries[entry]
-                sources = dict.fromkeys(values, f"{file.label}: {entry}")
-                raw = RawConfig(algo, values, sources, entry)
-                return apply_sb2_atari_defaults(raw) if is_atari(env_id) else raw
+            if (raw := _entry(kind, algo, env_id, file)) is not None:
+                return raw
     ids = [entry for file in loaded for entry in file.entries]
     match = nearest(env_id, ids)
     hint = f"; the nearest is {match!r}" if match else ""
@@ -127,6 +123,8 @@ def with_overrides(raw: RawConfig, overrides: Mapping[str, object], source: str 
 
     Where dictionaries are merged, both sources are named.
     """
+    if not overrides:
+        return raw
     kept = drop_replaced(raw.algo, raw.values, overrides)
     values = merge(kept, overrides)
     sources = {key: raw.sources[key] for key in kept if key in raw.sources}
@@ -152,13 +150,13 @@ def load_file(path: str | Path) -> HyperparamsFile:
 
 
 def is_python(path: str) -> bool:
-    """Whether `load_file` would run code: that of a Python file, or of a module."""
+    """Return whether `load_file` would run code: that of a Python file, or of a module."""
     if path.endswith((".py", ".yml", ".yaml")):
         return path.endswith(".py")
     return not Path(path).exists() and all(part.isidentifier() for part in path.split("."))
 
 
-def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:
+def _find(kind: str, env_id: str, entries: Mapping[str, object]) -> str | None:
     if kind == "id":
         return next((entry for entry in (env_id, bare_id(env_id), WHOLE_FILE) if entry in entries), None)
     if kind == "version":
@@ -166,7 +164,27 @@ def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:
     return env_family(env_id) if kind == "family" else "default"
 
 
-def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
+def _entry(kind: str, algo: str, env_id: str, file: HyperparamsFile) -> RawConfig | None:
+    """Return the entry of a file for an environment, found by its id, another version, its family, ..."""
+    entry = _find(kind, env_id, file.entries)
+    if entry is None or entry not in file.entries:
+        return None
+    values = file.entries[entry]
+    raw = RawConfig(algo, values, dict.fromkeys(values, f"{file.label}: {entry}"), entry)
+    return apply_sb2_atari_defaults(raw) if is_atari(env_id) else raw
+
+
+def _shipped_names(algo: str) -> list[str]:
+    algo = catalog.canonical(algo)
+    folder, names = shipped_folder("hyperparams"), (f"{algo}.yml", f"sb2/{OLDER_NAMES.get(algo, algo)}.yml")
+    return [name for name in names if (folder / name).is_file()]
+
+
+def _load_shipped(name: str) -> HyperparamsFile:
+    return replace(load_file(shipped_folder("hyperparams") / name), label=f"hyperparams/{name}")
+
+
+def _entries(label: str, content: object) -> dict[str, dict[str, object]]:
     if not isinstance(content, Mapping) or not content:
         raise UserError(f"{label}: not a mapping of environment ids to hyperparameters")
     if "policy" in content or "n_timesteps" in content:
@@ -182,7 +200,7 @@ def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def _dictionary(label: str, module: ModuleType) -> Any:
+def _dictionary(label: str, module: ModuleType) -> object:
     if not isinstance(getattr(module, "hyperparams", None), Mapping):
         raise UserError(f"{label}: no dictionary called `hyperparams`")
     return module.hyperparams

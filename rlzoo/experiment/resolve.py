@@ -12,26 +12,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import build_config, field_names
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import expand_her
 from rlzoo.config.hyperparams import ZOO_KEYS, lookup, merge, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import Name, parse_value
+from rlzoo.config.literals import parse_value
 from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.named_classes import (
     check_arguments,
-    check_places,
-    classes,
-    load_class,
-    require_kind,
-    resolve_names,
+    resolve_entry,
 )
 from rlzoo.experiment.noise_config import plan_noise
 from rlzoo.experiment.resolved_config import ResolvedConfig
@@ -39,6 +36,7 @@ from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
+MAPPING_KEYS = ("policy_kwargs", "env_kwargs", "eval_env_kwargs", "monitor_kwargs")
 
 
 def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
@@ -66,7 +64,7 @@ def read_config(run: RunConfig) -> RawConfig:
     flags |= {key: dict(getattr(run, key)) for key in ("env_kwargs", "eval_env_kwargs") if getattr(run, key)}
     if run.n_timesteps > 0:
         flags["n_timesteps"] = run.n_timesteps
-    return replace(raw, values=merge(raw.values, flags))
+    return replace(raw, values=merge(raw.values, flags)) if flags else raw
 
 
 def warn_if_untrained(resolved: ResolvedConfig) -> None:
@@ -87,12 +85,12 @@ def _require_imitation(algo: str) -> None:
         raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {algo} does not")
 
 
-def _imitates(algorithm: Any) -> bool:
+def _imitates(algorithm: type) -> bool:
     return hasattr(algorithm, "Config") and "expert_dataset" in field_names(algorithm.Config)
 
 
 def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
-    """The configuration with its demonstrations read, if its algorithm learns from any.
+    """Return the configuration with its demonstrations loaded, if its algorithm learns from any.
 
     :raises UserError: there are none, or their file is no use
     """
@@ -106,7 +104,7 @@ def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, hyperparams={**resolved.hyperparams, "expert_dataset": as_dataset(source)})
 
 
-def resolve_config(algo: str, values: Mapping[str, Any], own: bool = True) -> ResolvedConfig:
+def resolve_config(algo: str, values: Mapping[str, object], own: bool = True) -> ResolvedConfig:
     """Resolve an entry of a hyperparameter file; see `resolve`.
 
     :param values: the entry, with overrides merged
@@ -123,10 +121,9 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
     """
     current = translate_sb2_entry(raw)
     learner = expand_her(current)
-    algorithm: Any = catalog.load(learner.algo)
-    values = learner.values
+    algorithm: type[Algorithm] = catalog.load(learner.algo)
+    values = resolve_entry(_parse_mappings(learner.values), own)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
-    hyperparams = {key: resolve_names(value, own, key) for key, value in hyperparams.items()}
     also_known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS, *learner.translated_keys)
     checked = build_config(algorithm.Config, hyperparams, also_known)
     if "policy" not in values:
@@ -136,22 +133,22 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
         algorithm=algorithm,
         values=current.values,
         hyperparams={
-            key: getattr(checked, key) for key in field_names(algorithm.Config) if key in hyperparams
+            field.name: getattr(checked, field.name) for field in fields(checked) if field.name in hyperparams
         },
-        policy=_policy(values["policy"], own),
-        policy_kwargs=resolve_names(_mapping(values, "policy_kwargs"), own) or None,
+        policy=values["policy"],
+        policy_kwargs=values["policy_kwargs"] or None,
         stats_window_size=_count(values, "stats_window_size", 100),
-        noise=plan_noise(values, algorithm),
         n_timesteps=_count(values, "n_timesteps", 0),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
+        noise=plan_noise(values, algorithm),
         normalize=normalisation(values),
-        env_kwargs=resolve_names(_mapping(values, "env_kwargs"), own),
-        eval_env_kwargs=resolve_names(_mapping(values, "eval_env_kwargs"), own),
-        monitor_kwargs=_monitor_kwargs(values, own),
-        env_wrappers=classes("env_wrapper", values.get("env_wrapper"), own),
-        vec_env_wrappers=classes("vec_env_wrapper", values.get("vec_env_wrapper"), own),
-        callbacks=classes("callback", values.get("callback"), own),
+        env_kwargs=values["env_kwargs"],
+        eval_env_kwargs=values["eval_env_kwargs"],
+        monitor_kwargs=values["monitor_kwargs"],
+        env_wrappers=values.get("env_wrapper", ()),
+        vec_env_wrappers=values.get("vec_env_wrapper", ()),
+        callbacks=values.get("callback", ()),
     )
     _check_policy(resolved)
     if problem := algorithm.setup_problem(checked, resolved.n_envs):
@@ -160,9 +157,8 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
 
 
 def _check_policy(resolved: ResolvedConfig) -> None:
-    """The policy is known and has its keywords; the notices about old ones come when it is made."""
-    algorithm: Any = resolved.algorithm
-    policy_class = get_policy_class(algorithm.policy_family, resolved.policy)
+    """Check the name and the keywords of the policy; warnings of old ones come when it is made."""
+    policy_class = get_policy_class(resolved.algorithm.policy_family, resolved.policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -172,19 +168,8 @@ def _check_policy(resolved: ResolvedConfig) -> None:
     check_arguments("policy_kwargs", policy_class, keywords, also_known=keywords)
 
 
-def _policy(value: Any, own: bool) -> Any:
-    """A registered name stays a name; a dotted one is a class of the user."""
-    if isinstance(value, Name):
-        return load_class(value.path, "policy", own)
-    if isinstance(value, type):
-        return require_kind(value, "policy")
-    if not isinstance(value, str):
-        raise UserError(f"policy must be a text such as MlpPolicy, not {value!r}")
-    return load_class(value, "policy", own) if "." in value else value
-
-
-def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
+def normalisation(values: Mapping[str, object]) -> dict[str, Any] | None:
+    """Return arguments of VecNormalize; the discount of its returns is the algorithm's unless given."""
     from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
     value = values.get("normalize", False)
@@ -201,13 +186,12 @@ def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
     return kwargs
 
 
-def _monitor_kwargs(values: Mapping[str, Any], own: bool) -> dict[str, Any]:
-    kwargs = _mapping(values, "monitor_kwargs")
-    check_places("monitor_kwargs", kwargs, own)
-    return kwargs
+def _parse_mappings(values: Mapping[str, object]) -> dict[str, object]:
+    """Return an entry in which every key of MAPPING_KEYS is a dictionary."""
+    return {**values, **{key: _mapping(values, key) for key in MAPPING_KEYS}}
 
 
-def _mapping(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _mapping(values: Mapping[str, object], key: str) -> dict[str, object]:
     value = values.get(key)
     if isinstance(value, str):
         value = parse_value(value)
@@ -218,9 +202,9 @@ def _mapping(values: Mapping[str, Any], key: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _count(values: Mapping[str, Any], key: str, default: int) -> int:
+def _count(values: Mapping[str, object], key: str, default: int) -> int:
     value = values.get(key, default)
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-    if not whole or (key in values and value < 1):
-        raise UserError(f"{key} must be a whole number of at least 1, not {value!r}")
-    return int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
+        if value >= 1 or key not in values:
+            return int(value)
+    raise UserError(f"{key} must be an integer of at least 1, not {value!r}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.her_entries import HER, learner_name
+from rlzoo.config.her_entries import learner_name
 from rlzoo.config.legacy.her_keys import pop_her_keys
 from rlzoo.config.legacy.sb2_options import (
     ASSUMED,
@@ -81,7 +81,7 @@ def translate_sb2_entry(raw: RawConfig) -> RawConfig:
     """
     table, given = _table_of(raw.algo, raw.values), dict(raw.values)
     origins, notices = _translate_policy(given)
-    if catalog.canonical(raw.algo) == HER:
+    if _class_name(raw.algo) == "HER":
         notices += pop_her_keys(given)
     known: Values = {"n_envs": given.get("n_envs", 1)}
     if table in SB2_CLASSES:
@@ -225,9 +225,10 @@ def _target(options: Mapping[str, Rule], name: str) -> str:
 
 def _table_of(algo: str, values: Values) -> str:
     """Return the class whose options an entry has."""
-    if catalog.canonical(algo) == HER and values.get("model_class"):
-        algo = learner_name(values["model_class"])
-    return _class_name(algo)
+    name = _class_name(algo)
+    if name == "HER" and values.get("model_class"):
+        return _class_name(learner_name(values["model_class"]))
+    return name
 
 
 def _class_name(algo: str) -> str:
