@@ -33,7 +33,15 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import (
+    Choice,
+    Float,
+    FractionOf,
+    Int,
+    OneOrSampled,
+    Scheduled,
+    SearchSpace,
+)
 from rlzoo.policies.linear_policy import make_actor
 from rlzoo.training.candidates import AsyncEval, Outcome
 from rlzoo.training.population_loop import population
@@ -89,8 +97,8 @@ SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(2e-3, 0.5, log=True)),
     "delta_std": Float(2e-3, 0.5, log=True),
     "n_delta": Int(1, 256, log=True),
-    "n_top": Ratio(("n_delta",), 0.05, 1.0),
-    "alive_bonus_offset": Or(0.0, Float(-5.0, -0.05)),
+    "n_top": FractionOf(("n_delta",), 0.05, 1.0),
+    "alive_bonus_offset": OneOrSampled(0.0, Float(-5.0, -0.05)),
     "policy_kwargs.net_arch": Choice([16], [32], [64], [64, 64], [128, 64]),
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
 }

@@ -7,7 +7,16 @@ environments, how they are wrapped and normalised.
 
 from __future__ import annotations
 
-from rlzoo.params.search_parameters import Choice, Float, If, Int, Near1, Or, Ratio, SearchSpace
+from rlzoo.params.search_parameters import (
+    Choice,
+    Conditional,
+    Float,
+    FractionOf,
+    Int,
+    OneMinusLogUniform,
+    OneOrSampled,
+    SearchSpace,
+)
 
 
 def without(table: SearchSpace, *keys: str) -> SearchSpace:
@@ -17,9 +26,9 @@ def without(table: SearchSpace, *keys: str) -> SearchSpace:
 
 # ---------------------------------------------------------------------- single hyperparameters
 
-GAMMA = Near1(5e-5, 0.2)
+GAMMA = OneMinusLogUniform(5e-5, 0.2)
 GAE_LAMBDA = Float(0.75, 1.0)
-ENT_COEF = Or(0.0, Float(1e-8, 0.3, log=True))
+ENT_COEF = OneOrSampled(0.0, Float(1e-8, 0.3, log=True))
 NET_ARCH = Choice([16], [64], [64, 64], [256], [256, 256], [400, 300])
 ACTIVATION_FN = Choice("nn.Tanh", "nn.ReLU", "nn.GELU", "nn.ELU", "nn.SiLU")
 # ---------------------------------------------------------------------- parts of tables
@@ -38,21 +47,25 @@ OFF_POLICY_NETWORKS: SearchSpace = {
 }
 STATE_DEPENDENT_NOISE: SearchSpace = {
     "use_sde": Choice(False, True),
-    "sde_sample_freq": If("use_sde", (True,), Or(-1, Int(1, 256, log=True))),
+    "sde_sample_freq": Conditional("use_sde", (True,), OneOrSampled(-1, Int(1, 256, log=True))),
 }
 REPLAY: SearchSpace = {
     "buffer_size": Int(5_000, 2_000_000, log=True),
-    "learning_starts": Or(0, Int(100, 100_000, log=True)),
+    "learning_starts": OneOrSampled(0, Int(100, 100_000, log=True)),
     "gamma": GAMMA,
 }
 UPDATES: SearchSpace = {
-    "train_freq": Or((1, "episode"), Int(1, 1024, log=True)),
-    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0, otherwise=Or(-1, Int(1, 1024, log=True))),
+    "train_freq": OneOrSampled((1, "episode"), Int(1, 1024, log=True)),
+    "gradient_steps": FractionOf(
+        ("train_freq", "n_envs"), 1 / 16, 1.0, otherwise=OneOrSampled(-1, Int(1, 1024, log=True))
+    ),
 }
 PRIORITIES = ("prioritized_replay_alpha", "prioritized_replay_beta0")
 ACTION_NOISE: SearchSpace = {
     "noise_type": Choice("none", "normal", "ornstein-uhlenbeck"),
-    "noise_std": If("noise_type", ("normal", "ornstein-uhlenbeck", "adaptive-param"), Float(0.01, 1.0)),
+    "noise_std": Conditional(
+        "noise_type", ("normal", "ornstein-uhlenbeck", "adaptive-param"), Float(0.01, 1.0)
+    ),
 }
 HINDSIGHT: SearchSpace = {
     "n_sampled_goal": Int(1, 8),

@@ -11,14 +11,14 @@ import pytest
 from rlzoo.core.errors import UserError
 from rlzoo.params.search_parameters import (
     Choice,
+    Conditional,
     Float,
-    If,
+    FractionOf,
     Int,
-    Near1,
-    Or,
+    OneMinusLogUniform,
+    OneOrSampled,
     Parameter,
-    Power,
-    Ratio,
+    PowerOfTwo,
     Scheduled,
 )
 from rlzoo.tuning.space.search_space import Space
@@ -30,13 +30,13 @@ EVERY_KIND: list[Parameter] = [
     Float(1e-5, 1e-2, log=True),
     Float(0.0, 1.0, step=0.25),
     Int(1, 10, step=3),
-    Power(8, 1024),
-    Near1(1e-4, 0.2),
+    PowerOfTwo(8, 1024),
+    OneMinusLogUniform(1e-4, 0.2),
     Choice([64, 64], {"pi": [8], "qf": [16]}, "relu", None, 2, False),
-    Or((1, "episode"), Int(1, 9)),
+    OneOrSampled((1, "episode"), Int(1, 9)),
     Scheduled(Float(1e-5, 1e-2, log=True)),
-    Ratio(("train_freq", "n_envs"), 0.1, 2.0),
-    If("use_sde", (True,), Or(-1, Int(4, 64, log=True))),
+    FractionOf(("train_freq", "n_envs"), 0.1, 2.0),
+    Conditional("use_sde", (True,), OneOrSampled(-1, Int(4, 64, log=True))),
 ]
 
 
@@ -71,10 +71,10 @@ def test_foreign_json_is_refused(text: str) -> None:
 
 
 def test_values_as_trials_record_them() -> None:
-    assert Power(8, 64).suggest(fixed(**{"log2(n_steps)": 5}), "n_steps") == 32
-    assert Near1(1e-4, 0.5).suggest(fixed(**{"1 - gamma": 0.25}), "gamma") == 0.75
+    assert PowerOfTwo(8, 64).suggest(fixed(**{"log2(n_steps)": 5}), "n_steps") == 32
+    assert OneMinusLogUniform(1e-4, 0.5).suggest(fixed(**{"1 - gamma": 0.25}), "gamma") == 0.75
     assert Choice([64, 64], [8]).suggest(fixed(net="[8]"), "net") == [8]
-    episode = Or((1, "episode"), Int(1, 9))
+    episode = OneOrSampled((1, "episode"), Int(1, 9))
     assert episode.suggest(fixed(**{"f is": "[1, 'episode']"}), "f") == [1, "episode"]
     assert episode.suggest(fixed(**{"f is": "another", "f": 3}), "f") == 3
     rate = Scheduled(Float(0.0, 1.0))
@@ -83,7 +83,7 @@ def test_values_as_trials_record_them() -> None:
 
 
 def test_a_ratio_counts_in_its_whole() -> None:
-    steps = Ratio(("train_freq", "n_envs"), 0.25, 2.0, otherwise=Or(-1, Int(1, 64)))
+    steps = FractionOf(("train_freq", "n_envs"), 0.25, 2.0, otherwise=OneOrSampled(-1, Int(1, 64)))
     assert steps.suggest(fixed(**{"g ratio": 0.5}), "g", KNOWN) == 8
     assert steps.suggest(fixed(**{"g ratio": 0.25}), "g", {"train_freq": 1, "n_envs": 1}) == 1
     assert [steps.contains(value, KNOWN) for value in (3, 4, -1, 32, 33)] == [False, True, True, True, False]
@@ -97,11 +97,11 @@ def test_a_ratio_counts_in_its_whole() -> None:
     [
         (Float(0.1, 1.0), [0.1, 0.5, 1], [0.05, True, "0.5", None]),
         (Int(1, 8), [1, 8, 4.0], [0, 9, 1.5, True]),
-        (Power(8, 64), [8, 64], [4, 12, 128]),
-        (Near1(1e-4, 0.1), [0.9, 0.9999], [0.89, 1.0, 0.99999]),
+        (PowerOfTwo(8, 64), [8, 64], [4, 12, 128]),
+        (OneMinusLogUniform(1e-4, 0.1), [0.9, 0.9999], [0.89, 1.0, 0.99999]),
         (Choice([64, 64], [8]), [[64, 64], (8,), {"pi": [64, 64], "vf": [64, 64]}], [[64], {"pi": [8]}]),
         (Scheduled(Float(0.1, 1.0)), ["lin_0.5", 0.5], ["lin_2", "lin_0.5_0.1", "cos_0.5"]),
-        (Or(None, Float(0.1, 1.0)), [None, 0.5], [0.0]),
+        (OneOrSampled(None, Float(0.1, 1.0)), [None, 0.5], [0.0]),
     ],
 )
 def test_contains(parameter: Parameter, inside: list[Any], outside: list[Any]) -> None:
@@ -112,8 +112,8 @@ def test_contains(parameter: Parameter, inside: list[Any], outside: list[Any]) -
 def test_grids() -> None:
     assert Float(0.0, 1.0, step=0.25).grid() == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert Int(1, 10, step=3).grid() == [1, 4, 7, 10]
-    assert Power(8, 32).grid() == [8, 16, 32]
-    assert Or(None, Choice(1, 2)).grid() == [None, 1, 2]
+    assert PowerOfTwo(8, 32).grid() == [8, 16, 32]
+    assert OneOrSampled(None, Choice(1, 2)).grid() == [None, 1, 2]
     assert Float(0.0, 1.0).grid() is None
     assert Int(1, 10**9).grid() is None
 
@@ -124,7 +124,7 @@ def test_grids() -> None:
 SPACE = Space(
     {
         "use_sde": Choice(False, True),
-        "sde_sample_freq": If("use_sde", (True,), Or(-1, Choice(4, 8))),
+        "sde_sample_freq": Conditional("use_sde", (True,), OneOrSampled(-1, Choice(4, 8))),
         "policy_kwargs.net_arch": Choice([64], [8]),
         "policy_kwargs.log_std_init": Choice(-1, 0),
     }

@@ -31,7 +31,7 @@ from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Choice, Float, Int, OneOrSampled, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, Examples, demonstrations_of, imitation_loss, supervised
 
 
@@ -54,7 +54,7 @@ SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
     "batch_size": Int(16, 512, log=True),
     "ent_coef": ranges.ENT_COEF,
-    "max_grad_norm": Or(None, Float(0.1, 10.0, log=True)),
+    "max_grad_norm": OneOrSampled(None, Float(0.1, 10.0, log=True)),
     "policy_kwargs.net_arch": ranges.NET_ARCH,
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
     "policy_kwargs.ortho_init": Choice(True, False),

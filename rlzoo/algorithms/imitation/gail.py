@@ -44,7 +44,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Float, If, Int, Power, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Conditional, Float, Int, PowerOfTwo, Scheduled, SearchSpace
 from rlzoo.training.supervised import Demonstrations, demonstrations_of
 
 LEARNERS: dict[str, type[OnPolicyAlgorithm]] = {"trpo": TRPO, "ppo": PPO}
@@ -136,8 +136,8 @@ class GAILConfig:
 
 SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
-    "n_steps": Power(64, 4096),
-    "batch_size": Power(32, 1024),
+    "n_steps": PowerOfTwo(64, 4096),
+    "batch_size": PowerOfTwo(32, 1024),
     "gamma": ranges.GAMMA,
     "gae_lambda": ranges.GAE_LAMBDA,
     "ent_coef": ranges.ENT_COEF,
@@ -147,11 +147,11 @@ SEARCH_SPACE: SearchSpace = {
     "hidden_size_adversary": Int(16, 512, log=True),
     "adversary_entcoeff": Float(1e-5, 1e-1, log=True),
     **{
-        key: If("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
+        key: Conditional("learner", ("trpo",), TRPO_SEARCH_SPACE[key])
         for key in ("target_kl", "cg_damping", "n_critic_updates")
     },
     **{
-        key: If("learner", ("ppo",), PPO_SEARCH_SPACE[key])
+        key: Conditional("learner", ("ppo",), PPO_SEARCH_SPACE[key])
         for key in ("n_epochs", "clip_range", "vf_coef", "max_grad_norm")
     },
     **ranges.STATE_DEPENDENT_NOISE,

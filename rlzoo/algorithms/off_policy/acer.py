@@ -45,7 +45,7 @@ from rlzoo.optim.polyak import Target
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Near1, SearchSpace
+from rlzoo.params.search_parameters import Choice, Float, Int, OneMinusLogUniform, SearchSpace
 from rlzoo.policies.q_valued import with_q_values
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
@@ -127,7 +127,7 @@ SEARCH_SPACE: SearchSpace = {
     "replay_start": Int(100, 5_000, log=True),
     "buffer_size": Int(1_000, 50_000, log=True),
     "correction_term": Float(1.0, 20.0, log=True),
-    "alpha": Near1(1e-3, 0.1),
+    "alpha": OneMinusLogUniform(1e-3, 0.1),
     "delta": Float(0.1, 10.0, log=True),
     "policy_kwargs.net_arch": ranges.NET_ARCH,
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,

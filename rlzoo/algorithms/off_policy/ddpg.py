@@ -47,7 +47,15 @@ from rlzoo.networks.running_normalizer import (
 )
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, Ratio, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import (
+    Choice,
+    Float,
+    FractionOf,
+    Int,
+    OneOrSampled,
+    Scheduled,
+    SearchSpace,
+)
 from rlzoo.policies.policy_kwargs import accepted_keywords
 
 
@@ -153,7 +161,9 @@ SEARCH_SPACE: SearchSpace = {
     **ranges.REPLAY,
     "tau": Float(5e-4, 0.1, log=True),
     **ranges.UPDATES,
-    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=Or(-1, Int(1, 1024, log=True))),
+    "gradient_steps": FractionOf(
+        ("train_freq", "n_envs"), 1 / 16, 2.0, otherwise=OneOrSampled(-1, Int(1, 1024, log=True))
+    ),
     **ranges.ACTION_NOISE,
     "noise_type": Choice("none", "normal", "ornstein-uhlenbeck", "adaptive-param"),
     **ranges.OFF_POLICY_NETWORKS,

@@ -42,7 +42,16 @@ from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import Target
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, If, Int, Or, Ratio, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import (
+    Choice,
+    Conditional,
+    Float,
+    FractionOf,
+    Int,
+    OneOrSampled,
+    Scheduled,
+    SearchSpace,
+)
 
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
@@ -122,16 +131,16 @@ SEARCH_SPACE: SearchSpace = {
     "batch_size": Int(16, 256, log=True),
     **ranges.REPLAY,
     "train_freq": Int(1, 512, log=True),
-    "gradient_steps": Ratio(("train_freq", "n_envs"), 1 / 16, 1.0),
+    "gradient_steps": FractionOf(("train_freq", "n_envs"), 1 / 16, 1.0),
     "n_steps": Int(1, 5),
     "target_update_interval": Int(1, 20_000, log=True),
     "exploration_fraction": Float(2e-3, 0.5, log=True),
     "exploration_final_eps": Float(5e-3, 0.3, log=True),
-    "max_grad_norm": Or(None, Float(0.5, 20.0, log=True)),
+    "max_grad_norm": OneOrSampled(None, Float(0.5, 20.0, log=True)),
     "double_q": Choice(False, True),
     "prioritized_replay": Choice(False, True),
-    "prioritized_replay_alpha": If("prioritized_replay", (True,), Float(0.2, 1.0)),
-    "prioritized_replay_beta0": If("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "prioritized_replay_alpha": Conditional("prioritized_replay", (True,), Float(0.2, 1.0)),
+    "prioritized_replay_beta0": Conditional("prioritized_replay", (True,), Float(0.2, 1.0)),
     "policy_kwargs.net_arch": ranges.NET_ARCH,
     "policy_kwargs.activation_fn": ranges.ACTIVATION_FN,
     "policy_kwargs.dueling": Choice(False, True),

@@ -36,7 +36,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Float, If, Int, Or, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Conditional, Float, Int, OneOrSampled, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +84,9 @@ SEARCH_SPACE: SearchSpace = {
     **ranges.REPLAY,
     "tau": Float(5e-4, 0.1, log=True),
     **ranges.UPDATES,
-    "ent_coef": Or("auto", Float(1e-4, 1.0, log=True)),
+    "ent_coef": OneOrSampled("auto", Float(1e-4, 1.0, log=True)),
     **ranges.STATE_DEPENDENT_NOISE,
-    "policy_kwargs.log_std_init": If("use_sde", (True,), Float(-4.0, 1.0)),
+    "policy_kwargs.log_std_init": Conditional("use_sde", (True,), Float(-4.0, 1.0)),
     **ranges.OFF_POLICY_NETWORKS,
 }
 

@@ -40,7 +40,7 @@ from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Float, Int, Or, SearchSpace
+from rlzoo.params.search_parameters import Choice, Float, Int, OneOrSampled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ SEARCH_SPACE: SearchSpace = {
     "lr_schedule": Choice("constant", "linear"),
     "n_steps": Int(4, 2048, log=True),
     "gamma": ranges.GAMMA,
-    "gae_lambda": Or(None, ranges.GAE_LAMBDA),
+    "gae_lambda": OneOrSampled(None, ranges.GAE_LAMBDA),
     "ent_coef": ranges.ENT_COEF,
     "vf_coef": Float(0.1, 1.0),
     "max_grad_norm": Float(0.3, 10.0, log=True),

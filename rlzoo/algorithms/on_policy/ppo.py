@@ -30,7 +30,7 @@ from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Counters
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Float, Int, Or, Power, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Float, Int, OneOrSampled, PowerOfTwo, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +57,13 @@ class PPOConfig:
 
 SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(5e-6, 1e-2, log=True)),
-    "n_steps": Power(8, 4096),
-    "batch_size": Power(8, 1024),
+    "n_steps": PowerOfTwo(8, 4096),
+    "batch_size": PowerOfTwo(8, 1024),
     "n_epochs": Int(1, 20, log=True),
     "gamma": ranges.GAMMA,
     "gae_lambda": ranges.GAE_LAMBDA,
     "clip_range": Scheduled(Float(0.05, 0.5)),
-    "clip_range_vf": Or(None, Scheduled(Float(0.05, 1.0, log=True))),
+    "clip_range_vf": OneOrSampled(None, Scheduled(Float(0.05, 1.0, log=True))),
     "ent_coef": ranges.ENT_COEF,
     "vf_coef": Float(0.1, 1.0),
     "max_grad_norm": Float(0.3, 5.0, log=True),

@@ -19,7 +19,7 @@ from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
 from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Choice, Power, SearchSpace
+from rlzoo.params.search_parameters import Choice, PowerOfTwo, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class RecurrentPPOConfig:
 SEARCH_SPACE: SearchSpace = {
     **PPO_SEARCH_SPACE,
     "policy_kwargs.net_arch": Choice([], [16], [64], [64, 64], [256], [256, 256]),
-    "policy_kwargs.lstm_hidden_size": Power(16, 512),
+    "policy_kwargs.lstm_hidden_size": PowerOfTwo(16, 512),
     "policy_kwargs.enable_critic_lstm": Choice(True, False),
 }
 

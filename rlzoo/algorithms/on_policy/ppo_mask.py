@@ -26,7 +26,7 @@ from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.core.errors import UserError
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Int, Near1, SearchSpace
+from rlzoo.params.search_parameters import Int, OneMinusLogUniform, SearchSpace
 
 Self = TypeVar("Self", bound="MaskablePPO")
 
@@ -55,7 +55,7 @@ SEARCH_SPACE: SearchSpace = {
     **ranges.without(PPO_SEARCH_SPACE, *ranges.STATE_DEPENDENT_NOISE),
     "n_steps": Int(16, 4096, log=True),
     "batch_size": Int(8, 1024, log=True),
-    "gamma": Near1(5e-5, 1.0),
+    "gamma": OneMinusLogUniform(5e-5, 1.0),
 }
 
 

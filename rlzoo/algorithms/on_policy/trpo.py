@@ -40,7 +40,7 @@ from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
-from rlzoo.params.search_parameters import Float, Int, Power, Scheduled, SearchSpace
+from rlzoo.params.search_parameters import Float, Int, PowerOfTwo, Scheduled, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,8 @@ class TRPOConfig:
 
 SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(1e-5, 1e-1, log=True)),
-    "n_steps": Power(8, 4096),
-    "batch_size": Power(32, 1024),
+    "n_steps": PowerOfTwo(8, 4096),
+    "batch_size": PowerOfTwo(32, 1024),
     "n_critic_updates": Int(1, 40, log=True),
     "gamma": ranges.GAMMA,
     "gae_lambda": ranges.GAE_LAMBDA,

@@ -21,7 +21,7 @@ from rlzoo.config.literals import interpret, merge, plain
 from rlzoo.config.raw import RawConfig
 from rlzoo.core.errors import UserError
 from rlzoo.params import ranges
-from rlzoo.params.search_parameters import Or, SearchSpace
+from rlzoo.params.search_parameters import OneOrSampled, SearchSpace
 from rlzoo.params.shared import FILE_KEYS
 from rlzoo.tuning.space.constraints import fitted
 from rlzoo.tuning.space.search_space import Space, flat
@@ -61,7 +61,7 @@ def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.
         table = {**table, **ranges.LARGE_BATCHES, **below}
     unsuited = _unsuited(entry, known, action_space)
     rows = {key: row for key, row in table.items() if not unsuited & {key, key.partition(".")[0]}}
-    if known.get("n_envs", 1) > 1 and isinstance(whole_episodes := rows.get("train_freq"), Or):
+    if known.get("n_envs", 1) > 1 and isinstance(whole_episodes := rows.get("train_freq"), OneOrSampled):
         rows["train_freq"] = whole_episodes.other  # one environment has episodes that all may wait for
     needed = {key for row in rows.values() for key in row.needs()}
     return Space(rows, {key: plain(known[key]) for key in sorted(needed & known.keys())})

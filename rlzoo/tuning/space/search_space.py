@@ -9,7 +9,7 @@ from typing import Any
 
 from rlzoo.config.literals import plain
 from rlzoo.core.errors import UserError
-from rlzoo.params.grid import Endless, walk
+from rlzoo.params.grid import NotEnumerable, walk
 from rlzoo.params.search_parameters import OTHER_VERSION, Parameter
 
 LARGEST = 100_000
@@ -63,7 +63,7 @@ class Space:
         """
         try:
             points = [params for params, _ in islice(walk(self.sample), LARGEST + 1)]
-        except Endless as error:
+        except NotEnumerable as error:
             raise UserError(
                 f"the space cannot be searched one by one: {error.name} has no countable values; give it"
                 " choices or a step, or use another sampler"
