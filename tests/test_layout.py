@@ -21,7 +21,8 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sort
 # Each folder may import itself and every row above its own.
 LAYERS = (
     ("core",),
-    ("io", "accel", "distributions", "params"),
+    ("accel",),
+    ("io", "distributions", "params"),
     ("optim", "processes", "metrics", "buffers"),
     ("envs", "config"),
     ("networks",),

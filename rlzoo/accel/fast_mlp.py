@@ -1,84 +1,242 @@
-"""A network of plain layers, evaluated without the machinery of modules.
+"""Multi-layer perceptrons of linear, tanh and ReLU layers without the overhead of modules and of autograd.
 
-An agent that acts evaluates networks of 64 units on a few rows at a time. There, finding out what a module is
-and whether anyone listens to it costs about as much as its arithmetic, so `fast_forward` does the arithmetic
-directly. It is for acting and for values, where no gradient is wanted; learning calls the modules, or, where
-an algorithm has the derivative of its loss in closed form, `chain_with_backward`.
+On networks of 64 units and a few rows, calling modules costs about as much as their arithmetic, and a
+backward pass spends more time in autograd's engine than in matrix products.
+
+    fast_forward    no gradients: the arithmetic of the layers, without calling the modules
+    fast_mlp        with gradients: the whole network is one node of the graph (`MLPFunction`)
+    fast_backward   gradients of a loss that reaches such a network through a plain chain of operations: the
+                    derivative of each operation is called directly, and the network writes its gradients in
+                    place
+
+Layers of other kinds, hooks and `torch.jit.trace` fall back to PyTorch, as everything does with
+`RLZOO_PLAIN=1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-PLAIN: dict[type[nn.Module], Callable[[Any, Tensor], Tensor]] = {
-    nn.Linear: lambda layer, x: F.linear(x, layer._parameters["weight"], layer._parameters["bias"]),
-    nn.Tanh: lambda layer, x: torch.tanh(x),
-    nn.ReLU: lambda layer, x: torch.relu(x),
-}
+from rlzoo.accel.switch import enabled
+
+FAST = enabled("fast_mlp")
+ONE = torch.ones(())
+
+FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh, nn.ReLU: torch.relu}
+"""Output of an activation from its input."""
+
 BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
-    nn.Tanh: lambda gradient, y: torch.ops.aten.tanh_backward.default(gradient, y),
-    nn.ReLU: lambda gradient, y: torch.ops.aten.threshold_backward.default(gradient, y, 0),
+    nn.Tanh: torch.ops.aten.tanh_backward.default,
+    nn.ReLU: lambda gradient, output: torch.ops.aten.threshold_backward.default(gradient, output, 0),
 }
-"""From the gradient with respect to the output y of an activation to that of its input."""
+"""Gradient of an activation's input from that of its output, and its output."""
+
+CHAIN = frozenset(
+    {
+        "GatherBackward0",
+        "MeanBackward0",
+        "MeanBackward1",
+        "MulBackward0",
+        "QuantileHuberBackward",
+        "SmoothL1LossBackward0",
+        "SqueezeBackward1",
+        "SumBackward1",
+        "ViewBackward0",
+    }
+)
+"""Operations between a network and a loss that `fast_backward` knows how to call."""
 
 
 def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
-    """`network(x)`; where gradients are off, its linear, tanh and ReLU layers without calling the modules.
+    """Return `network(x)`; without gradients, plain layers are evaluated without calling the modules.
 
-    A layer of another kind, or with hooks, is called as the module it is. So are all under `torch.jit.trace`,
-    which records a graph with gradients and one without, and compares the two.
+    Under `torch.jit.trace` all modules are called: it compares a graph with gradients and one without.
     """
-    if torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing():
+    if not FAST or torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing():
         return cast(Tensor, network(x))
     for layer in network._modules.values() if type(network) is nn.Sequential else (network,):
-        plain = PLAIN.get(type(layer))
-        x = layer(x) if plain is None or is_hooked(layer) else plain(layer, x)
+        kind = type(layer)
+        if is_hooked(layer):
+            x = layer(x)
+        elif kind is nn.Linear:
+            weights = layer._parameters
+            x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
+        elif kind in FORWARD:
+            x = FORWARD[kind](x)
+        else:
+            x = layer(x)
     return x
 
 
-@torch.no_grad()
-def chain_with_backward(network: nn.Module, x: Tensor) -> tuple[Tensor, Callable[[Tensor], None]] | None:
-    """`network(x)` without a graph, and what carries a gradient with respect to it into the parameters.
+def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
+    """Return `network(x)`; with gradients, plain layers are one node of the graph.
 
-    That function adds to the `.grad` of each parameter, as `backward` of a tensor does; autograd's records
-    and queues would take a third of the time of a small network. None where something other than linear,
-    tanh and ReLU layers is found, or hooks, or parameters without a `.grad` to add to.
-
-    :param x: [batch, features], without a gradient
+    :param x: [batch, features]
     """
-    layers = list(network._modules.values()) if type(network) is nn.Sequential else [network]
-    if not all(layer is not None and type(layer) in PLAIN and _adds_gradients(layer) for layer in layers):
-        return None
-    values = [x]
-    for layer in layers:
-        values.append(PLAIN[type(layer)](layer, values[-1]))
-
-    @torch.no_grad()
-    def backward(gradient: Tensor) -> None:
-        for i in reversed(range(len(layers))):
-            layer = layers[i]
-            if not isinstance(layer, nn.Linear):
-                gradient = BACKWARD[type(layer)](gradient, values[i + 1])
-                continue
-            layer.weight.grad.addmm_(gradient.t(), values[i])  # type: ignore[union-attr]
-            if layer.bias is not None:
-                layer.bias.grad.add_(gradient.sum(0))  # type: ignore[union-attr]
-            if i > 0:
-                gradient = gradient @ layer.weight
-
-    return values[-1], backward
+    if not FAST or not torch.is_grad_enabled() or x.requires_grad or torch.jit.is_tracing():
+        return fast_forward(network, x)
+    if _has_hooks(network):
+        return cast(Tensor, network(x))
+    kinds: list[type[nn.Module]] = []
+    parameters: list[nn.Parameter | None] = []
+    for layer in network._modules.values() if type(network) is nn.Sequential else (network,):
+        kind = type(layer)
+        if _has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
+            return cast(Tensor, network(x))
+        kinds.append(kind)
+        if kind is nn.Linear:
+            weights = layer._parameters
+            parameters += (weights["weight"], weights["bias"])
+    return cast(Tensor, _apply(kinds, x, *parameters))
 
 
-def _adds_gradients(layer: nn.Module) -> bool:
-    listens = layer._backward_hooks or layer._backward_pre_hooks or is_hooked(layer)
-    return not listens and all(p.grad is not None for p in layer._parameters.values() if p is not None)
+class MLPFunction(torch.autograd.Function):
+    """Linear layers and activations as one operation, with the derivative in closed form."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, kinds: Sequence[type[nn.Module]], x: Tensor, *parameters: Tensor | None
+    ) -> Tensor:
+        values, k = [x], 0
+        for kind in kinds:
+            if kind is nn.Linear:
+                x = F.linear(x, cast(Tensor, parameters[k]), parameters[k + 1])
+                k += 2
+            else:
+                x = FORWARD[kind](x)
+            values.append(x)
+        ctx.kinds = kinds
+        ctx.save_for_backward(*values, *parameters)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        if torch.is_grad_enabled():  # create_graph=True: a derivative that can be differentiated again
+            return _stock_backward(ctx, gradient)
+        n_values = len(ctx.kinds) + 1
+        gradients: list[Tensor | None] = [None] * (len(ctx.saved_tensors) - n_values)
+
+        def store(k: int, gradient: Tensor, x: Tensor) -> None:
+            weight, bias = 2 + k, 3 + k
+            if ctx.needs_input_grad[weight]:
+                gradients[k] = gradient.t() @ x
+            if ctx.needs_input_grad[bias]:
+                gradients[k + 1] = gradient.sum(0)
+
+        of_input = _propagate(ctx, gradient, store, ctx.needs_input_grad[1])
+        return None, of_input, *gradients
+
+
+_apply: Callable[..., object] = super(torch.autograd.Function, MLPFunction).apply  # type: ignore[misc]
+"""`MLPFunction.apply` without the support of torch.func, which takes a tenth of a small network's time."""
+
+
+def _propagate(
+    node: Any, gradient: Tensor, store: Callable[[int, Tensor, Tensor], None], to_input: bool = False
+) -> Tensor | None:
+    """Carry a gradient back through the layers of an `MLPFunction`.
+
+    :param store: called for each linear layer with the index of its weight among the parameters, the
+        gradient of its output and its input
+    :return: the gradient of the network's input where `to_input`, else None
+    """
+    kinds, saved = node.kinds, node.saved_tensors
+    first = k = len(kinds) + 1
+    k = len(saved)
+    for i in range(len(kinds) - 1, -1, -1):
+        if kinds[i] is not nn.Linear:
+            gradient = BACKWARD[kinds[i]](gradient, saved[i + 1])
+            continue
+        k -= 2
+        store(k - first, gradient, saved[i])
+        if i > 0 or to_input:
+            gradient = gradient @ saved[k]
+    return gradient if to_input else None
+
+
+def _stock_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients of an `MLPFunction` by autograd, with a graph of their own."""
+    n_values = len(ctx.kinds) + 1
+    x: Tensor = ctx.saved_tensors[0]
+    parameters: tuple[Tensor, ...] = ctx.saved_tensors[n_values:]
+    inputs = (x, *parameters)
+    output, k = x, 0
+    for kind in ctx.kinds:
+        if kind is nn.Linear:
+            output = F.linear(output, parameters[k], parameters[k + 1])
+            k += 2
+        else:
+            output = FORWARD[kind](output)
+    wanted = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
+    found = torch.autograd.grad(output, [inputs[i] for i in wanted], gradient, create_graph=True)
+    gradients: list[Tensor | None] = [None] * len(inputs)
+    for i, value in zip(wanted, found, strict=True):
+        gradients[i] = value
+    return None, *gradients
+
+
+def fast_backward(loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
+    """Write the gradients of a scalar loss into the `.grad` of parameters, overwriting what is there.
+
+    :param parameters: with a `.grad` each
+    :return: False, with nothing written, where the loss is not a chain of `CHAIN` from a network with just
+        these parameters
+    """
+    if not FAST or (nodes := _chain(loss)) is None:
+        return False
+    network = nodes[-1]
+    saved = network.saved_tensors
+    own = saved[len(network.kinds) + 1 :]
+    learned = [parameter for parameter in own if parameter is not None]
+    if len(learned) != len(parameters) or not all(
+        p is q and p._backward_hooks is None for p, q in zip(learned, parameters, strict=True)
+    ):
+        return False
+
+    def store(k: int, gradient: Tensor, x: Tensor) -> None:
+        torch.mm(gradient.t(), x, out=own[k].grad)
+        if own[k + 1] is not None:
+            torch.sum(gradient, 0, out=own[k + 1].grad)
+
+    with torch.no_grad():
+        gradient: Any = (
+            ONE if loss.device.type == "cpu" and loss.dtype is torch.float32 else torch.ones_like(loss)
+        )
+        for node, following in pairwise(nodes):
+            gradient = getattr(node, "apply", node)(gradient)
+            if isinstance(gradient, tuple):
+                inputs = [function for function, _ in node.next_functions]
+                gradient = gradient[inputs.index(following)]
+        _propagate(network, gradient, store)
+    return True
+
+
+def _chain(loss: Tensor) -> list[Any] | None:
+    """Return the nodes from a loss to the network that it comes from; None where it is not such a chain."""
+    nodes: list[Any] = []
+    node: Any = loss.grad_fn
+    while node is not None:
+        nodes.append(node)
+        name = type(node).__name__
+        if name == "MLPFunctionBackward":
+            return nodes
+        inputs = [function for function, _ in node.next_functions if function is not None]
+        if name not in CHAIN or len(inputs) != 1:
+            return None
+        node = inputs[0]
+    return None
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(module._backward_hooks or module._backward_pre_hooks) or is_hooked(module)
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Whether calling the module without gradients does more than its `forward`."""
+    """Return whether calling the module without gradients does more than its `forward`."""
     return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.algorithms.agent.position import ResumeState
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
-from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
@@ -144,9 +144,9 @@ class ARS(Algorithm):
 
     def setup_optimizers(self) -> None:
         """All weights in one vector; there is no optimiser."""
-        self.flat = FlatParameters(self.policy.parameters())
+        self.flat = parameter_group(self.policy.parameters())
         if self.config.zero_policy:
-            self.flat.vector.detach().zero_()
+            self.flat.assign(torch.zeros_like(self.flat.vector))
         self.actor = make_actor(self.policy)
         self.returns = torch.zeros(0)
 
@@ -185,9 +185,9 @@ class ARS(Algorithm):
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"
             )
-        if resume and self._resume:
-            continue_randomness(self._resume, env)
-        self._resume = {}
+        if resume:
+            self.resume_state.restore_randomness(env)
+        self.resume_state = ResumeState()
 
     def propose(self, clock: Counters) -> np.ndarray:
         """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
@@ -207,7 +207,7 @@ class ARS(Algorithm):
         )
         direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
         step_size = learning_rate / (n_top * float(deviation) + 1e-6)  # where all are equal, both are zero
-        vector.add_((step_size * direction).to(vector))
+        self.flat.assign(vector + (step_size * direction).to(vector))
         clock.n_updates += 1
         metrics = self.summarise([{"step_size": step_size}], clock)
         metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))

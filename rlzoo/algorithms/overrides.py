@@ -27,7 +27,7 @@ OF_ALGORITHMS: Mapping[str, str] = {
     "_wrap_env": "a wrapper around the environment that is handed over",
 }
 OF_POLICIES: Mapping[str, str] = {
-    "make_critic": "make_critics(features_extractor, learns_features), which makes all critics at once",
+    "make_critic": "make_critics(features_extractor, train_extractor), which makes all critics at once",
 }
 OF_ROLLOUT_BUFFERS: Mapping[str, str] = {
     "add": "a callback, which sees each step, or update(rollout, clock) of the algorithm",

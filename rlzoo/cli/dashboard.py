@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rlzoo.cli.flags.parser import IntInRange
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UserError, install_command
 
 HELP = "show a study in the browser"
 EPILOG = """\
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from optuna_dashboard import run_server
     except ImportError:
-        raise UserError("the dashboard is an extra: pip install rlzoo[dashboard]") from None
+        raise UserError(f"the dashboard needs an extra: {install_command('dashboard')}") from None
     storage = open_storage(args.storage, study_folder(args.log_folder, args.study), create=False)
     open_study(storage, args.study)
     print(f"Study {args.study} is at http://{args.host}:{args.port} until Ctrl-C")

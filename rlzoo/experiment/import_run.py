@@ -138,7 +138,7 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
         for path, model in models:
             is_final = len(models) == 1 or not _rank(path)[0]
             name = run_folder.model_path(folder, env_id).name if is_final else path.name
-            model._env_id = env_id
+            model.env_id = env_id
             model.save(folder / name)
         _copy_records(first.parent, folder)
     kinds = f"{len(models)} agents" if len(models) > 1 else "1 agent"

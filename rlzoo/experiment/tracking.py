@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config.run import RunConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UserError, install_command
 from rlzoo.experiment.resolved_config import ResolvedConfig
 
 
 def require_wandb() -> None:
-    """:raises UserError: it is not installed."""
+    """Raise a UserError if wandb is not installed."""
     if find_spec("wandb") is None:
-        raise UserError("--track needs Weights and Biases: pip install 'rlzoo[wandb]'")
+        raise UserError(f"--track needs Weights & Biases: {install_command('wandb')}")
 
 
 def start(run: RunConfig, resolved: ResolvedConfig, folder: Path) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from rlzoo.core.errors import NotInstalled
+from rlzoo.core.errors import NotInstalled, install_command
 from rlzoo.export.description import as_texts
 from rlzoo.export.policy_module import PolicyModule
 
@@ -32,10 +32,10 @@ def require_onnx() -> None:
     if torch.__version__ < OLDEST_TORCH:  # a version, which compares as one
         raise NotInstalled(
             f"ONNX files need PyTorch {OLDEST_TORCH} or newer, and this is {torch.__version__}:"
-            " pip install 'rlzoo[onnx]'"
+            f" {install_command('onnx')}"
         )
     if missing := [name for name in ONNX_PACKAGES if find_spec(name) is None]:
-        raise NotInstalled(f"ONNX files need {' and '.join(missing)}: pip install 'rlzoo[onnx]'")
+        raise NotInstalled(f"ONNX files need {' and '.join(missing)}: {install_command('onnx')}")
 
 
 def write_onnx(module: PolicyModule, description: dict[str, Any], file: BinaryIO) -> None:

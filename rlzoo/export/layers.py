@@ -94,7 +94,7 @@ def _network(policy: Any) -> tuple[nn.Module, list[nn.Module]]:
 
 
 def _q_network(policy: DQNPolicy) -> tuple[nn.Module, list[nn.Module]]:
-    network = policy.learned()
+    network = policy.online_net()
     if not isinstance(network, QNetwork):
         raise _refusal(f"its network is a {type(network).__name__}")
     if network.dueling:

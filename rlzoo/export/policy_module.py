@@ -151,7 +151,7 @@ def acting_copy(policy: BasePolicy) -> BasePolicy:
                 memo[id(value)] = value.detach()
     copied = copy.deepcopy(policy, memo).cpu().eval().requires_grad_(False)
     modules = dict(copied.named_modules())
-    for path in (prefix.rstrip(".") for prefix in policy.not_for_acting):
+    for path in (prefix.rstrip(".") for prefix in policy.training_only_keys):
         parent, _, name = path.rpartition(".")
         if path in modules:
             setattr(modules[parent], name, nn.Identity())

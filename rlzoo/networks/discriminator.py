@@ -29,6 +29,7 @@ class Discriminator(nn.Module):
 
     low: Tensor
     span: Tensor
+    optimizer: torch.optim.Optimizer
 
     def __init__(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], hidden_size: int = 100

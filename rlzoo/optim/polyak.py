@@ -1,4 +1,4 @@
-"""Slow-moving averages of parameters (Polyak averaging): target networks."""
+"""Polyak averaging of parameters: target networks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlzoo.accel.flat_parameters import FlatParameters, flatten
+from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup, flatten
 
 
 @torch.no_grad()
 def polyak_update(params: Iterable[Tensor], target_params: Iterable[Tensor], tau: float) -> None:
-    """target <- tau * param + (1 - tau) * target, in place.
+    """Update target <- tau * param + (1 - tau) * target, in place.
 
     :param tau: 1 copies, 0 changes nothing
     :raises ValueError: when the two have different lengths
@@ -25,41 +25,49 @@ def polyak_update(params: Iterable[Tensor], target_params: Iterable[Tensor], tau
         torch._foreach_lerp_(targets, sources, tau)
 
 
-class Target:
-    """A network that follows another one slowly.
+class TargetNetwork:
+    """Target network, updated by Polyak averaging.
 
-    :param flat: the parameters of `source` that are learned, in one vector; those of `target` are laid out
-        alike, so that an average is one operation
-    :param source: the network that learns; parameters outside of `flat` (a shared extractor) are followed too
-    :param target: its copy, which takes its values now and never has gradients
+    :param parameters: trainable parameters of the online network
+    :param online: the online network; its other parameters (of a shared extractor) are averaged too
+    :param target: a network of the same shape; it takes the values of the online one, and has no gradients
     """
 
-    def __init__(self, flat: FlatParameters, source: nn.Module, target: nn.Module) -> None:
+    def __init__(self, parameters: ParameterGroup, online: nn.Module, target: nn.Module) -> None:
         self.target = target
-        target.load_state_dict(source.state_dict())
+        target.load_state_dict(online.state_dict())
         target.requires_grad_(False)
-        followers = {
-            id(mine): own for mine, own in zip(source.parameters(), target.parameters(), strict=True)
-        }
-        self.source_vector = flat.vector.detach()
-        self.vector = flatten([followers.pop(id(parameter)) for parameter in flat.parameters])
-        self.others = [(mine, followers[id(mine)]) for mine in source.parameters() if id(mine) in followers]
-        self.statistics = list(zip(source.buffers(), target.buffers(), strict=True))
+        pairs = list(zip(online.parameters(), target.parameters(), strict=True))
+        self.statistics = list(zip(online.buffers(), target.buffers(), strict=True))
+        if isinstance(parameters, FlatParameters):  # one operation on vectors of the same layout
+            counterpart = {id(source): copy for source, copy in pairs}
+            vector = flatten([counterpart.pop(id(parameter)) for parameter in parameters.parameters])
+            pairs = [(source, copy) for source, copy in pairs if id(source) in counterpart]
+            self.sources, self.targets = [parameters.vector.detach()], [vector]
+        else:
+            self.sources, self.targets = [], []
+        self.sources += [source.detach() for source, _ in pairs]
+        self.targets += [copy.detach() for _, copy in pairs]
 
     @torch.no_grad()
     def update(self, tau: float) -> None:
-        """target <- tau * source + (1 - tau) * target; statistics of normalisation layers are copied."""
-        self.vector.lerp_(self.source_vector, tau)
-        if self.others:
-            mine, own = zip(*self.others, strict=True)
-            polyak_update(mine, own, tau)
-        for gathered, copied in self.statistics:
-            copied.copy_(gathered)
+        """target <- tau * online + (1 - tau) * target; statistics of normalisation layers are copied."""
+        polyak_update(self.sources, self.targets, tau)
+        for source, copied in self.statistics:
+            copied.copy_(source)
+
+    @property
+    def vector(self) -> Tensor:
+        """All averaged parameters as one vector, a copy."""
+        return torch.cat([target.reshape(-1) for target in self.targets])
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the network that follows."""
+        """Return the state of the target network."""
         return self.target.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """:raises RuntimeError: of another network"""
+        """Load the state of the target network.
+
+        :raises RuntimeError: the state is of another network
+        """
         self.target.load_state_dict(state)

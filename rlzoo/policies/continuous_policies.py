@@ -36,18 +36,18 @@ class Critics(EnsembleMlp, SavableModule):
         n_critics: int,
         n_outputs: int = 1,
         normalize_images: bool = True,
-        learns_features: bool = True,
+        train_extractor: bool = True,
         **layers: Any,
     ) -> None:
         width = features_extractor.features_dim + action_dim
         super().__init__(n_critics, width, n_outputs, net_arch, **layers)
         self.observation_space, self.normalize_images = observation_space, normalize_images
         self.features_extractor = features_extractor
-        self.learns_features = learns_features
+        self.train_extractor = train_extractor
 
     def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
         """Values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
-        with torch.set_grad_enabled(self.learns_features and torch.is_grad_enabled()):
+        with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
             features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
 
@@ -87,10 +87,10 @@ class Critics(EnsembleMlp, SavableModule):
         features: Tensor = self.features_extractor(preprocessed)
         return features
 
-    def learned_parameters(self) -> list[nn.Parameter]:
+    def trainable_parameters(self) -> list[nn.Parameter]:
         """What the critics' loss changes: all but an extractor that is the actor's."""
         named = self.named_parameters()
-        return [p for name, p in named if self.learns_features or not name.startswith("features_extractor.")]
+        return [p for name, p in named if self.train_extractor or not name.startswith("features_extractor.")]
 
 
 ContinuousCritic = Critics
@@ -110,7 +110,7 @@ class ContinuousPolicy(BasePolicy):
     """
 
     default_arch: Mapping[str, Sequence[int]] = {"pi": [256, 256], "qf": [256, 256]}
-    not_for_acting = ("critic.", "critic_target.", "actor_target.")
+    training_only_keys = ("critic.", "critic_target.", "actor_target.")
     with_target_actor = False
     with_target_critics = True
 
@@ -163,7 +163,7 @@ class ContinuousPolicy(BasePolicy):
         extractor = (
             self.actor.features_extractor if share_features_extractor else self.make_features_extractor()
         )
-        critics = self.make_critics(extractor, learns_features=not share_features_extractor)
+        critics = self.make_critics(extractor, not share_features_extractor)
         self.critic = self.own("critic", critics)
         if self.with_target_actor:
             self.actor_target = self.own("actor_target", self.make_actor(self.make_features_extractor()))
@@ -177,7 +177,7 @@ class ContinuousPolicy(BasePolicy):
         raise NotImplementedError
 
     def make_critics(
-        self, features_extractor: BaseFeaturesExtractor, learns_features: bool = True
+        self, features_extractor: BaseFeaturesExtractor, train_extractor: bool = True
     ) -> Critics:
         """New critics."""
         return Critics(
@@ -187,7 +187,7 @@ class ContinuousPolicy(BasePolicy):
             self.qf_arch,
             self.n_critics,
             normalize_images=self.normalize_images,
-            learns_features=learns_features,
+            train_extractor=train_extractor,
             **self.critic_layers(),
         )
 

@@ -54,7 +54,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
     """
 
     recurrent: ClassVar[bool] = True
-    not_for_acting = (*ActorCriticPolicy.not_for_acting, "lstm_critic.", "critic.")
+    training_only_keys = (*ActorCriticPolicy.training_only_keys, "lstm_critic.", "critic.")
 
     def __init__(
         self,

@@ -1,15 +1,15 @@
-"""Policies for value-based algorithms: a network of action values and its slowly following copy."""
+"""Policies for value-based algorithms: a Q-network and its target network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import chain_with_backward, fast_forward, is_hooked
+from rlzoo.accel.fast_mlp import fast_forward, fast_mlp, is_hooked
 from rlzoo.accel.without_dynamo import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
@@ -44,11 +44,11 @@ class QNetwork(PolicyPart):
         super().__init__(observation_space, features_extractor, normalize_images)
         self.n_actions, self.n_quantiles = n_actions, n_quantiles
         features_dim = features_extractor.features_dim
-        learned = any(parameter.requires_grad for parameter in features_extractor.parameters())
+        trained = any(parameter.requires_grad for parameter in features_extractor.parameters())
 
         def stream(n_outputs: int) -> nn.Sequential:
             norm = [nn.LayerNorm] if layer_norm else []
-            first = [nn.LayerNorm(features_dim)] if layer_norm and learned else []
+            first = [nn.LayerNorm(features_dim)] if layer_norm and trained else []
             n_outputs *= n_quantiles or 1
             layers = create_mlp(features_dim, n_outputs, net_arch, activation_fn, post_linear_modules=norm)
             return nn.Sequential(*first, *layers)
@@ -61,12 +61,12 @@ class QNetwork(PolicyPart):
             self.quantile_net = stream(n_actions)
         head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
         self.head, self.dueling = head, dueling
-        self.learns_features = learned
+        self.train_extractor = trained
         vectors = isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1
         self.takes_vectors = vectors and type(features_extractor) is FlattenExtractor  # nothing to extract
 
     def features(self, obs: TensorObs) -> Tensor:
-        """What the layers behind the extractor are given, [B, features_dim]."""
+        """Return the features, [B, features_dim]."""
         if self.takes_vectors and not is_hooked(self.features_extractor):
             return obs.float()  # type: ignore[union-attr]
         observations = preprocess_obs(obs, self.observation_space, self.normalize_images)
@@ -75,31 +75,14 @@ class QNetwork(PolicyPart):
 
     def forward(self, obs: TensorObs) -> Tensor:
         features = self.features(obs)
-        q = self._shaped(fast_forward(self._modules[self.head], features))  # type: ignore[arg-type]
+        head = cast(nn.Module, self._modules[self.head])
         if not self.dueling:
-            return q
+            return self._shaped(fast_mlp(head, features))
+        q = self._shaped(fast_forward(head, features))
         values = fast_forward(self.value_net, features)
         if self.n_quantiles is not None:
             values = values.unsqueeze(-1)
         return values + q - q.mean(dim=-1, keepdim=True)
-
-    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
-        """The output, and a function that adds to the gradients of the parameters, given that of the output.
-
-        As calling the network and `backward` of the result, but faster where the network is plain.
-        """
-        plain = None
-        if type(self) in (QNetwork, QuantileNetwork) and not (
-            self.learns_features or self.dueling or is_hooked(self)
-        ):
-            with torch.no_grad():
-                features = self.features(obs)
-            plain = chain_with_backward(self._modules[self.head], features)  # type: ignore[arg-type]
-        if plain is None:
-            q: Tensor = self(obs)
-            return q.detach(), q.backward
-        out, backward = plain
-        return self._shaped(out), lambda gradient: backward(gradient.reshape(out.shape))
 
     def _predict(self, observation: TensorObs, deterministic: bool = True) -> Tensor:
         values: Tensor = self(observation)
@@ -115,7 +98,7 @@ class QuantileNetwork(QNetwork):
 
 
 class DQNPolicy(BasePolicy):
-    """Acts by the largest Q value.
+    """Policy that takes the action of the largest Q-value.
 
     :param lr_schedule: learning rate as a function of the remaining progress; the optimiser starts at its
         value for 1
@@ -126,7 +109,7 @@ class DQNPolicy(BasePolicy):
     :param optimizer_class: called with the parameters, `lr` and `optimizer_kwargs`
     """
 
-    not_for_acting = ("q_net_target.",)
+    training_only_keys = ("q_net_target.",)
 
     def __init__(
         self,
@@ -157,11 +140,11 @@ class DQNPolicy(BasePolicy):
         self.net_arch, self.activation_fn = list(layer_widths(net_arch)), activation_fn
         self.dueling, self.layer_norm = dueling, layer_norm
         self._build()
-        self.target().load_state_dict(self.learned().state_dict())
-        self.target().requires_grad_(False).eval()
+        self.target_net().load_state_dict(self.online_net().state_dict())
+        self.target_net().requires_grad_(False).eval()
         make: Any = without_dynamo(self.optimizer_class)
         try:
-            self.optimizer = make(self.learned().parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+            self.optimizer = make(self.online_net().parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
         except (TypeError, ValueError) as error:
             raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
 
@@ -170,7 +153,7 @@ class DQNPolicy(BasePolicy):
         self.q_net_target = self.own("q_net_target", self.make_q_net())
 
     def make_q_net(self, n_quantiles: int | None = None) -> QNetwork:
-        """A new network; hook for custom ones."""
+        """Return a new network; hook for custom ones."""
         return (QNetwork if n_quantiles is None else QuantileNetwork)(
             self.observation_space,
             int(self.action_space.n),  # type: ignore[attr-defined]
@@ -183,40 +166,31 @@ class DQNPolicy(BasePolicy):
             n_quantiles=n_quantiles,
         )
 
-    def learned(self) -> nn.Module:
-        """The network that learns."""
+    def online_net(self) -> nn.Module:
+        """Return the online network, which is trained."""
         return self.q_net
 
-    def target(self) -> nn.Module:
-        """The copy that follows it slowly."""
+    def target_net(self) -> nn.Module:
+        """Return the target network."""
         return self.q_net_target
 
     def train(self, mode: bool = True) -> DQNPolicy:
-        """Training or evaluation mode; the copy is always in evaluation mode."""
+        """Set training or evaluation mode; the target network is always in evaluation mode."""
         super().train(mode)
-        self.target().eval()
+        self.target_net().eval()
         return self
 
     def q_values(self, obs: TensorObs) -> Tensor:
-        """Q values [B, n_actions] of raw observations."""
+        """Return Q-values [B, n_actions] of raw observations."""
         q: Tensor = self.q_net(obs)
         return q
 
-    def with_backward(self, obs: TensorObs) -> tuple[Tensor, Callable[[Tensor], Any]]:
-        """The output of the network that learns, without a graph, and what carries a gradient with respect to
-        it into the `.grad` of its parameters."""
-        network = self.learned()
-        if isinstance(network, QNetwork):
-            return network.with_backward(obs)
-        output: Tensor = network(obs)
-        return output.detach(), output.backward
-
     def predict_values(self, obs: TensorObs) -> Tensor:
-        """Values [B, 1] of raw observations: of the best actions."""
+        """Return values [B, 1] of raw observations: those of the best actions."""
         return self.q_values(obs).amax(dim=1, keepdim=True)
 
     def forward(self, obs: TensorObs, deterministic: bool = True) -> Tensor:
-        """The best actions [B]."""
+        """Return the best actions [B]."""
         return self._predict(obs, deterministic)
 
     def _predict(self, observation: TensorObs, deterministic: bool = True) -> Tensor:
@@ -224,12 +198,12 @@ class DQNPolicy(BasePolicy):
 
 
 class QRDQNPolicy(DQNPolicy):
-    """Acts by the largest mean of the quantiles of the return.
+    """Policy that takes the action of the largest mean of the quantiles of the return.
 
     :param n_quantiles: how many are estimated for each action
     """
 
-    not_for_acting = ("quantile_net_target.",)
+    training_only_keys = ("quantile_net_target.",)
 
     def __init__(
         self,
@@ -250,14 +224,14 @@ class QRDQNPolicy(DQNPolicy):
         self.quantile_net = self.own("quantile_net", self.make_q_net(self.n_quantiles))
         self.quantile_net_target = self.own("quantile_net_target", self.make_q_net(self.n_quantiles))
 
-    def learned(self) -> nn.Module:
+    def online_net(self) -> nn.Module:
         return self.quantile_net
 
-    def target(self) -> nn.Module:
+    def target_net(self) -> nn.Module:
         return self.quantile_net_target
 
     def quantiles(self, obs: TensorObs) -> Tensor:
-        """Quantiles of the return, [B, n_quantiles, n_actions], for raw observations."""
+        """Return quantiles of the return, [B, n_quantiles, n_actions], for raw observations."""
         quantiles: Tensor = self.quantile_net(obs)
         return quantiles
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlzoo.algorithms.foreign import algorithm_of
+from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import BEST_MODEL, PlayConfig, checkpoint_steps, safe_name

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import torch
 from torch import nn
 
+from rlzoo.accel.flat_parameters import fit_layout
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.io.container import (
     FileKind,
@@ -367,6 +368,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
     :raises CheckpointError: other parameters or options, or a state of another shape; each is named
     """
     try:
+        state = fit_layout(state, optimizer)
         groups = [
             _fitting_group(own, saved, name)
             for own, saved in zip(optimizer.param_groups, state["param_groups"], strict=True)

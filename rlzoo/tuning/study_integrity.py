@@ -22,6 +22,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.tuning.study.optuna_internals import samplers_attributes
 from rlzoo.tuning.study.storage import reading
 from rlzoo.tuning.study.trial_queue import FIXED
 from rlzoo.tuning.study_settings import Settings
@@ -77,7 +78,7 @@ def check_study(study: optuna.Study) -> None:
     with reading(where):
         # The attributes first: others may be adding trials, and then say how many there are.
         attributes, directions = study.user_attrs, study.directions
-        of_samplers = study._storage.get_study_system_attrs(study._study_id)
+        of_samplers = samplers_attributes(study)
         trials = study.get_trials(deepcopy=False)
         _check_study_attributes(attributes, of_samplers, [trial.number for trial in trials])
         settings = Settings.from_json(attributes[SETTINGS]) if SETTINGS in attributes else None

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.fast_mlp import chain_with_backward, fast_forward
+from rlzoo.accel.fast_mlp import fast_backward, fast_forward, fast_mlp
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 
@@ -91,24 +91,68 @@ def test_policies_have_second_derivatives():
 )
 def test_gradients_are_those_of_autograd(network):
     x, gradient = torch.randn(5, 4), torch.randn(5, 2)
-    network(x).backward(gradient)
-    expected = [parameter.grad.clone() for parameter in network.parameters()]
-    out, backward = chain_with_backward(network, x)
-    assert torch.allclose(out, network(x)) and not out.requires_grad
-    backward(gradient)  # adds to what is there
-    for parameter, once in zip(network.parameters(), expected, strict=True):
-        assert torch.allclose(parameter.grad, 2 * once, atol=1e-6)
+    parameters = list(network.parameters())
+    expected = torch.autograd.grad(network(x), parameters, gradient)
+    output = fast_mlp(network, x)
+    assert torch.equal(output, network(x)) and output.grad_fn.name() == "MLPFunctionBackward"
+    for fast, stock in zip(torch.autograd.grad(output, parameters, gradient), expected, strict=True):
+        assert torch.equal(fast, stock)
 
 
-def test_what_is_not_plain_is_left_to_autograd():
-    def refused(network, *, grads=True):
-        for parameter in network.parameters():
-            parameter.grad = torch.zeros_like(parameter) if grads else None
-        return chain_with_backward(network, torch.randn(5, 4)) is None
+def test_second_derivatives_are_those_of_autograd():
+    network, x = mlp(), torch.randn(5, 4)
+    parameters = list(network.parameters())
 
-    assert not refused(mlp())
-    assert refused(mlp(nn.GELU)) and refused(nn.Sequential(mlp(), nn.ReLU()))
-    assert refused(mlp(), grads=False)
-    hooked = mlp()
-    hooked[0].register_full_backward_hook(lambda *_: None)
-    assert refused(hooked)
+    def curvature(output):
+        gradients = torch.autograd.grad(output.square().sum(), parameters, create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in gradients), parameters)
+
+    for fast, stock in zip(curvature(fast_mlp(network, x)), curvature(network(x)), strict=True):
+        assert torch.allclose(fast, stock, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fast_backward_overwrites_with_the_gradient_of_autograd(weighted):
+    network, x, target = mlp(nn.ReLU), torch.randn(8, 4), torch.randn(8)
+    parameters, actions = list(network.parameters()), torch.randint(2, (8, 1))
+
+    def loss(output):
+        losses = nn.functional.smooth_l1_loss(output.gather(1, actions).squeeze(1), target, reduction="none")
+        return (losses * torch.arange(8.0)).mean() if weighted else losses.mean()
+
+    expected = torch.autograd.grad(loss(network(x)), parameters)
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 7.0)
+    assert fast_backward(loss(fast_mlp(network, x)), parameters)
+    for parameter, stock in zip(parameters, expected, strict=True):
+        assert torch.equal(parameter.grad, stock)
+
+
+def test_fast_backward_leaves_other_losses_alone():
+    network, x = mlp(), torch.randn(5, 4)
+    parameters = list(network.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 7.0)
+    output = fast_mlp(network, x)
+    others = {
+        "another operation": output.exp().mean(),
+        "two paths": (output * output).mean(),
+        "modules": network(x).mean(),
+        "no graph": torch.zeros(()),
+    }
+    for loss in others.values():
+        assert not fast_backward(loss, parameters)
+    assert not fast_backward(output.mean(), parameters[1:])
+    assert all((parameter.grad == 7).all() for parameter in parameters)
+
+
+def test_other_layers_and_hooks_are_left_to_autograd():
+    def is_fast(network):
+        return "MLPFunction" in fast_mlp(network, torch.randn(5, 4)).grad_fn.name()
+
+    assert is_fast(mlp())
+    assert not is_fast(mlp(nn.GELU)) and not is_fast(nn.Sequential(mlp(), nn.ReLU()))
+    for where in (0, None):
+        hooked = mlp()
+        (hooked if where is None else hooked[where]).register_full_backward_hook(lambda *_: None)
+        assert not is_fast(hooked)

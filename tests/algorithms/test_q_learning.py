@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from gymnasium import spaces
 
 from rlzoo import DQN, QRDQN, IdentityEnv, PrioritizedReplayBuffer, ReplayBuffer
-from rlzoo.algorithms.off_policy.dqn import Milestones, dqn_losses, dqn_target
-from rlzoo.algorithms.off_policy.qrdqn import qrdqn_losses, qrdqn_target
+from rlzoo.algorithms.off_policy.dqn import IntervalCounter, dqn_loss, dqn_target
+from rlzoo.algorithms.off_policy.qrdqn import qrdqn_loss, qrdqn_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.core.errors import UserError
 
@@ -37,7 +37,7 @@ def make(cls=DQN, seed=0, vectors=False, **kwargs):
     env = Vectors() if vectors else IdentityEnv(space=spaces.Discrete(N_ACTIONS))
     model = cls("MlpPolicy", env, seed=seed, **kwargs)
     with torch.no_grad():
-        for parameter in model.policy.target().parameters():
+        for parameter in model.policy.target_net().parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.clock.total_timesteps = 1000
     return model
@@ -115,14 +115,13 @@ def test_the_objective_of_dqn(double_q):
     target = dqn_target(model.policy, batch, double_q)
     assert not target.requires_grad
     q = model.policy.q_net(batch.observations).detach()
-    losses, slopes, differences = dqn_losses(q, batch.actions, target)
-    expected_losses, expected_differences = dqn_by_hand(model, batch, double_q)
-    assert losses.tolist() == pytest.approx(expected_losses, abs=1e-5)
-    assert differences.tolist() == pytest.approx(expected_differences, abs=1e-5)
-    q.requires_grad_()
-    chosen = q[torch.arange(B), batch.actions]
-    F.smooth_l1_loss(chosen, target, reduction="sum").backward()
-    assert torch.allclose(slopes, q.grad, atol=1e-6)
+    loss, td_errors = dqn_loss(q, batch.actions, target, None)
+    expected_losses, expected_errors = dqn_by_hand(model, batch, double_q)
+    assert loss.item() == pytest.approx(sum(expected_losses) / B, abs=1e-5)
+    assert td_errors.tolist() == pytest.approx(expected_errors, abs=1e-5)
+    for weights in torch.eye(B):
+        one, _ = dqn_loss(q, batch.actions, target, weights * B)
+        assert one.item() == pytest.approx(expected_losses[int(weights.argmax())], abs=1e-5)
 
 
 def test_double_q_makes_a_difference_here():
@@ -135,13 +134,14 @@ def test_the_objective_of_qrdqn():
     target = qrdqn_target(model.policy, batch)
     assert not target.requires_grad and target.shape == (B, N_QUANTILES)
     quantiles = model.policy.quantile_net(batch.observations).detach()
-    losses, slopes, differences = qrdqn_losses(quantiles, batch.actions, target)
-    expected_losses, expected_differences = qrdqn_by_hand(model, batch)
-    assert losses.tolist() == pytest.approx(expected_losses, abs=1e-5)
-    assert differences.tolist() == pytest.approx(expected_differences, abs=1e-5)
     quantiles.requires_grad_()
-    quantile_losses(quantiles, batch.actions, target).sum().backward()
-    assert torch.allclose(slopes, quantiles.grad, atol=1e-6)
+    loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, None)
+    expected_losses, expected_errors = qrdqn_by_hand(model, batch)
+    assert loss.item() == pytest.approx(sum(expected_losses) / B, abs=1e-5)
+    assert td_errors.tolist() == pytest.approx(expected_errors, abs=1e-5)
+    (gradient,) = torch.autograd.grad(loss, quantiles)
+    (expected,) = torch.autograd.grad(quantile_losses(quantiles, batch.actions, target).mean(), quantiles)
+    assert torch.allclose(gradient, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("max_grad_norm", [None, 1e-2, 1e3])
@@ -157,7 +157,7 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
     )
     batch, reference = make_batch(weighted, vectors), copy.deepcopy(model.policy)
 
-    output = reference.learned()(batch.observations)
+    output = reference.online_net()(batch.observations)
     if cls is DQN:
         target, chosen = dqn_target(reference, batch, False), output[torch.arange(B), batch.actions]
         losses, differences = F.smooth_l1_loss(chosen, target, reduction="none"), chosen - target
@@ -167,7 +167,7 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
         differences = output[torch.arange(B), :, batch.actions].mean(1) - target.mean(1)
     weights = batch.weights if weighted else torch.ones(B)
     loss = (losses * weights).sum() / B
-    parameters = list(reference.learned().parameters())
+    parameters = list(reference.online_net().parameters())
     gradients = torch.autograd.grad(loss, parameters)
     norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients))
     scale = 1.0 if max_grad_norm is None else min(1.0, max_grad_norm / (norm + 1e-6))
@@ -177,10 +177,12 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
 
     assert float(metrics["loss"]) == pytest.approx(float(loss.detach()), rel=1e-5)
     for parameter, gradient, updated in zip(
-        parameters, gradients, model.policy.learned().parameters(), strict=True
+        parameters, gradients, model.policy.online_net().parameters(), strict=True
     ):
         assert torch.allclose(updated, parameter - 0.5 * scale * gradient, atol=1e-6)
-    for own, updated in zip(reference.target().parameters(), model.policy.target().parameters(), strict=True):
+    for own, updated in zip(
+        reference.target_net().parameters(), model.policy.target_net().parameters(), strict=True
+    ):
         assert torch.equal(own, updated)
     assert model.clock.n_updates == 1
     if weighted:
@@ -194,7 +196,7 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
 
 def gap(model):
     """The distance of the target network from the network."""
-    pairs = zip(model.policy.learned().parameters(), model.policy.target().parameters(), strict=True)
+    pairs = zip(model.policy.online_net().parameters(), model.policy.target_net().parameters(), strict=True)
     return math.sqrt(sum(float((mine - own).detach().square().sum()) for mine, own in pairs))
 
 
@@ -211,12 +213,12 @@ def test_the_target_follows_at_multiples_of_the_interval(cls, tau):
         assert gap(model) == pytest.approx(distance, rel=1e-4, abs=1e-6)
 
 
-def test_milestones_count_multiples_and_start_anew():
-    milestones = Milestones()
-    assert [milestones.passed(step, 10) for step in (3, 10, 10, 35, 4, 11)] == [0, 1, 0, 2, 0, 1]
-    other = Milestones()
-    other.load_state_dict(milestones.state_dict())
-    assert other.passed(20, 10) == 1 and other.passed(20, 10) == 0
+def test_interval_counter_counts_multiples_and_restarts():
+    counter = IntervalCounter()
+    assert [counter.crossings(step, 10) for step in (3, 10, 10, 35, 4, 11)] == [0, 1, 0, 2, 0, 1]
+    other = IntervalCounter()
+    other.load_state_dict(counter.state_dict())
+    assert other.crossings(20, 10) == 1 and other.crossings(20, 10) == 0
 
 
 # ---------------------------------------------------------------------- exploring

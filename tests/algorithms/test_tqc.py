@@ -8,7 +8,12 @@ import torch
 from torch import distributions as td
 
 from rlzoo import TQC, DummyVecEnv, UserError
-from rlzoo.algorithms.off_policy.tqc import tqc_actor_loss, tqc_critic_loss, tqc_target, truncated
+from rlzoo.algorithms.off_policy.tqc import (
+    tqc_actor_loss,
+    tqc_critic_loss,
+    tqc_target,
+    truncate_quantiles,
+)
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from tests.algorithms.idle_env import IdleEnv
 
@@ -147,15 +152,15 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, weighted, n_critics,
 
 def test_truncation_keeps_the_smallest_of_the_pool():
     first, second = torch.tensor([[1.0, 9.0, 3.0]]), torch.tensor([[8.0, 7.0, 2.0]])
-    kept = truncated(torch.stack([first, second]), 1)
+    kept = truncate_quantiles(torch.stack([first, second]), 1)
     assert sorted(kept[0].tolist()) == [1, 2, 3, 7]
-    assert sorted(truncated(torch.stack([first, second]), 2)[0].tolist()) == [1, 2]
-    assert sorted(truncated(torch.stack([first, second]), 0)[0].tolist()) == [1, 2, 3, 7, 8, 9]
+    assert sorted(truncate_quantiles(torch.stack([first, second]), 2)[0].tolist()) == [1, 2]
+    assert sorted(truncate_quantiles(torch.stack([first, second]), 0)[0].tolist()) == [1, 2, 3, 7, 8, 9]
 
 
 def test_each_row_keeps_its_own():
     quantiles = torch.randn(3, 7, 4)
-    kept = truncated(quantiles, 1)
+    kept = truncate_quantiles(quantiles, 1)
     for row in range(7):
         assert kept[row].sort().values.tolist() == sorted(quantiles[:, row].flatten().tolist())[:9]
 
@@ -186,9 +191,9 @@ def test_discounts_are_those_of_the_rows():
 def test_targets_follow_at_their_interval():
     model, seen = agent(target_update_interval=2), []
     for seed in range(4):
-        before = model.critic_averager.vector.clone()
+        before = model.target_critic.vector.clone()
         model.update(batch_of(seed), model.clock)
-        seen.append(not torch.equal(model.critic_averager.vector, before))
+        seen.append(not torch.equal(model.target_critic.vector, before))
     assert seen == [False, True, False, True]
 
 

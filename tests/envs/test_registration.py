@@ -8,7 +8,12 @@ import gymnasium as gym
 import pytest
 
 from rlzoo.core.errors import UserError
-from rlzoo.envs.single_env.registration import ensure_registered, known_env_ids, newest_id
+from rlzoo.envs.single_env.registration import (
+    UnknownEnvironment,
+    ensure_registered,
+    known_env_ids,
+    newest_id,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_wrong_ids_are_errors_of_gymnasium_too() -> None:
 def test_missing_package_names_the_extra_and_todays_id(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("panda_gym") is not None:
         pytest.skip("panda_gym is installed")
-    with pytest.raises(UserError, match=r"PandaReach-v3.*pip install 'rlzoo\[robotics\]'"):
+    with pytest.raises(UserError, match=r"PandaReach-v3.*pip install .*\[robotics\]'"):
         ensure_registered("PandaReach-v1")
 
 
@@ -150,3 +155,21 @@ def test_known_env_ids_can_all_be_made() -> None:
     assert {"CartPole-v1", "PongNoFrameskip-v4", "HalfCheetah-v5", "Catch-v0"} <= set(known)
     assert "HalfCheetah-v3" not in known
     assert known == sorted(known)
+
+
+@pytest.mark.parametrize("env_id", ["AsymBox-v0", "Qwertyuiop-v3", "MyOwnTask-v0"])
+def test_unknown_id_like_no_other_names_the_list_only(env_id):
+    with pytest.raises(
+        UnknownEnvironment, match=rf"^unknown environment '{env_id}'; see `rlzoo list envs --all`$"
+    ):
+        ensure_registered(env_id)
+
+
+def test_near_ids_are_proposed():
+    for env_id, near in {
+        "CartPol-v1": "CartPole-v1",
+        "pong-v5": "Pong",
+        "HalfChetah-v5": "HalfCheetah-v5",
+    }.items():
+        with pytest.raises(UserError, match=f"did you mean '.*{near}|{near}"):
+            ensure_registered(env_id)

@@ -137,7 +137,7 @@ def test_a_class_by_its_public_name():
 
 @pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")
 def test_missing_wrapper_package_names_install_command():
-    with pytest.raises(NotInstalled, match=r"Wrapper' needs .*'minigrid': pip install 'rlzoo\[robotics\]'"):
+    with pytest.raises(NotInstalled, match=r"Wrapper' needs .*'minigrid': pip install .*\[robotics\]'"):
         resolve_config("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
 
 

@@ -331,11 +331,11 @@ def test_tensorboard_files_are_sorted_by_environment(run, tmp_path):
 
 def test_tracking_needs_the_extra_and_uses_it(run, monkeypatch, tmp_path, logs):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"rlzoo\[wandb\]"):
+    with pytest.raises(UserError, match=r"\[wandb\]"):
         train(run(track=True))
     assert not logs.exists()
     made = train(run(n_timesteps=40)).folder
-    with pytest.raises(UserError, match=r"rlzoo\[wandb\]"):
+    with pytest.raises(UserError, match=r"\[wandb\]"):
         resume(made, track=True, n_timesteps=80)
     calls = {}
 

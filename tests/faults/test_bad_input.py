@@ -50,7 +50,7 @@ def check_refused(arguments, logs, capsys, *named):
         (["--gym-packages", "no_such_package_at_all"], "no_such_package_at_all"),
         (["-conf", "no_such_file.yml"], "no_such_file.yml"),
         (["-i", "no_such_agent.zip"], "no_such_agent.zip"),
-        (["--track"], "rlzoo[wandb]"),
+        (["--track"], "[wandb]'"),
     ],
 )
 def test_a_mistake_on_the_command_line(arguments, named, logs, capsys):

@@ -223,7 +223,7 @@ def test_a_shared_extractor_is_learned_by_the_actor_alone(family, shared):
     touched = [name for name, p in policy.critic.named_parameters() if p.grad is not None and p.grad.any()]
     assert any(name.startswith("features_extractor.") for name in touched) != shared
     assert any(name.startswith("layers.") for name in touched)
-    learned = {id(parameter) for parameter in policy.critic.learned_parameters()}
+    learned = {id(parameter) for parameter in policy.critic.trainable_parameters()}
     extractor = [id(parameter) for parameter in policy.critic.features_extractor.parameters()]
     assert learned.isdisjoint(extractor) == shared
     policy.zero_grad()

@@ -21,20 +21,11 @@ import pytest
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
-from rlzoo.tuning.study import trial_queue as queue
+from rlzoo.tuning.study import worker_monitor
 from rlzoo.tuning.study.samplers import make_sampler
 from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study.trial_queue import (
-    Counts,
-    Heartbeat,
-    Watch,
-    counts,
-    fill,
-    give_back,
-    is_alive,
-    take,
-    this_worker,
-)
+from rlzoo.tuning.study.trial_queue import Counts, claim_trial, counts, enqueue_trials, release_trial
+from rlzoo.tuning.study.worker_monitor import Heartbeat, WorkerMonitor, is_alive, this_worker
 from rlzoo.tuning.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
@@ -71,18 +62,18 @@ def state(study: optuna.Study, number: int) -> TrialState:
 
 
 def test_trials_are_taken_in_order_up_to_the_number_asked_for(study: optuna.Study) -> None:
-    fill(study, 3)
-    fill(study, 2)  # there are enough
-    first, second = take(study, 2, "me"), take(study, 2, "you")
+    enqueue_trials(study, 3)
+    enqueue_trials(study, 2)  # there are enough
+    first, second = claim_trial(study, 2, "me"), claim_trial(study, 2, "you")
     assert first is not None and second is not None
     assert (first.number, second.number) == (0, 1)
     assert first.user_attrs == {"worker": "me", "attempts": 1}
-    assert take(study, 2, "me") is None  # number 2 is surplus
+    assert claim_trial(study, 2, "me") is None  # number 2 is surplus
     assert counts(study, 2) == Counts(running=2)
     assert counts(study, 3) == Counts(waiting=1, running=2)
     study.tell(first, 1.0)
     study.tell(second, state=TrialState.FAIL)
-    third = take(study, 3, "me")
+    third = claim_trial(study, 3, "me")
     assert third is not None and third.number == 2
     third.report(1.0, 1)
     study.tell(third, state=TrialState.PRUNED)
@@ -91,34 +82,36 @@ def test_trials_are_taken_in_order_up_to_the_number_asked_for(study: optuna.Stud
 
 
 def test_what_is_given_back_is_taken_again_with_its_parameters(study: optuna.Study) -> None:
-    fill(study, 2)
-    trial = take(study, 2, "me")
+    enqueue_trials(study, 2)
+    trial = claim_trial(study, 2, "me")
     assert trial is not None
     x = trial.suggest_float("x", 0, 1)
-    give_back(study, trial)
+    release_trial(study, trial)
     assert counts(study, 2) == Counts(waiting=2)
-    again = take(study, 2, "you")
+    again = claim_trial(study, 2, "you")
     assert again is not None
     assert again.number == 0
     assert again.user_attrs == {"worker": "you", "attempts": 2}
     assert again.suggest_float("x", 0, 1) == x
-    give_back(study, trial)  # it is another's by now
+    release_trial(study, trial)  # it is another's by now
     assert state(study, 0) == TrialState.RUNNING
     study.tell(again, 1.0)
-    give_back(study, again)
+    release_trial(study, again)
     assert state(study, 0) == TrialState.COMPLETE
 
 
 def test_enqueued_points_become_trial_parameters(study: optuna.Study) -> None:
     points = [{"x": number / 10} for number in range(6)]
-    others = threading.Thread(target=fill, args=(study, 4, points))  # another process that does the same
+    others = threading.Thread(
+        target=enqueue_trials, args=(study, 4, points)
+    )  # another process that does the same
     others.start()
-    fill(study, 4, points)
+    enqueue_trials(study, 4, points)
     others.join()
-    fill(study, 7, points)
+    enqueue_trials(study, 7, points)
     drawn = []
     for _ in range(7):
-        trial = take(study, 7, "me")
+        trial = claim_trial(study, 7, "me")
         assert trial is not None
         drawn.append(trial.suggest_float("x", 0, 1))
         study.tell(trial, 1.0)
@@ -130,7 +123,7 @@ def test_points_find_their_numbers_whatever_others_have_added(study: optuna.Stud
     points = [{"x": number / 10} for number in range(3)]
     for number in (0, 0, 1):  # two processes took turns
         study.enqueue_trial(points[number])
-    fill(study, 3, points)
+    enqueue_trials(study, 3, points)
     assert [trial.system_attrs["fixed_params"] for trial in study.trials] == points
 
 
@@ -138,22 +131,22 @@ def test_sampler_sees_results_of_other_workers(tmp_path: Path) -> None:
     url = f"{tmp_path}/x.log"
     ours = new_study(open_storage(url, Path()))
     theirs = open_study(open_storage(url, Path()), "a")
-    fill(ours, 30)
+    enqueue_trials(ours, 30)
     numbers = []
 
     def sampler(number: int) -> optuna.samplers.BaseSampler:
         numbers.append(number)
         return make_sampler("tpe", 0, 5, 1, number)
 
-    first = take(ours, 30, "me", sampler)
+    first = claim_trial(ours, 30, "me", sampler)
     assert first is not None
     first.suggest_float("x", 0, 1)
     ours.tell(first, 0.0)
     for _ in range(12):
-        trial = take(theirs, 30, "you", lambda number: make_sampler("random", 0, 0, 1, number))
+        trial = claim_trial(theirs, 30, "you", lambda number: make_sampler("random", 0, 0, 1, number))
         assert trial is not None
         theirs.tell(trial, -abs(trial.suggest_float("x", 0, 1) - 0.3))
-    trial = take(ours, 30, "me", sampler)
+    trial = claim_trial(ours, 30, "me", sampler)
     assert trial is not None
     assert numbers == [0, 13]
     x = trial.suggest_float("x", 0, 1)
@@ -175,7 +168,7 @@ def test_a_process_is_known_by_its_start() -> None:
     assert is_alive(f"elsewhere:{pid}:{start}") is None
     assert is_alive("") is is_alive("nonsense") is None
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = f"{host}:{child.pid}:{queue._start(psutil.Process(child.pid)):.2f}"
+    name = f"{host}:{child.pid}:{worker_monitor._start(psutil.Process(child.pid)):.2f}"
     assert is_alive(name) is True
     child.kill()
     deadline = time.monotonic() + 10
@@ -194,8 +187,8 @@ def test_a_process_lives_on_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_heart_beats_while_the_block_runs(study: optuna.Study) -> None:
-    fill(study, 1)
-    trial = take(study, 1, "me")
+    enqueue_trials(study, 1)
+    trial = claim_trial(study, 1, "me")
     assert trial is not None
     with Heartbeat(study._storage, trial._trial_id, interval=0.02):
         deadline = time.monotonic() + 10
@@ -232,7 +225,7 @@ def test_a_storage_out_of_reach_does_not_stop_the_heart() -> None:
 
 def take_and_hang(url: str) -> None:
     study = open_study(open_storage(url, Path()), "a")
-    trial = take(study, 10, this_worker())
+    trial = claim_trial(study, 10, this_worker())
     assert trial is not None
     trial.suggest_float("x", 0, 1)
     trial.set_user_attr("ready", True)
@@ -258,8 +251,8 @@ class Hanging:
 
 
 def test_the_trial_of_a_killed_worker_waits_again_at_once(url: str, study: optuna.Study) -> None:
-    fill(study, 3)
-    watch = Watch()
+    enqueue_trials(study, 3)
+    watch = WorkerMonitor()
     workers = [Hanging(url, study, number) for number in range(2)]
     x = study.trials[0].params["x"]
     assert watch.release_stale(study, 3) == []
@@ -267,7 +260,7 @@ def test_the_trial_of_a_killed_worker_waits_again_at_once(url: str, study: optun
     assert watch.release_stale(study, 3) == [0]
     assert watch.release_stale(study, 3) == []
     assert counts(study, 3) == Counts(waiting=2, running=1)
-    trial = take(study, 3, this_worker())
+    trial = claim_trial(study, 3, this_worker())
     assert trial is not None
     assert trial.number == 0
     assert trial.suggest_float("x", 0, 1) == x
@@ -281,8 +274,8 @@ def test_the_trial_of_a_killed_worker_waits_again_at_once(url: str, study: optun
 def test_a_trial_that_kills_five_workers_fails(tmp_path: Path) -> None:
     url = f"{tmp_path}/x.log"
     study = new_study(open_storage(url, tmp_path))
-    fill(study, 1)
-    watch = Watch()
+    enqueue_trials(study, 1)
+    watch = WorkerMonitor()
     for death in range(1, 6):
         worker = Hanging(url, study, 0)
         if death % 2:
@@ -297,10 +290,10 @@ def test_a_trial_that_kills_five_workers_fails(tmp_path: Path) -> None:
 def test_workers_that_died_with_their_parent_are_no_deaths(tmp_path: Path) -> None:
     url = f"{tmp_path}/x.log"
     study = new_study(open_storage(url, tmp_path))
-    fill(study, 1)
+    enqueue_trials(study, 1)
     worker = Hanging(url, study, 0)
     worker.kill()
-    watch = Watch()
+    watch = WorkerMonitor()
     # As if this process, too, had been started after the death.
     watch._own_start = time.time() + 1000.0
     assert watch.release_stale(study, 1) == [0]
@@ -320,11 +313,11 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     clock = Clock()
-    monkeypatch.setattr(queue, "time", clock)
+    monkeypatch.setattr(worker_monitor, "time", clock)
     yield clock
 
 
-def look(watch: Watch, study: optuna.Study, clock: Clock, seconds: int) -> list[int]:
+def look(watch: WorkerMonitor, study: optuna.Study, clock: Clock, seconds: int) -> list[int]:
     """What a watch releases that looks every second."""
     released = []
     for _ in range(seconds):
@@ -335,25 +328,25 @@ def look(watch: Watch, study: optuna.Study, clock: Clock, seconds: int) -> list[
 
 def test_remote_worker_without_heartbeat_is_released(clock: Clock) -> None:
     study = new_study()
-    fill(study, 1)
-    trial = take(study, 1, "elsewhere:1:1.0")
+    enqueue_trials(study, 1)
+    trial = claim_trial(study, 1, "elsewhere:1:1.0")
     assert trial is not None
-    watch = Watch(grace=60.0)
+    watch = WorkerMonitor(grace=60.0)
     assert look(watch, study, clock, 50) == []
     trial.set_user_attr("heartbeat", 1)
     assert look(watch, study, clock, 50) == []
     assert look(watch, study, clock, 12) == [0]
     assert state(study, 0) == TrialState.WAITING
     assert "deaths" not in attrs(study, 0)  # perhaps its machine was switched off
-    assert take(study, 1, "elsewhere:2:1.0") is not None
+    assert claim_trial(study, 1, "elsewhere:2:1.0") is not None
     assert look(watch, study, clock, 50) == []  # the next one has a grace of its own
 
 
 def test_a_pause_of_the_watch_is_no_silence_of_the_others(clock: Clock) -> None:
     study = new_study()
-    fill(study, 1)
-    take(study, 1, "elsewhere:1:1.0")
-    watch = Watch(grace=60.0)
+    enqueue_trials(study, 1)
+    claim_trial(study, 1, "elsewhere:1:1.0")
+    watch = WorkerMonitor(grace=60.0)
     assert look(watch, study, clock, 2) == []
     clock.now += 10_000.0  # the storage was out of reach for both
     assert watch.release_stale(study, 10) == []
@@ -363,9 +356,9 @@ def test_a_pause_of_the_watch_is_no_silence_of_the_others(clock: Clock) -> None:
 
 def test_a_worker_that_died_before_it_signed_is_missed(clock: Clock) -> None:
     study = new_study()
-    fill(study, 1)
+    enqueue_trials(study, 1)
     study._storage.set_trial_state_values(study.trials[0]._trial_id, TrialState.RUNNING)
-    watch = Watch()
+    watch = WorkerMonitor()
     assert look(watch, study, clock, 10) == []
     assert look(watch, study, clock, 10) == [0]
     assert state(study, 0) == TrialState.WAITING
@@ -377,14 +370,14 @@ WORKER = """
 import sys, time
 from pathlib import Path
 import optuna
-from rlzoo.tuning import queue
+from rlzoo.tuning.study import trial_queue as queue, worker_monitor
 from rlzoo.tuning.study_integrity import open_study
 from rlzoo.tuning.study.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
-worker = queue.this_worker()
-while trial := queue.take(study, int(sys.argv[2]), worker):
-    with queue.Heartbeat(trial.storage, trial._trial_id, 0.1):
+worker = worker_monitor.this_worker()
+while trial := queue.claim_trial(study, int(sys.argv[2]), worker):
+    with worker_monitor.Heartbeat(trial.storage, trial._trial_id, 0.1):
         x = trial.suggest_float("x", 0, 1)
         for step in range(5):
             time.sleep(0.02)
@@ -402,9 +395,9 @@ def run_with_kills(url: str, folder: Path, n_trials: int, n_kills: int) -> None:
     :param n_kills: fewer than make a trial fail
     """
     study = new_study(open_storage(url, folder))
-    fill(study, n_trials)
+    enqueue_trials(study, n_trials)
     told = folder / "told"
-    watch = Watch()
+    watch = WorkerMonitor()
     draw = random.Random(0)
     workers: list[subprocess.Popen[bytes]] = []
     kills = 0

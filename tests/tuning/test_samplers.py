@@ -43,8 +43,8 @@ def objective(trial: optuna.Trial) -> tuple[float, float]:
 
 def run(study: optuna.Study, sampler: str, until: int, n_startup_trials: int = 4) -> list[dict[str, Any]]:
     """Run the trials below `until`, as workers do."""
-    queue.fill(study, until)
-    while trial := queue.take(
+    queue.enqueue_trials(study, until)
+    while trial := queue.claim_trial(
         study, until, "host:1:0", lambda number: make_sampler(sampler, 7, n_startup_trials, 2, number)
     ):
         values = objective(trial)
@@ -134,7 +134,7 @@ def test_trials_have_seeds_of_their_own() -> None:
     assert len({trial_seed(seed, number) for seed in range(-2, 8) for number in range(50)}) == 500
     drawn = run(new_study(), "random", 3)
     again = new_study()
-    queue.fill(again, 3, [{}, {"y": 5}])
+    queue.enqueue_trials(again, 3, [{}, {"y": 5}])
     assert run(again, "random", 3)[2] == drawn[2]  # whatever was drawn before it
     assert again.trials[1].params["y"] == 5
 

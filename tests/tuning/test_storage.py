@@ -22,7 +22,7 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.study import storage
+from rlzoo.tuning.study import storage, worker_monitor
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study.storage import hide_password, open_storage, serve
 from rlzoo.tuning.study_integrity import open_study
@@ -79,9 +79,9 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         (f"sqlite:///{tmp_path}/none/x.db", "unable to open database file"),
         ("sqlite://", "in memory cannot be shared"),
         ("oracel://u:secret@h/d", "cannot read the storage oracel://u:\\*\\*\\*@h/d"),
-        ("postgresql+pg8000://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install pg8000"),
-        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install rlzoo.mysql"),
-        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "\\*\\*\\*.*(refused|pip install rlzoo.postgresql)"),
+        ("postgresql+pg8000://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install .pg8000"),
+        ("mysql://u:secret@127.0.0.1/d", "\\*\\*\\*.* needs a driver: pip install .*\\[mysql"),
+        (f"postgresql://u:secret@127.0.0.1:{closed}/d", "\\*\\*\\*.*(refused|pip install .*\\[postgresql)"),
         ("grpc://somewhere", "not an address; give HOST:PORT"),
     ]:
         with pytest.raises(UserError, match=message) as raised:
@@ -230,10 +230,10 @@ def test_other_programs_read_and_write_the_journal(tmp_path: Path) -> None:
 def take_all(url: str, folder: Path, until: float) -> list[int]:
     """Take trials as fast as possible, beginning when the others do."""
     study = open_study(open_storage(url, folder), "a")
-    worker = queue.this_worker()
+    worker = worker_monitor.this_worker()
     time.sleep(max(0.0, until - time.time()))
     taken = []
-    while trial := queue.take(study, 12, worker):
+    while trial := queue.claim_trial(study, 12, worker):
         taken.append(trial.number)
         trial.suggest_float("x", 0, 1)
         study.tell(trial, 1.0)
@@ -244,7 +244,7 @@ def take_all(url: str, folder: Path, until: float) -> list[int]:
 def test_every_trial_goes_to_one_of_many_processes(kind: str, tmp_path: Path) -> None:
     url = {"journal": f"{tmp_path}/x.log", "sqlite": f"sqlite:///{tmp_path}/x.db"}[kind]
     study = optuna.create_study(storage=open_storage(url, tmp_path), study_name="a")
-    queue.fill(study, 12)
+    queue.enqueue_trials(study, 12)
     taken = in_processes(take_all, [(url, tmp_path, time.time() + 1.0)] * 3)
     assert sorted(number for numbers in taken for number in numbers) == list(range(12))
     assert queue.counts(study, 12).complete == 12
@@ -255,7 +255,7 @@ def test_taking_again_what_one_had_before_asks_the_storage(kind: str, tmp_path: 
     url = {"journal": f"{tmp_path}/x.log", "sqlite": f"sqlite:///{tmp_path}/x.db"}[kind]
     first, second = open_storage(url, tmp_path), open_storage(url, tmp_path)
     study = optuna.create_study(storage=first, study_name="a")
-    queue.fill(study, 1)
+    queue.enqueue_trials(study, 1)
     trial_id = study.trials[0]._trial_id
     assert first.set_trial_state_values(trial_id, TrialState.RUNNING)
     assert not first.set_trial_state_values(trial_id, TrialState.RUNNING)
@@ -263,15 +263,15 @@ def test_taking_again_what_one_had_before_asks_the_storage(kind: str, tmp_path: 
     assert second.set_trial_state_values(trial_id, TrialState.RUNNING)
     assert not first.set_trial_state_values(trial_id, TrialState.RUNNING)
     assert second.set_trial_state_values(trial_id, TrialState.COMPLETE, [1.0])
-    with pytest.raises(queue.FINISHED):
+    with pytest.raises(queue.ALREADY_FINISHED_ERROR):
         first.set_trial_state_values(trial_id, TrialState.RUNNING)
 
 
 def test_who_takes_a_trial_waits_for_others_that_are_taking_one(tmp_path: Path) -> None:
     opened = open_storage(None, tmp_path)
     study = optuna.create_study(storage=opened, study_name="a")
-    queue.fill(study, 1)
-    taker = threading.Thread(target=queue.take, args=(study, 1, "me"))
+    queue.enqueue_trials(study, 1)
+    taker = threading.Thread(target=queue.claim_trial, args=(study, 1, "me"))
     with storage._locked(tmp_path / "journal.log.claims"):
         taker.start()
         taker.join(0.3)
@@ -286,7 +286,7 @@ def test_many_processes_make_one_database(tmp_path: Path) -> None:
     def begin(number: int) -> int:
         opened = open_storage(url, tmp_path)
         study = optuna.create_study(storage=opened, study_name="a", load_if_exists=True)
-        queue.fill(study, 5)
+        queue.enqueue_trials(study, 5)
         return number
 
     assert sorted(in_processes(begin, [(number,) for number in range(4)])) == [0, 1, 2, 3]
@@ -308,14 +308,14 @@ TAKER = """
 import sys, time
 from pathlib import Path
 import optuna
-from rlzoo.tuning import queue
+from rlzoo.tuning.study import trial_queue as queue, worker_monitor
 from rlzoo.tuning.study_integrity import open_study
 from rlzoo.tuning.study.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
-worker = queue.this_worker()
-while trial := queue.take(study, int(sys.argv[2]), worker):
-    with queue.Heartbeat(trial.storage, trial._trial_id, 0.1):
+worker = worker_monitor.this_worker()
+while trial := queue.claim_trial(study, int(sys.argv[2]), worker):
+    with worker_monitor.Heartbeat(trial.storage, trial._trial_id, 0.1):
         x = trial.suggest_float("x", 0, 1)
         trial.report(x, 1)
         time.sleep(0.05)
@@ -341,7 +341,7 @@ def test_other_machines_join_through_grpc(kind: str, tmp_path: Path) -> None:
     try:
         proxy = open_storage(f"grpc://{address}", tmp_path)
         study = optuna.create_study(storage=proxy, study_name="a")
-        queue.fill(study, 30)
+        queue.enqueue_trials(study, 30)
         takers = [
             subprocess.Popen(
                 [sys.executable, "-c", TAKER, f"grpc://{address}", "30"], stdout=subprocess.PIPE, text=True

@@ -25,6 +25,7 @@ from rlzoo.tuning.study import study as studies
 from rlzoo.tuning.study import supervisor
 from rlzoo.tuning.study import trial_worker as worker
 from rlzoo.tuning.study.retrain import retrain_best
+from rlzoo.tuning.study.trial_queue import claim_trial, release_trial
 
 SMALL = {"n_steps": 20, "batch_size": 20, "n_epochs": 1, "n_envs": 1, "policy_kwargs": {"ortho_init": False}}
 
@@ -247,9 +248,9 @@ def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig)
     opened = studies.begin(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     for _ in range(2 * supervisor.FRUITLESS):
-        trial = studies.trial_queue.take(opened.study, 3, "")
+        trial = claim_trial(opened.study, 3, "")
         assert trial is not None
-        studies.trial_queue.give_back(opened.study, trial)
+        release_trial(opened.study, trial)
         made._stop_on_fruitless([1], opened.study.trials)
 
 

@@ -23,6 +23,7 @@ from rlzoo.params.search_parameters import Float
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study import trial_worker as worker
+from rlzoo.tuning.study import worker_monitor
 from rlzoo.tuning.study.stopping import Stop, Stopped
 from rlzoo.tuning.study.storage import open_storage
 from rlzoo.tuning.study_integrity import open_study
@@ -86,7 +87,7 @@ def new_study(tmp_path: Path) -> Callable[..., optuna.Study]:
         )
         study.set_user_attr("rlzoo", settings.to_json())
         study.set_user_attr("n_trials", n_trials)
-        queue.fill(study, n_trials)
+        queue.enqueue_trials(study, n_trials)
         return study
 
     return make
@@ -114,7 +115,7 @@ def test_waiting_trials_are_worked_off_and_surplus_ones_are_not(
     assert states(study) == "CCW"
     for trial in study.get_trials()[:2]:
         assert trial.user_attrs["attempts"] == 1
-        assert trial.user_attrs["worker"] == queue.this_worker()
+        assert trial.user_attrs["worker"] == worker_monitor.this_worker()
         assert trial.values == [sum(trial.user_attrs["evaluations"][0]) / 2]
     study.set_user_attr("n_trials", 3)
     work(tmp_path)
@@ -128,7 +129,7 @@ def test_resumed_study_samples_the_same_values(
     whole, parts = new_study(settings, 4, "whole"), new_study(settings, 2, "parts")
     work(tmp_path, name="whole")
     work(tmp_path, name="parts")
-    queue.fill(parts, 4)
+    queue.enqueue_trials(parts, 4)
     parts.set_user_attr("n_trials", 4)
     work(tmp_path, name="parts")
     results = [[(trial.params, trial.values) for trial in study.get_trials()] for study in (whole, parts)]
@@ -211,7 +212,9 @@ def test_a_worker_has_a_heartbeat_while_it_trains(
         return [1.0]
 
     monkeypatch.setattr(worker, "run_trial", listen)
-    monkeypatch.setattr(queue.Heartbeat.__init__, "__defaults__", (0.02,))  # seconds between two beats
+    monkeypatch.setattr(
+        worker_monitor.Heartbeat.__init__, "__defaults__", (0.02,)
+    )  # seconds between two beats
     study = new_study(settings_for(), 1)
     work(tmp_path)
     assert states(study) == "C"
@@ -391,7 +394,7 @@ def test_a_trial_whose_worker_is_killed_is_done_by_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study = new_study(long_settings(), 1)
-    watch = queue.Watch()
+    watch = worker_monitor.WorkerMonitor()
     process = start()
     params = trial_in_training(study).params
     assert watch.release_stale(study, 1) == []

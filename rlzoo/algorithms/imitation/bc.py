@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.params import ranges, shared
@@ -93,7 +93,7 @@ class BC(Algorithm):
     config: BCConfig
     loop = supervised
     action_spaces = (spaces.Box, spaces.Discrete)
-    unsaved = ("expert_dataset",)
+    exclude_from_checkpoint = ("expert_dataset",)
     default_log_interval = 10
     divergence_suspects = ("learning_rate", "max_grad_norm")
 
@@ -112,13 +112,8 @@ class BC(Algorithm):
 
     def update(self, examples: Examples, clock: Counters) -> Metrics:
         """One gradient step on a minibatch of demonstrations."""
-        optimizer = self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         loss, metrics = bc_loss(self.policy, examples, self.config.ent_coef)
-        self.flat.zero_grad()
-        loss.backward()
-        if self.config.max_grad_norm is not None:
-            self.flat.clip_grad_norm(self.config.max_grad_norm)
-        optimizer.step()
+        self.optimizer.step(loss, self.config.max_grad_norm)
         clock.n_updates += 1
         return {**metrics, "learning_rate": learning_rate}

@@ -28,7 +28,6 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.stored_experience import scaled_as_seen, stored_dtypes, stored_experience
@@ -36,12 +35,12 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.stored import Conversion
 from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance, following_values, retrace
+from rlzoo.core.returns import bootstrap_values, explained_variance, retrace
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
-from rlzoo.optim.polyak import Target
+from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
@@ -196,11 +195,11 @@ class ACER(OnPolicyAlgorithm):
     def setup_optimizers(self) -> None:
         self.average_policy = copy.deepcopy(self.policy)
         super().setup_optimizers()
-        self.average = Target(self.flat, self.policy, self.average_policy)
+        self.target_policy = TargetNetwork(self.flat, self.policy, self.average_policy)
         self.average_policy.set_training_mode(False)
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "policy.average": self.average}
+        return {**super().state(), "policy.average": self.target_policy}
 
     # ------------------------------------------------------------------ acting
 
@@ -236,12 +235,12 @@ class ACER(OnPolicyAlgorithm):
 
     def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
         """One gradient step on trajectories of the present policy or of earlier ones."""
-        config, optimizer = self.config, self.policy.optimizer
+        config = self.config
         obs = trajectories.all_obs(self.device)
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
         n_rows = trajectories.rewards.size  # the rows behind these are observations that were not acted on
         old = None
-        if self.has_modes:  # mu is of evaluation mode: what is compared with it must be, too
+        if self.has_train_mode_layers:  # mu is of evaluation mode: what is compared with it must be, too
             self.set_training_mode(False)
             with torch.no_grad():
                 old = self.policy.log_probs_and_q_values(obs, **context)
@@ -264,11 +263,8 @@ class ACER(OnPolicyAlgorithm):
         q_taken = q.gather(1, actions.unsqueeze(1)).flatten()
         q_loss = 0.5 * (targets - q_taken).square().mean()
         loss = policy_loss + config.q_coef * q_loss
-        self.flat.zero_grad()
-        loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
-        self.average.update(1 - config.alpha)
+        self.optimizer.step(loss, config.max_grad_norm)
+        self.target_policy.update(1 - config.alpha)
         clock.n_updates += 1
 
         detached = q_taken.detach()
@@ -291,9 +287,9 @@ class ACER(OnPolicyAlgorithm):
         values = (log_probs.exp() * q).sum(dim=1).cpu().numpy()
         by_step, final_values = values[:n_rows].reshape(shape), values[n_rows:]
         if trajectories.finals is None:
-            next_values = following_values(by_step[:-1], by_step[-1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1])
         else:
-            next_values = following_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
         taken = trajectories.actions[..., None]
 
         def of_actions(column: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""What algorithms that replay experience to an actor and critics share: vectors, optimisers and targets.
+"""Base class of off-policy actor-critic algorithms: optimisers and target networks.
 
-The losses, and the order in which they are lowered, are in the files of the algorithms.
+The losses, and the order of the gradient steps, are in the files of the algorithms.
 """
 
 from __future__ import annotations
@@ -10,37 +10,42 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.types import Counters
-from rlzoo.optim.polyak import Target
+from rlzoo.optim.network_optimizer import NetworkOptimizer
+from rlzoo.optim.polyak import TargetNetwork
 
 
 class ActorCriticAlgorithm(OffPolicyAlgorithm):
-    """A learner with a `ContinuousPolicy`: actor and critics learn apart, each by an optimiser of its own.
+    """Base class of DDPG, TD3, SAC, TQC and CrossQ: an actor and critics, each with an optimiser.
 
-    There is a `Target` for each copy that the policy has, and the entropy coefficient where the algorithm has
-    one.
+    There is a `TargetNetwork` for each target network of the policy, and an entropy coefficient where the
+    algorithm has one.
     """
 
     action_spaces = (spaces.Box,)
     shown_otherwise = (*OffPolicyAlgorithm.shown_otherwise, "target_entropy")
     policy: Any
-    actor_averager: Target
-    critic_averager: Target
+    actor_optimizer: NetworkOptimizer
+    critic_optimizer: NetworkOptimizer
+    target_actor: TargetNetwork
+    target_critic: TargetNetwork
     entropy: EntropyCoefficient
 
     def setup_optimizers(self) -> None:
         policy = self.policy
-        self.actor_flat = FlatParameters(policy.actor.parameters())
-        self.critic_flat = FlatParameters(policy.critic.learned_parameters())
+        self.actor_flat = parameter_group(policy.actor.parameters())
+        self.critic_flat = parameter_group(policy.critic.trainable_parameters())
         policy.actor.optimizer = self.make_optimizer(self.actor_flat)
         policy.critic.optimizer = self.make_optimizer(self.critic_flat)
+        self.actor_optimizer = NetworkOptimizer(policy.actor, self.actor_flat)
+        self.critic_optimizer = NetworkOptimizer(policy.critic, self.critic_flat)
         if policy.with_target_actor:
-            self.actor_averager = Target(self.actor_flat, policy.actor, policy.actor_target)
+            self.target_actor = TargetNetwork(self.actor_flat, policy.actor, policy.actor_target)
         if policy.with_target_critics:
-            self.critic_averager = Target(self.critic_flat, policy.critic, policy.critic_target)
+            self.target_critic = TargetNetwork(self.critic_flat, policy.critic, policy.critic_target)
         if hasattr(self.config, "ent_coef"):
             self.entropy = EntropyCoefficient(self)
 
@@ -58,21 +63,21 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     @property
     def target_entropy(self) -> float:
-        """The entropy that a learned coefficient aims at, a number also where the argument was "auto"."""
+        """Target entropy of a learned coefficient; a number also where the argument was "auto"."""
         return self._entropy.target_entropy
 
     @target_entropy.setter
     def target_entropy(self, value: float | str) -> None:
-        self._replace_config(target_entropy=value)
+        self.replace_config(target_entropy=value)
 
     @property
     def log_ent_coef(self) -> torch.Tensor | None:
         """Logarithm [1] of the entropy coefficient where it is learned, else None."""
-        return self._entropy.flat.vector if self._entropy.learned else None
+        return self._entropy.log_ent_coef if self._entropy.learned else None
 
     @property
     def ent_coef_tensor(self) -> torch.Tensor:
-        """The present entropy coefficient, a scalar."""
+        """Current entropy coefficient, a scalar."""
         return self._entropy.value()
 
     @property
@@ -87,6 +92,6 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         return self.entropy
 
     def set_learning_rates(self, clock: Counters) -> float:
-        """Give both optimisers the present learning rate, and return it."""
+        """Set the current learning rate of both optimisers, and return it."""
         self.set_learning_rate(self.policy.critic.optimizer, clock)
         return self.set_learning_rate(self.policy.actor.optimizer, clock)

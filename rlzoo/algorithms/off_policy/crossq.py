@@ -27,7 +27,6 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
@@ -36,7 +35,7 @@ from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Int, SearchSpace
@@ -87,7 +86,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -> torch.Tensor:
-    """Q_i(s, a) and, behind them along the batch, Q_i(s', a'), [n_critics, 2 * batch].
+    """Return Q_i(s, a) and, after them along the batch, Q_i(s', a'), [n_critics, 2 * batch].
 
     The critics gather statistics of both.
     """
@@ -99,7 +98,7 @@ def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -
 
 
 def joined(observations: Any, next_observations: Any) -> Any:
-    """Both, one behind the other along the batch."""
+    """Concatenate both along the batch."""
     if isinstance(observations, dict):
         return {key: torch.cat([rows, next_observations[key]]) for key, rows in observations.items()}
     return torch.cat([observations, next_observations])
@@ -108,20 +107,20 @@ def joined(observations: Any, next_observations: Any) -> Any:
 def crossq_critic_loss(
     values: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """J(Q_i) summed over the critics, and the temporal differences.
+    """Compute J(Q_i) summed over the critics, and the TD errors.
 
     :param values: Q_i(s, a), [n_critics, batch]
     :param target: y, [batch]
     :return: the scalar loss; Q_i - y, [n_critics, batch]
     """
-    differences = values - target
-    return 0.5 * len(values) * weighted_mean(differences.square(), weights), differences
+    td_errors = values - target
+    return 0.5 * len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
 def crossq_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
-    """J(pi).
+    """Compute J(pi).
 
-    :param values: what the critics make of the actor's actions, [n_critics, batch]
+    :param values: Q-values of the actor's actions, [n_critics, batch]
     """
     return (ent_coef * log_probs - values.amin(dim=0)).mean()
 
@@ -153,12 +152,9 @@ class CrossQ(ActorCriticAlgorithm):
         values = crossq_values(policy, batch, next_actions)
         next_values = values[:, size:].detach().amin(dim=0) - ent_coef * next_log_probs
         target = torch.addcmul(batch.rewards, batch.discounts, next_values)
-        critic_loss, differences = crossq_critic_loss(values[:, :size], target, batch.weights)
-        self.critic_flat.zero_grad()
-        critic_loss.backward()
-        policy.critic.optimizer.step()
-        if batch.weights is not None:
-            batch.priorities = differences.detach().abs().mean(dim=0)
+        critic_loss, td_errors = crossq_critic_loss(values[:, :size], target, batch.weights)
+        self.critic_optimizer.step(critic_loss)
+        batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
         if clock.n_updates % config.policy_delay == 0:
@@ -169,9 +165,7 @@ class CrossQ(ActorCriticAlgorithm):
             actor_loss = crossq_actor_loss(
                 policy.critic(batch.observations, actions)[..., 0], log_probs, ent_coef
             )
-            self.actor_flat.zero_grad()
-            actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-            policy.actor.optimizer.step()
+            self.actor_optimizer.step(actor_loss)
             metrics["actor_loss"] = actor_loss.detach()
             if ent_coef_loss is not None:
                 metrics["ent_coef_loss"] = ent_coef_loss

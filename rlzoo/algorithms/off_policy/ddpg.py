@@ -1,6 +1,6 @@
 """Deep deterministic policy gradient (Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971).
 
-A deterministic actor climbs a critic that is learned by temporal differences. A gradient step (algorithm 1):
+A deterministic actor climbs a critic that is learned by TD errors. A gradient step (algorithm 1):
 
     y     = r + gamma Q'(s', pi'(s'))                                  eq. 5
     J(Q)  = E[(Q(s, a) - y)^2]                                         eq. 4
@@ -28,8 +28,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
@@ -37,7 +35,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
@@ -173,7 +171,7 @@ SEARCH_SPACE: SearchSpace = {
 def ddpg_target(
     policy: Any, batch: ReplayBatch, returns: RunningNormalizer, reward_scale: float
 ) -> torch.Tensor:
-    """y of eq. 5, [batch], in units of the return.
+    """Return y of eq. 5, [batch], in units of the return.
 
     :param returns: scale and bounds of the critic's outputs
     """
@@ -187,29 +185,29 @@ def ddpg_target(
 def ddpg_critic_loss(
     outputs: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """J(Q) of eq. 4 summed over the critics, and the temporal differences.
+    """Compute J(Q) of eq. 4 summed over the critics, and the TD errors.
 
     :param outputs: of the critics, [n_critics, batch]
     :param target: y in the scale of the outputs, [batch]
     :return: the scalar loss; outputs - target, [n_critics, batch]
     """
-    differences = outputs - target
-    return len(outputs) * weighted_mean(differences.square(), weights), differences
+    td_errors = outputs - target
+    return len(outputs) * weighted_mean(td_errors.square(), weights), td_errors
 
 
 def ddpg_actor_loss(policy: Any, observations: Any, returns: RunningNormalizer) -> torch.Tensor:
-    """J(pi), whose gradient is eq. 6."""
+    """Compute J(pi), whose gradient is eq. 6."""
     outputs = policy.critic.first(observations, policy.actor(observations))
     return -returns.restore(outputs).mean()
 
 
 @torch.no_grad()
 def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[EnsembleLinear]) -> None:
-    """Take targets into the statistics of the returns, and preserve values (Pop-Art, proposition 1):
+    """Update the statistics of the returns, and preserve values (Pop-Art, proposition 1):
 
         W <- sigma / sigma_new W,   b <- (sigma b + mu - mu_new) / sigma_new
 
-    :param last_layers: of the critics and of their targets, which speak in the same units
+    :param last_layers: of the critics and of their targets, which have the same units
     """
     mean, std = returns.mean.clone(), returns.std
     returns.update(target)
@@ -310,32 +308,23 @@ class DDPG(ActorCriticAlgorithm):
         elif config.normalize_returns:
             self.returns.update(target)
         outputs = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
-        critic_loss, differences = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
+        critic_loss, td_errors = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
         if config.critic_l2_reg > 0:
             penalty = sum(weight.square().sum() for weight in self._hidden_weights())
             critic_loss = critic_loss + 0.5 * config.critic_l2_reg * penalty
-        self._step(self.critic_flat, policy.critic.optimizer, critic_loss)
-        if batch.weights is not None:
-            batch.priorities = differences.detach().abs().mean(dim=0)
+        self.critic_optimizer.step(critic_loss, config.clip_norm)
+        batch.set_priorities(td_errors)
 
         actor_loss = ddpg_actor_loss(policy, batch.observations, self.returns)
-        self._step(self.actor_flat, policy.actor.optimizer, actor_loss)
-        self.critic_averager.update(config.tau)
-        self.actor_averager.update(config.tau)
+        self.actor_optimizer.step(actor_loss, config.clip_norm)
+        self.target_critic.update(config.tau)
+        self.target_actor.update(config.tau)
         if self.parameter_noise is not None and clock.n_updates % config.param_noise_adaption_interval == 0:
             self._adapt_parameter_noise(batch.observations)
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
 
-    def _step(self, flat: FlatParameters, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-        """Move the parameters of one network, and only these, down the gradient of its loss."""
-        flat.zero_grad()
-        loss.backward(inputs=flat.parameters)
-        if self.config.clip_norm is not None:
-            flat.clip_grad_norm(self.config.clip_norm)
-        optimizer.step()
-
     def _set_learning_rates(self, clock: Counters) -> Metrics:
-        metrics = {"learning_rate": self.schedule("learning_rate", clock)}
+        metrics: Metrics = {"learning_rate": self.schedule("learning_rate", clock)}
         for network in ("actor", "critic"):
             name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"
             metrics[name] = self.schedule(name, clock)

@@ -21,10 +21,10 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.off_policy_algorithm import (
     OffPolicyAlgorithm,
@@ -37,9 +37,9 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
-from rlzoo.optim.polyak import Target
+from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import (
@@ -157,7 +157,7 @@ def check_q_learning(config: Any) -> None:
 
 
 def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
-    """r + gamma times the value of the next state, [batch]."""
+    """Return r + gamma times the value of the next state, [batch]."""
     with torch.no_grad():
         next_q = policy.q_net_target(batch.next_observations)  # [batch, n_actions]
         if double_q:
@@ -168,21 +168,20 @@ def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
         return torch.addcmul(batch.rewards, batch.discounts, next_values)
 
 
-def dqn_losses(q: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Huber losses, their derivatives, and temporal differences.
+def dqn_loss(
+    q_values: Tensor, actions: Tensor, target_q: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Compute the Huber loss, whose derivative is the TD error clipped to [-1, 1] as in the paper.
 
-    The derivative is the difference clipped to [-1, 1], as the paper has it.
-
-    :param q: Q(s, .), [batch, n_actions]
+    :param q_values: Q(s, .), [batch, n_actions]
     :param actions: [batch]
-    :param target: [batch]
-    :return: [batch]; with respect to q, [batch, n_actions]; [batch]
+    :param target_q: [batch]
+    :param weights: importance weights of prioritised replay, [batch]
+    :return: the scalar loss; TD errors, [batch]
     """
-    index = actions.unsqueeze(1)
-    differences = q.gather(1, index).squeeze(1) - target
-    clipped = differences.clamp(-1, 1)
-    slopes = torch.zeros_like(q).scatter_(1, index, clipped.unsqueeze(1))
-    return clipped * (differences - clipped / 2), slopes, differences
+    taken_q = q_values.gather(1, actions.unsqueeze(1)).squeeze(1)
+    losses = F.smooth_l1_loss(taken_q, target_q, reduction="none")
+    return weighted_mean(losses, weights), taken_q.detach() - target_q
 
 
 class DQN(OffPolicyAlgorithm):
@@ -215,10 +214,10 @@ class DQN(OffPolicyAlgorithm):
     def setup_optimizers(self) -> None:
         super().setup_optimizers()
         policy = self.policy
-        self.target = Target(self.flat, policy.learned(), policy.target())
-        self.target_updates, self.noise_updates = Milestones(), Milestones()
+        self.target_q_net = TargetNetwork(self.flat, policy.online_net(), policy.target_net())
+        self.target_updates, self.noise_updates = IntervalCounter(), IntervalCounter()
         if getattr(self.config, "param_noise", False):
-            self.parameter_noise = ParameterNoise(policy.learned(), AdaptiveParamNoiseSpec())
+            self.parameter_noise = ParameterNoise(policy.online_net(), AdaptiveParamNoiseSpec())
 
     def state(self) -> dict[str, Any]:
         state = {
@@ -321,57 +320,43 @@ class DQN(OffPolicyAlgorithm):
         if not deterministic and (self.clock.num_timesteps > 0 or self._assigned_rate is not None):
             space = cast(spaces.Discrete, self.action_space)
             at_random = np.random.random(actions.shape) < self.exploration_rate
-            drawn = space.start + np.random.randint(space.n, size=actions.shape)
-            actions = np.where(at_random, drawn, actions).astype(actions.dtype)
+            random_actions = space.start + np.random.randint(space.n, size=actions.shape)
+            actions = np.where(at_random, random_actions, actions).astype(actions.dtype)
         return actions, state
 
     # ------------------------------------------------------------------ learning
 
     def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
-        config, optimizer = self.config, self.policy.optimizer
-        if passed := self.target_updates.passed(clock.num_timesteps, config.target_update_interval):
-            # The network stood still meanwhile, so that many small steps towards it are a large one.
-            self.target.update(1 - (1 - config.tau) ** passed)
+        config, policy = self.config, self.policy
+        self.update_target_network(clock)
         noise = self.parameter_noise
-        if noise is not None and self.noise_updates.passed(clock.num_timesteps, NOISE_INTERVAL):
+        if noise is not None and self.noise_updates.crossings(clock.num_timesteps, NOISE_INTERVAL):
             self.adapt_noise(noise, batch.observations)
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
-        output, backward = self.policy.with_backward(batch.observations)
-        losses, slopes, differences = self.losses(batch, output)
-        loss = weighted_mean(losses, batch.weights)
-        self.flat.zero_grad()
-        backward(mean_slopes(slopes, batch.weights))
-        if config.max_grad_norm is not None:
-            self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
+        target_q = dqn_target(policy, batch, config.double_q)
+        loss, td_errors = dqn_loss(policy.q_net(batch.observations), batch.actions, target_q, batch.weights)
+        self.optimizer.step(loss, config.max_grad_norm)
+        batch.set_priorities(td_errors)
         clock.n_updates += 1
-        if batch.weights is not None:
-            batch.priorities = differences.abs()
-        return {"loss": loss, "learning_rate": learning_rate}
+        return {"loss": loss.detach(), "learning_rate": learning_rate}
 
-    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is to be lowered [batch], its derivatives with respect to the output and shaped like it, and
-        the temporal differences [batch]."""
-        target = dqn_target(self.policy, batch, self.config.double_q)
-        return dqn_losses(output, batch.actions, target)
-
-
-def mean_slopes(slopes: Tensor, weights: Tensor | None) -> Tensor:
-    """The derivatives [batch, ...] of each row's loss as those of the (weighted) mean; changes `slopes`."""
-    if weights is not None:
-        slopes *= weights.view(-1, *[1] * (slopes.dim() - 1))
-    return slopes.div_(len(slopes))
+    def update_target_network(self, clock: Counters) -> None:
+        """Update the target network if `target_update_interval` environment steps have passed."""
+        config = self.config
+        if n := self.target_updates.crossings(clock.num_timesteps, config.target_update_interval):
+            # n updates at once: the online network did not change between them
+            self.target_q_net.update(1 - (1 - config.tau) ** n)
 
 
-class Milestones:
-    """Counts how often a number of steps has passed a multiple of an interval."""
+class IntervalCounter:
+    """Counter of how often a number of steps crosses a multiple of an interval."""
 
     def __init__(self) -> None:
         self.last = 0
 
-    def passed(self, step: int, interval: int) -> int:
-        """The multiples of `interval` since this was last asked; a step before the last one starts anew."""
+    def crossings(self, step: int, interval: int) -> int:
+        """Return the multiples of `interval` since the last call; restart at a step before the last one."""
         last = self.last if self.last <= step else 0
         self.last = step
         return step // interval - last // interval

@@ -1,4 +1,4 @@
-"""The temperature alpha of maximum-entropy learning: fixed, or learned so that the entropy meets a target."""
+"""Entropy coefficient alpha of maximum-entropy learning: fixed, or learned to meet a target entropy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.core.errors import UserError
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 
 
 def check_entropy(config: Any) -> None:
@@ -25,7 +26,7 @@ def check_entropy(config: Any) -> None:
 
 
 def initial_coefficient(ent_coef: float | str) -> float:
-    """Where alpha begins: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself (also as a text)."""
+    """Return the initial alpha: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself (also as a text)."""
     text = str(ent_coef)
     try:
         initial = 1.0 if text == "auto" else float(text.removeprefix("auto_"))
@@ -39,7 +40,7 @@ def initial_coefficient(ent_coef: float | str) -> float:
 
 
 def is_learned(ent_coef: float | str) -> bool:
-    """Whether alpha is more than a number: `auto` or `auto_<number>`."""
+    """Return whether alpha is learned: `auto` or `auto_<number>`."""
     return str(ent_coef).startswith("auto")
 
 
@@ -62,17 +63,19 @@ class EntropyCoefficient:
         )
         self.fixed = torch.tensor(initial, device=model.device)
         if self.learned:
-            self.flat = FlatParameters([torch.nn.Parameter(self.fixed.log().reshape(1))])
-            self.optimizer = self.flat.optimizer(torch.optim.Adam, lr=model.schedules["learning_rate"](1.0))
+            self.log_ent_coef = torch.nn.Parameter(self.fixed.log().reshape(1))
+            parameters = parameter_group([self.log_ent_coef])
+            self.optimizer = parameters.optimizer(torch.optim.Adam, lr=model.schedules["learning_rate"](1.0))
+            self.minimizer = NetworkOptimizer(self, parameters)
 
     def value(self) -> torch.Tensor:
-        """alpha, a scalar without gradient."""
-        return self.flat.vector.detach().exp().squeeze(0) if self.learned else self.fixed
+        """Return alpha, a scalar without gradient."""
+        return self.log_ent_coef.detach().exp().squeeze(0) if self.learned else self.fixed
 
     def update(
         self, log_probs: torch.Tensor, learning_rate: float
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """alpha as it is now, then a step on J(alpha).
+        """Take a gradient step on J(alpha).
 
         :param log_probs: of the actor's actions, [batch], without gradient
         :return: alpha before the step; the loss, or None when alpha is fixed
@@ -80,17 +83,13 @@ class EntropyCoefficient:
         ent_coef = self.value()
         if not self.learned:
             return ent_coef, None
-        gap = log_probs.mean() + self.target_entropy
-        log_ent_coef, gradient = self.flat.vector, self.flat.vector.grad
-        assert gradient is not None
-        gradient.copy_(-gap)  # dJ / d log alpha
+        loss = -self.log_ent_coef.squeeze(0) * (log_probs.mean() + self.target_entropy)
         self.optimizer.param_groups[0]["lr"] = learning_rate
-        loss = -log_ent_coef.detach().squeeze(0) * gap
-        self.optimizer.step()
-        return ent_coef, loss
+        self.minimizer.step(loss)
+        return ent_coef, loss.detach()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """Return the entries of a checkpoint."""
         if not self.learned:
             return {}
-        return {"log_ent_coef": self.flat.vector.detach(), "ent_coef_optimizer": self.optimizer}
+        return {"log_ent_coef": self.log_ent_coef.detach(), "ent_coef_optimizer": self.optimizer}

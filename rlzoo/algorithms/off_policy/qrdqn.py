@@ -20,10 +20,11 @@ from torch import Tensor
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
 from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
-from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy
-from rlzoo.algorithms.off_policy.quantile_regression import losses_and_slopes, midpoints
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
@@ -62,31 +63,32 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
-    """r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
+    """Return r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
     with torch.no_grad():
         quantiles = policy.quantile_net_target(batch.next_observations)  # [batch, n_quantiles, n_actions]
         best = quantiles.mean(dim=1).argmax(dim=1)
-        theta = quantiles.gather(2, index_of(best, quantiles)).squeeze(2)
+        theta = quantiles.gather(2, action_index(best, quantiles)).squeeze(2)
         return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), theta)
 
 
-def qrdqn_losses(quantiles: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Quantile Huber losses, their derivatives, and the differences of the means.
+def qrdqn_loss(
+    quantiles: Tensor, actions: Tensor, target_quantiles: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Compute the quantile Huber loss L.
 
     :param quantiles: theta(s, .), [batch, n_quantiles, n_actions]
     :param actions: [batch]
-    :param target: [batch, n_quantiles]
-    :return: [batch]; with respect to the quantiles, [batch, n_quantiles, n_actions]; [batch]
+    :param target_quantiles: [batch, n_quantiles]
+    :param weights: importance weights of prioritised replay, [batch]
+    :return: the scalar loss; TD errors of the means, [batch]
     """
-    index = index_of(actions, quantiles)
-    theta = quantiles.gather(2, index).squeeze(2)
-    losses, derivatives = losses_and_slopes(theta, target, midpoints(theta.shape[1], theta.device))
-    slopes = torch.zeros_like(quantiles).scatter_(2, index, derivatives.unsqueeze(2))
-    return losses.sum(dim=1), slopes, theta.mean(dim=1) - target.mean(dim=1)
+    theta = quantiles.gather(2, action_index(actions, quantiles)).squeeze(2)
+    losses = quantile_huber_losses(theta, target_quantiles)
+    return weighted_mean(losses, weights), theta.detach().mean(dim=1) - target_quantiles.mean(dim=1)
 
 
-def index_of(actions: Tensor, quantiles: Tensor) -> Tensor:
-    """Where the quantiles [batch, n_quantiles, n_actions] of actions [batch] are: [batch, n_quantiles, 1]."""
+def action_index(actions: Tensor, quantiles: Tensor) -> Tensor:
+    """Return the index [batch, n_quantiles, 1] of actions [batch] in [batch, n_quantiles, n_actions]."""
     return actions.view(-1, 1, 1).expand(-1, quantiles.shape[1], 1)
 
 
@@ -116,5 +118,15 @@ class QRDQN(DQN):
             arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
-    def losses(self, batch: ReplayBatch, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return qrdqn_losses(output, batch.actions, qrdqn_target(self.policy, batch))
+    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+        config, policy = self.config, self.policy
+        self.update_target_network(clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+
+        target = qrdqn_target(policy, batch)
+        quantiles = policy.quantile_net(batch.observations)
+        loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
+        self.optimizer.step(loss, config.max_grad_norm)
+        batch.set_priorities(td_errors)
+        clock.n_updates += 1
+        return {"loss": loss.detach(), "learning_rate": learning_rate}

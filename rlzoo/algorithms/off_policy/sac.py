@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
@@ -33,7 +32,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Conditional, Float, Int, OneOrSampled, Scheduled, SearchSpace
@@ -94,7 +93,7 @@ SEARCH_SPACE: SearchSpace = {
 def sac_target(
     policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_target_critics: int | None
 ) -> torch.Tensor:
-    """r + gamma V(s') of eq. 3, [batch]."""
+    """Return r + gamma V(s') of eq. 3, [batch]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
         values = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
@@ -107,20 +106,20 @@ def sac_target(
 def sac_critic_loss(
     values: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 5 summed over the critics, and the temporal differences.
+    """Compute eq. 5 summed over the critics, and the TD errors.
 
     :param values: Q_i(s, a), [n_critics, batch]
     :param target: [batch]
     :return: the scalar loss; Q_i - target, [n_critics, batch]
     """
-    differences = values - target
-    return 0.5 * len(values) * weighted_mean(differences.square(), weights), differences
+    td_errors = values - target
+    return 0.5 * len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
 def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
-    """Eq. 7.
+    """Compute eq. 7.
 
-    :param values: what the critics, or their average, make of the actor's actions, [batch]
+    :param values: Q-values of the actor's actions: the smallest of the critics, or their mean, [batch]
     """
     return (ent_coef * log_probs - values).mean()
 
@@ -139,10 +138,11 @@ class SAC(ActorCriticAlgorithm):
     policy_family = "squashed"
 
     def setup_optimizers(self) -> None:
-        policy, drawn = self.policy, self.config.n_target_critics
-        if drawn is not None and drawn > policy.n_critics:
+        policy, n_targets = self.policy, self.config.n_target_critics
+        if n_targets is not None and n_targets > policy.n_critics:
             raise UserError(
-                f"n_target_critics must be at most {policy.n_critics}, n_critics of the policy, not {drawn}"
+                f"n_target_critics must be at most {policy.n_critics}, n_critics of the policy,"
+                f" not {n_targets}"
             )
         super().setup_optimizers()
 
@@ -162,26 +162,21 @@ class SAC(ActorCriticAlgorithm):
 
         target = sac_target(policy, batch, ent_coef, config.n_target_critics)
         values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
-        critic_loss, differences = sac_critic_loss(values, target, batch.weights)
-        self.critic_flat.zero_grad()
-        critic_loss.backward()
-        policy.critic.optimizer.step()
-        if batch.weights is not None:
-            batch.priorities = differences.detach().abs().mean(dim=0)
+        critic_loss, td_errors = sac_critic_loss(values, target, batch.weights)
+        self.critic_optimizer.step(critic_loss)
+        batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
         if update_actor:
             values = policy.critic(batch.observations, actions)[..., 0]
             averaged = config.n_target_critics is not None or policy.dropout > 0  # REDQ and DroQ
-            judged = values.mean(dim=0) if averaged else values.amin(dim=0)
-            actor_loss = sac_actor_loss(judged, log_probs, ent_coef)
-            self.actor_flat.zero_grad()
-            actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-            policy.actor.optimizer.step()
+            min_q = values.mean(dim=0) if averaged else values.amin(dim=0)
+            actor_loss = sac_actor_loss(min_q, log_probs, ent_coef)
+            self.actor_optimizer.step(actor_loss)
             metrics["actor_loss"] = actor_loss.detach()
         if ent_coef_loss is not None:
             metrics["ent_coef_loss"] = ent_coef_loss
         if clock.n_updates % config.target_update_interval == 0:
-            self.critic_averager.update(config.tau)
+            self.target_critic.update(config.tau)
         metrics["learning_rate"] = learning_rate
         return metrics

@@ -23,14 +23,13 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
@@ -90,7 +89,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
-    """y, [batch].
+    """Return y, [batch].
 
     :param noise: standard deviation of the noise on the target's action, whose magnitude is at most
         `noise_clip`
@@ -107,18 +106,18 @@ def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float)
 def td3_critic_loss(
     values: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """J(Q_i) summed over the critics, and the temporal differences.
+    """Compute J(Q_i) summed over the critics, and the TD errors.
 
     :param values: Q_i(s, a), [n_critics, batch]
     :param target: [batch]
     :return: the scalar loss; Q_i - target, [n_critics, batch]
     """
-    differences = values - target
-    return len(values) * weighted_mean(differences.square(), weights), differences
+    td_errors = values - target
+    return len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
 def td3_actor_loss(policy: Any, observations: Any) -> torch.Tensor:
-    """J(pi)."""
+    """Compute J(pi)."""
     values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
     return -values.mean()
 
@@ -144,20 +143,15 @@ class TD3(ActorCriticAlgorithm):
 
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
         values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
-        critic_loss, differences = td3_critic_loss(values, target, batch.weights)
-        self.critic_flat.zero_grad()
-        critic_loss.backward()
-        policy.critic.optimizer.step()
-        if batch.weights is not None:
-            batch.priorities = differences.detach().abs().mean(dim=0)
+        critic_loss, td_errors = td3_critic_loss(values, target, batch.weights)
+        self.critic_optimizer.step(critic_loss)
+        batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "learning_rate": learning_rate}
         if clock.n_updates % config.policy_delay == 0:
             actor_loss = td3_actor_loss(policy, batch.observations)
-            self.actor_flat.zero_grad()
-            actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-            policy.actor.optimizer.step()
-            self.critic_averager.update(config.tau)
-            self.actor_averager.update(config.tau)
+            self.actor_optimizer.step(actor_loss)
+            self.target_critic.update(config.tau)
+            self.target_actor.update(config.tau)
             metrics["actor_loss"] = actor_loss.detach()
         return metrics

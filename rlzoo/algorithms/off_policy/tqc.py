@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
@@ -32,7 +31,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
@@ -83,11 +82,11 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def truncated(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
-    """The pool of all critics' quantiles without the largest, [batch, n_kept] in no particular order.
+def truncate_quantiles(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
+    """Pool the quantiles of all critics and drop the largest, [batch, n_kept] in no particular order.
 
     :param quantiles: [n_critics, batch, n_quantiles]
-    :param n_drop: left out for each critic
+    :param n_drop: number of dropped quantiles per critic
     """
     n_critics, _, n_quantiles = quantiles.shape
     pooled = quantiles.transpose(0, 1).flatten(1)  # [batch, n_critics * n_quantiles]
@@ -97,18 +96,18 @@ def truncated(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
 
 
 def tqc_target(policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
-    """y_j, [batch, n_kept]."""
+    """Return y_j, [batch, n_kept]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
-        kept = truncated(policy.critic_target(batch.next_observations, actions), n_drop)
-        values = kept.sub_((ent_coef * log_probs).unsqueeze(1))
+        quantiles = truncate_quantiles(policy.critic_target(batch.next_observations, actions), n_drop)
+        values = quantiles.sub_((ent_coef * log_probs).unsqueeze(1))
         return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), values)
 
 
 def tqc_critic_loss(
     quantiles: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None
 ) -> torch.Tensor:
-    """J(Q).
+    """Compute J(Q).
 
     :param quantiles: theta_i(s, a), [n_critics, batch, n_quantiles]
     :param target: [batch, n_kept]
@@ -118,9 +117,9 @@ def tqc_critic_loss(
 
 
 def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
-    """J(pi).
+    """Compute J(pi).
 
-    :param quantiles: what the critics make of the actor's actions, [n_critics, batch, n_quantiles]
+    :param quantiles: quantiles of the critics for the actor's actions, [n_critics, batch, n_quantiles]
     """
     return (ent_coef * log_probs).mean() - quantiles.mean()
 
@@ -159,20 +158,14 @@ class TQC(ActorCriticAlgorithm):
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
         quantiles = policy.critic(batch.observations, as_rows(batch.actions))
         critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
-        self.critic_flat.zero_grad()
-        critic_loss.backward()
-        policy.critic.optimizer.step()
-        if batch.weights is not None:
-            differences = quantiles.detach().mean(dim=2) - target.mean(dim=1)  # [n_critics, batch]
-            batch.priorities = differences.abs().mean(dim=0)
+        self.critic_optimizer.step(critic_loss)
+        batch.set_priorities(quantiles.mean(dim=2) - target.mean(dim=1))  # [n_critics, batch]
 
         actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
-        self.actor_flat.zero_grad()
-        actor_loss.backward(inputs=self.actor_flat.parameters)  # spares the critics' gradients
-        policy.actor.optimizer.step()
+        self.actor_optimizer.step(actor_loss)
 
         if clock.n_updates % config.target_update_interval == 0:
-            self.critic_averager.update(config.tau)
+            self.target_critic.update(config.tau)
         metrics: Metrics = {
             "critic_loss": critic_loss.detach(),
             "actor_loss": actor_loss.detach(),

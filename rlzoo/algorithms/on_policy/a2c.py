@@ -18,12 +18,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
@@ -90,7 +89,7 @@ def a2c_loss(
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
     loss = policy_loss + config.vf_coef * value_loss
-    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+    if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
     return loss, {
         "loss": loss.detach(),
@@ -111,7 +110,7 @@ class A2C(OnPolicyAlgorithm):
     Config = A2CConfig
     search_space = SEARCH_SPACE
     config: A2CConfig
-    reads_old_values = False
+    needs_old_values = False
     default_log_interval = 100
 
     def policy_arguments(self) -> dict[str, Any]:
@@ -123,11 +122,11 @@ class A2C(OnPolicyAlgorithm):
         return arguments
 
     def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
-        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
         batch = self.read_rollout(rollout)
-        old = self.baseline(rollout, batch) if self.has_modes else None
+        old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
         self.set_training_mode(True)
         values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()
@@ -145,10 +144,7 @@ class A2C(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        self.flat.clip_grad_norm(config.max_grad_norm)
-        optimizer.step()
+        self.optimizer.step(loss, config.max_grad_norm)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)

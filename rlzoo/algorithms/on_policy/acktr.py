@@ -26,18 +26,18 @@ from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.without_dynamo import without_dynamo
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, OneOrSampled, SearchSpace
@@ -178,7 +178,7 @@ class ACKTR(OnPolicyAlgorithm):
     search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)
-    reads_old_values = False
+    needs_old_values = False
     default_log_interval = 100
     divergence_suspects = ("learning_rate", "kfac_clip", "max_grad_norm", "vf_coef")
 
@@ -202,6 +202,7 @@ class ACKTR(OnPolicyAlgorithm):
             kfac_clip=config.kfac_clip,
             max_grad_norm=config.max_grad_norm,
         )
+        self.optimizer = NetworkOptimizer(self.policy, self.flat)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
@@ -213,7 +214,7 @@ class ACKTR(OnPolicyAlgorithm):
             optimizer.param_groups[0][name] = getattr(config, name)  # which may have been assigned since
 
         batch = self.read_rollout(rollout)
-        old = self.baseline(rollout, batch) if self.has_modes else None
+        old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
         self.set_training_mode(True)
         with self.factors.recording():
             values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
@@ -236,9 +237,7 @@ class ACKTR(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.flat.zero_grad()
-        loss.backward()
-        optimizer.step()
+        self.optimizer.step(loss)
         clock.n_updates += 1
 
         metrics = self.summarise([metrics], clock)

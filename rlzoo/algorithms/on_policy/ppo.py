@@ -20,14 +20,13 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, OneOrSampled, PowerOfTwo, Scheduled, SearchSpace
@@ -109,7 +108,7 @@ def ppo_loss(
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
     entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
     loss = policy_loss + config.vf_coef * value_loss
-    if config.ent_coef != 0:  # its gradient is not worth computing for nothing
+    if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
 
     with torch.no_grad():
@@ -165,8 +164,8 @@ class PPO(OnPolicyAlgorithm):
         )
 
     def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
-        config, policy, optimizer = self.config, self.policy, self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        config, policy = self.config, self.policy
+        learning_rate = self.set_learning_rate(policy.optimizer, clock)
         clip_range = self.schedule("clip_range", clock)
         clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
 
@@ -194,10 +193,7 @@ class PPO(OnPolicyAlgorithm):
                 stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
                 if stop:
                     break
-                self.flat.zero_grad()
-                loss.backward()
-                self.flat.clip_grad_norm(config.max_grad_norm)
-                optimizer.step()
+                self.optimizer.step(loss, config.max_grad_norm)
                 clock.n_updates += 1
             if stop:
                 break

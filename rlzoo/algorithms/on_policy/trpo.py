@@ -28,16 +28,16 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.algorithms.base import Metrics
+from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
+from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, PowerOfTwo, Scheduled, SearchSpace
@@ -154,11 +154,12 @@ class TRPO(OnPolicyAlgorithm):
         outputs = [output.sum() for output in policy.get_distribution(obs).params]
         gradients = torch.autograd.grad(outputs, learned, allow_unused=True)
         acts = [gradient is not None for gradient in gradients]
-        self.actor_flat = FlatParameters(p for p, act in zip(learned, acts, strict=True) if act)
-        self.critic_flat = FlatParameters(p for p, act in zip(learned, acts, strict=True) if not act)
+        self.actor_flat = parameter_group(p for p, act in zip(learned, acts, strict=True) if act)
+        self.critic_flat = parameter_group(p for p, act in zip(learned, acts, strict=True) if not act)
         policy.optimizer = self.critic_flat.optimizer(
             policy.optimizer_class, lr=self.schedules["learning_rate"](1.0), **policy.optimizer_kwargs
         )
+        self.critic_optimizer = NetworkOptimizer(policy, self.critic_flat)
 
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
@@ -184,7 +185,7 @@ class TRPO(OnPolicyAlgorithm):
         n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
         policy_metrics = self.improve_policy(next(self.minibatches(batch, n_rows, rollout)))
         self.set_training_mode(True)
-        if self.has_modes and hasattr(policy, "pi_features_extractor"):
+        if self.has_train_mode_layers and hasattr(policy, "pi_features_extractor"):
             policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
         value_losses = self.fit_critic(RolloutBatch(batch.obs, returns=batch.returns), rollout)
         clock.n_updates += 1
@@ -208,7 +209,7 @@ class TRPO(OnPolicyAlgorithm):
             std, mean = torch.std_mean(batch.advantages)
             batch.advantages = (batch.advantages - mean) / (std + 1e-8)
 
-        if self.has_modes:  # the only pass in training mode, in which running statistics are updated
+        if self.has_train_mode_layers:  # the only pass that updates running statistics
             self.set_training_mode(True)
             with torch.no_grad():
                 policy.get_distribution(batch.obs)
@@ -216,7 +217,7 @@ class TRPO(OnPolicyAlgorithm):
         # A copy, for it may hold parameters themselves (log_std), which are about to move.
         with torch.no_grad():
             old = copy.deepcopy(policy.get_distribution(batch.obs))
-            if self.has_modes:
+            if self.has_train_mode_layers:
                 batch.log_probs = log_prob_of(old, batch)
         distribution = policy.get_distribution(batch.obs)
         objective = trpo_objective(distribution, batch, config)
@@ -236,11 +237,11 @@ class TRPO(OnPolicyAlgorithm):
         self, step: torch.Tensor, objective: torch.Tensor, old: Distribution, batch: RolloutBatch
     ) -> Metrics:
         """Go the longest of the shortened steps that improves the objective in the trust region, or none."""
-        config, vector = self.config, self.actor_flat.vector.detach()
-        start = vector.clone()
+        config, actor = self.config, self.actor_flat
+        start = actor.vector.detach().clone()
         scale = 1.0
         for _ in range(config.line_search_max_iter):
-            torch.add(start, step, alpha=scale, out=vector)
+            actor.assign(torch.add(start, step, alpha=scale))
             distribution = self.policy.get_distribution(batch.obs)
             reached = trpo_objective(distribution, batch, config)
             divergence = self._divergence(old, distribution)
@@ -251,7 +252,7 @@ class TRPO(OnPolicyAlgorithm):
                     "is_line_search_success": 1.0,
                 }
             scale *= config.line_search_shrinking_factor
-        vector.copy_(start)
+        actor.assign(start)
         zero = torch.zeros_like(objective)
         return {"policy_objective": objective, "kl_divergence_loss": zero, "is_line_search_success": 0.0}
 
@@ -261,15 +262,13 @@ class TRPO(OnPolicyAlgorithm):
         :param batch: with `returns`
         :return: the loss of each minibatch
         """
-        config, flat, optimizer = self.config, self.critic_flat, self.policy.optimizer
+        config = self.config
         history: list[Metrics] = []
         for _ in range(config.n_critic_updates):
             for minibatch in self.minibatches(batch, config.batch_size, rollout):
                 values = self.policy.predict_values(minibatch.obs).flatten()
                 loss = F.mse_loss(values, minibatch.returns)
-                flat.zero_grad()
-                loss.backward(inputs=flat.parameters)
-                optimizer.step()
+                self.critic_optimizer.step(loss)
                 history.append({"value_loss": loss.detach()})
         return history
 

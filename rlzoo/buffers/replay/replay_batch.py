@@ -34,6 +34,15 @@ class ReplayBatch:
     weights: torch.Tensor | None = None
     priorities: torch.Tensor | None = None
 
+    def set_priorities(self, td_errors: torch.Tensor) -> None:
+        """Set the priorities to absolute TD errors, where replay is prioritised.
+
+        :param td_errors: [B], or [n_critics, B], which are averaged
+        """
+        if self.weights is not None:
+            errors = td_errors.detach().abs()
+            self.priorities = errors if errors.dim() == 1 else errors.mean(dim=0)
+
 
 def as_batch(samples: Any, gamma: float) -> ReplayBatch:
     """The batch that a named tuple of samples stands for.

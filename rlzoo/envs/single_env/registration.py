@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import gymnasium as gym
 
-from rlzoo.core.errors import NotInstalled, UserError, nearest, unknown
+from rlzoo.core.errors import NotInstalled, UserError, install_command, nearest, unknown
 from rlzoo.envs.examples.velocity_mask import register_without_velocity
 from rlzoo.io.trust import is_in_working_directory, is_trusted
 
@@ -85,6 +85,7 @@ ATARI_ID = re.compile(
     r"(?P<space>ALE/)?(?P<game>\w+?)(?P<ram>-ram)?(?P<skip>Deterministic|NoFrameskip)?-v(?P<version>\d)"
 )
 DETERMINISTIC_SKIP = 4
+SIMILAR = 0.66  # of names: an id that is less like the unknown one is not proposed
 
 
 class RetiredEnvironment(UserError, gym.error.DeprecatedEnv):
@@ -164,8 +165,11 @@ def not_installed(wanted_by: str, module: str) -> NotInstalled:
     """
     extras = (family.extra for family in FAMILIES if family.module == module)
     extra = next(extras, None)
-    hint = f"needs the package {module!r}: pip install '{extra}'" if extra else "is not installed"
-    return NotInstalled(f"{wanted_by} {hint}")
+    if extra is None:
+        return NotInstalled(f"{wanted_by} is not installed")
+    name = re.fullmatch(r"rlzoo\[(\w+)\]", extra)
+    command = install_command(name[1]) if name else f"pip install '{extra}'"
+    return NotInstalled(f"{wanted_by} needs the package {module!r}: {command}")
 
 
 def known_env_ids() -> list[str]:
@@ -260,7 +264,8 @@ def _unknown_env(env_id: str) -> UserError:
         error = RetiredEnvironment if is_older else UnknownEnvironment
         return error(f"unknown environment {env_id!r}; the current version is {current!r}")
     known = known_env_ids()
-    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known})
+    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known}, SIMILAR)
     # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
-    nearest_ids = known if name is None else [str(newest_id(f"{name}-v0"))]
-    return unknown("environment", env_id, nearest_ids, UnknownEnvironment)
+    if name is None:
+        return UnknownEnvironment(f"unknown environment {env_id!r}; see `rlzoo list envs --all`")
+    return unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)

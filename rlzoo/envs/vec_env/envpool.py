@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import UserError, install_command, unknown
 from rlzoo.core.observations import Info, Obs
 from rlzoo.envs.single_env.registration import FAMILIES
 from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
@@ -30,7 +30,7 @@ class EnvPoolVecEnv(GymVectorEnv):
         try:
             import envpool
         except ImportError:
-            raise UserError("the envpool backend needs an extra: pip install 'rlzoo[envpool]'") from None
+            raise UserError(f"the envpool backend needs an extra: {install_command('envpool')}") from None
         known = envpool.list_all_envs()
         if env_id not in known:
             raise unknown("envpool environment", env_id, known)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlzoo.config.literals import plain
 from rlzoo.core.errors import UserError
-from rlzoo.params.grid import NotEnumerable, walk
+from rlzoo.params.grid import Label, NotEnumerable, SuggestingTrial, combinations
 from rlzoo.params.search_parameters import OTHER_VERSION, Parameter
 
 LARGEST = 100_000
@@ -27,7 +27,7 @@ class Space:
     rows: dict[str, Parameter]
     given: dict[str, Any] = field(default_factory=dict)
 
-    def sample(self, trial: Any) -> dict[str, Any]:
+    def sample(self, trial: SuggestingTrial) -> dict[str, Any]:
         """Plain values by key; those that have no effect are left out."""
         known, sampled = dict(self.given), {}
         for key, parameter in self.rows.items():
@@ -56,13 +56,13 @@ class Space:
             if key in values and row.applies(known) and not row.contains(known[key], known)
         ]
 
-    def grid(self) -> list[dict[str, Any]]:
+    def grid(self) -> list[dict[str, Label]]:
         """All combinations, as parameters of trials.
 
         :raises UserError: a row is continuous, or there are too many combinations
         """
         try:
-            points = [params for params, _ in islice(walk(self.sample), LARGEST + 1)]
+            points = [params for params, _ in islice(combinations(self.sample), LARGEST + 1)]
         except NotEnumerable as error:
             raise UserError(
                 f"the space cannot be searched one by one: {error.name} has no countable values; give it"

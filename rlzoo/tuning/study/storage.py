@@ -23,7 +23,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.errors import RunFailed, UserError, install_command
 
 JOURNAL = "journal.log"
 CONNECT = 10.0  # seconds until a server counts as unreachable
@@ -37,8 +37,8 @@ _PACKAGES = {
     "pymysql": "pymysql",
 }
 
-# What brings a driver for a URL that names none.
-_EXTRAS = {"postgresql": "rlzoo[postgresql]", "mysql": "rlzoo[mysql]"}
+# Extras with a driver for URLs that name none.
+_EXTRAS = ("postgresql", "mysql")
 
 # The drivers (SQLAlchemy's name, module) of a URL that names none, the preferred one first.
 _DRIVERS = {
@@ -251,8 +251,10 @@ def _open_database(url: str, create: bool) -> BaseStorage:
     try:
         return _connect(parts.render_as_string(hide_password=False), backend, driver)
     except ImportError:
-        package = _EXTRAS.get(url.partition("://")[0]) or _PACKAGES.get(driver, driver)
-        raise UserError(f"storage {hidden} needs a driver: pip install {package}") from None
+        extra = url.partition("://")[0]
+        package = _PACKAGES.get(driver, driver)
+        command = install_command(extra) if extra in _EXTRAS else f"pip install '{package}'"
+        raise UserError(f"storage {hidden} needs a driver: {command}") from None
     except RuntimeError as error:  # of the version check
         raise UserError(f"storage {hidden}: {first_line(error)}") from None
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:

@@ -45,11 +45,12 @@ from rlzoo.tuning.space.default_spaces import search_space
 from rlzoo.tuning.space.own_samplers import asked_for, own_sampler
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.space.space_file import space_from_file
-from rlzoo.tuning.study import trial_queue, trial_worker
+from rlzoo.tuning.study import trial_worker
 from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.study.stopping import Stop, Stopped
 from rlzoo.tuning.study.storage import open_storage, reading
 from rlzoo.tuning.study.supervisor import Supervisor
+from rlzoo.tuning.study.trial_queue import enqueue_trials
 from rlzoo.tuning.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
 from rlzoo.tuning.study_settings import Settings
 
@@ -111,7 +112,7 @@ def begin(config: TuneConfig) -> OpenStudy:
         points = space.grid()
         random.Random(settings.seed).shuffle(points)
         n_trials = min(n_trials, len(points))
-    trial_queue.fill(study, n_trials, points)
+    enqueue_trials(study, n_trials, points)
     study.set_user_attr(N_TRIALS, n_trials)
     return OpenStudy(study, settings, n_trials, config.folder, config.storage)
 

@@ -16,7 +16,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
 from rlzoo.processes.workers import last_line, start_command, stop
 from rlzoo.tuning.study.display import Display
-from rlzoo.tuning.study.trial_queue import Watch
+from rlzoo.tuning.study.worker_monitor import WorkerMonitor
 
 POLL = 0.5  # seconds between two looks at the study, at least
 SHARE = 0.05  # of a core that looking may take; a database tells of each waiting trial every time
@@ -49,7 +49,7 @@ class Supervisor:
         self.study, self.n_trials, self.n_jobs = study, n_trials, n_jobs
         self.log = folder / "workers.log"
         self.workers: list[Popen[bytes]] = []
-        self.watch = Watch()
+        self.monitor = WorkerMonitor()
         self.display = Display(study, n_trials, run.verbose)
         self.bad_ends: list[int] = []  # exit codes of workers since one last took a trial
         self.taken = 0  # how often workers have taken a trial
@@ -78,7 +78,7 @@ class Supervisor:
                 while True:
                     busy = time.process_time()
                     ends = self._reap()
-                    self.watch.release_stale(self.study, self.n_trials)
+                    self.monitor.release_stale(self.study, self.n_trials)
                     trials = self._trials()
                     self._stop_on_fruitless(ends, trials)
                     self.display.update(trials)
@@ -129,7 +129,7 @@ class Supervisor:
         """Stop every worker, and let its trial wait again."""
         stop(self.workers, END)
         self.workers.clear()
-        self.watch.release_stale(self.study, self.n_trials)
+        self.monitor.release_stale(self.study, self.n_trials)
 
 
 def stop_on_same_failures(trials: Sequence[FrozenTrial]) -> None:

@@ -22,11 +22,13 @@ from optuna.trial import TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.safe_path import restore_path_setting
-from rlzoo.tuning.study import trial_queue
 from rlzoo.tuning.study.objective import run_trial
+from rlzoo.tuning.study.optuna_internals import id_of
 from rlzoo.tuning.study.samplers import make_pruner, make_sampler
 from rlzoo.tuning.study.stopping import Stop, Stopped
 from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.study.trial_queue import claim_trial, release_trial
+from rlzoo.tuning.study.worker_monitor import Heartbeat, this_worker
 from rlzoo.tuning.study_integrity import N_TRIALS, open_study, settings_of
 from rlzoo.tuning.study_settings import Settings
 
@@ -81,7 +83,7 @@ def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> Non
     settings = settings_of(study)
     n_reports = settings.n_evaluations * settings.n_seeds
     study.pruner = make_pruner(settings.pruner, settings.n_startup_trials, n_reports)
-    worker = trial_queue.this_worker()
+    worker = this_worker()
 
     def sampler(number: int) -> BaseSampler:
         # Others may work on the study, on any machine; where nobody does, n_jobs makes no difference.
@@ -89,7 +91,7 @@ def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> Non
         return make_sampler(name, settings.seed, n_startup_trials, n_jobs=2, number=number)
 
     while not stop.requested:
-        trial = trial_queue.take(study, study.user_attrs.get(N_TRIALS, 0), worker, sampler)
+        trial = claim_trial(study, study.user_attrs.get(N_TRIALS, 0), worker, sampler)
         if trial is None:
             return
         run(study, trial, settings, folder, threads, stop)
@@ -109,11 +111,11 @@ def run(
     """
     values, error = None, None
     try:
-        with trial_queue.Heartbeat(trial.storage, trial._trial_id):
+        with Heartbeat(trial.storage, id_of(trial)):
             values = run_trial(trial, settings, folder, threads, stop)
         state = TrialState.COMPLETE
     except (Stopped, KeyboardInterrupt):
-        trial_queue.give_back(study, trial)
+        release_trial(study, trial)
         raise
     except optuna.TrialPruned:
         state = TrialState.PRUNED
