@@ -37,7 +37,7 @@ class PullConfig:
 
 
 def agent_name(algo: str, env_id: str) -> str:
-    """What the repository of an agent, and the agent in it, are called.
+    """Return the name of an agent, and of its repository.
 
     >>> agent_name("ppo", "ALE/Pong-v5")
     'ppo-ALE-Pong-v5'

@@ -34,8 +34,8 @@ class RunConfig:
     conf_file: str | None = None  # None: the shipped hyperparameters
     functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)
+    eval_env_kwargs: dict[str, object] = field(default_factory=dict)
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
     device: str = "auto"
@@ -80,7 +80,7 @@ class PlayConfig:
     no_render: bool = False
     norm_reward: bool = False
     reward_log: str = ""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)
     gym_packages: tuple[str, ...] = ()
     device: str = "auto"
     num_threads: int = -1
@@ -114,7 +114,7 @@ class ExportConfig:
 
 
 def safe_name(env_id: str) -> str:
-    """An environment id as a file name.
+    """Return an environment id as a file name.
 
     >>> safe_name("ALE/Pong-v5")
     'ALE-Pong-v5'
@@ -134,28 +134,28 @@ def check_env_id(where: str, env_id: str) -> str:
 
 
 def run_name(env_id: str, run_id: int) -> str:
-    """The name of a run folder."""
+    """Return the name of a run folder."""
     return f"{safe_name(env_id)}_{run_id}"
 
 
 def model_file(env_id: str) -> str:
-    """The name of the agent that a finished run leaves."""
+    """Return the file name of the final agent of a run."""
     return f"{safe_name(env_id)}.zip"
 
 
 def checkpoint_name(steps: int) -> str:
-    """The name of a checkpoint."""
+    """Return the file name of a checkpoint."""
     return f"{CHECKPOINT_PREFIX}_{steps}_steps.zip"
 
 
 def checkpoint_steps(file_name: str) -> int | None:
-    """The steps in the name of a checkpoint; None for any other file."""
+    """Return the steps in the name of a checkpoint; None for any other file."""
     match = re.fullmatch(rf"{CHECKPOINT_PREFIX}_(\d+)_steps\.zip", file_name)
     return int(match[1]) if match else None
 
 
 def all_runs(log_folder: str | Path, algo: str) -> list[tuple[str, int, Path]]:
-    """The runs of an algorithm as (environment's file name, number, folder), sorted."""
+    """Return the runs of an algorithm as (environment's file name, number, folder), sorted."""
     parent = Path(log_folder) / algo
     found = []
     for path in parent.iterdir() if parent.is_dir() else ():
@@ -166,7 +166,7 @@ def all_runs(log_folder: str | Path, algo: str) -> list[tuple[str, int, Path]]:
 
 
 def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int, Path]]:
-    """The runs of an algorithm on an environment as (number, folder), the oldest number first.
+    """Return the runs of an algorithm on an environment as (number, folder), the lowest number first.
 
     A folder of another environment whose id begins the same way does not count, nor does a file.
     """
@@ -174,7 +174,7 @@ def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int,
 
 
 def latest_run_id(log_folder: str | Path, algo: str, env_id: str) -> int:
-    """The highest number among the runs; 0 when there is none."""
+    """Return the highest number among the runs; 0 when there is none."""
     return max((number for number, _ in find_runs(log_folder, algo, env_id)), default=0)
 
 

@@ -50,10 +50,10 @@ class TuneConfig:
 
 
 def study_folder(log_folder: str | Path, study: str) -> Path:
-    """Where what a study leaves is kept."""
+    """Return the folder of a study."""
     return Path(log_folder) / FOLDER / safe_name(study)
 
 
 def default_evaluations(n_timesteps: int) -> int:
-    """Evaluations of a training: one in 100,000 steps, and at least as many as a pruner can work with."""
+    """Return the evaluations of a training: one in 100,000 steps, and enough for a pruner."""
     return max(4, n_timesteps // 100_000)
