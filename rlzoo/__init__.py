@@ -38,10 +38,11 @@ _MODULES = {
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
     ),
-    "rlzoo.metrics.logger": (
+    "rlzoo.metrics.log_files": "read_csv read_json",
+    "rlzoo.metrics.logger": "Logger configure configure_logger get_latest_run_id",
+    "rlzoo.metrics.output_formats": (
         "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
-        " KVWriter Logger SeqWriter TensorBoardOutputFormat Video configure configure_logger"
-        " filter_excluded_keys get_latest_run_id make_output_format read_csv read_json"
+        " KVWriter SeqWriter TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
     ),
     "rlzoo.algorithms.off_policy.quantile_regression": "quantile_huber_loss",
     "rlzoo.core.action_noise": (

@@ -84,10 +84,7 @@ def measure(threads: int) -> str:
             torch.mm(left, right, out=product)
 
     model = SAC("MlpPolicy", DummyVecEnv([IdentityEnvBox]), device="cpu", seed=0, _init_setup_model=False)
-    model._set_spaces(
-        spaces.Box(-np.inf, np.inf, (OBS,), np.float32), spaces.Box(-1, 1, (ACTIONS,), np.float32)
-    )
-    model._setup_model()
+    model.build(spaces.Box(-np.inf, np.inf, (OBS,), np.float32), spaces.Box(-1, 1, (ACTIONS,), np.float32))
     rows = torch.randn(2, BATCH, OBS)
     batch = ReplayBatch(
         rows[0],

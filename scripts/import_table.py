@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import rlzoo
-from rlzoo.algorithms.foreign import algorithm_of
+from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
 

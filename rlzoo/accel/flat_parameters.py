@@ -9,6 +9,7 @@ leaves PyTorch's layout as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -162,6 +163,32 @@ class FlatParameters(ParameterGroup):
 def parameter_group(parameters: Iterable[nn.Parameter]) -> ParameterGroup:
     """Return the parameters as one vector, or with `RLZOO_PLAIN=1` one by one."""
     return (FlatParameters if enabled("flat_parameters") else ParameterGroup)(parameters)
+
+
+def fit_layout(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return an optimiser's state dict in the layout of `optimizer`: one vector, or a tensor each.
+
+    It differs where an agent is saved with and loaded without `RLZOO_PLAIN`, or the reverse.
+    """
+    groups = state["param_groups"]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    saved = [index for group in groups for index in group["params"]]
+    if len(groups) != 1 or len(parameters) == len(saved) or 1 not in (len(parameters), len(saved)):
+        return state
+    entries = [state["state"][index] for index in saved if index in state["state"]]
+    laid_out: list[dict[str, Any]] = [{} for _ in parameters] if entries else []
+    for name, first in entries[0].items() if entries else ():
+        if not isinstance(first, Tensor) or first.dim() == 0:
+            values = [first.clone() if isinstance(first, Tensor) else first for _ in parameters]
+        elif len(parameters) == 1:
+            values = [torch.cat([entry[name].reshape(-1) for entry in entries])]
+        else:
+            pieces = first.split([parameter.numel() for parameter in parameters])
+            values = [piece.view_as(p).clone() for piece, p in zip(pieces, parameters, strict=True)]
+        for entry, value in zip(laid_out, values, strict=True):
+            entry[name] = value
+    group = {**groups[0], "params": list(range(len(parameters)))}
+    return {**state, "state": dict(enumerate(laid_out)), "param_groups": [group]}
 
 
 def flatten(parameters: list[nn.Parameter]) -> Tensor:

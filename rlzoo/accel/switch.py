@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 TRICKS = (
+    "array_actor",
     "batched_ensemble",
     "closed_form_backward",
     "fast_mlp",

@@ -24,6 +24,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.accel.denormals import set_flush_denormal_in_worker_threads
+from rlzoo.accel.switch import enabled
 from rlzoo.core.spaces import is_image_space
 
 T = TypeVar("T")
@@ -369,7 +370,7 @@ class Threaded:
         `threads` finds fastest, at most what it was before and `thread_limit`.
         """
         model: Any = self
-        if model.device.type != "cpu":
+        if model.device.type != "cpu" or not (enabled("threads") or self.num_threads):
             yield
             return
         before = torch.get_num_threads()

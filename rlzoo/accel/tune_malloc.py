@@ -1,4 +1,4 @@
-"""How much memory there is, and how the C library treats what is freed."""
+"""Available memory, and the treatment of freed memory by the C library."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 import sys
 from pathlib import Path
+
+from rlzoo.accel.switch import enabled
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGEST_IN_HEAP = 32 * 2**20
@@ -22,7 +24,7 @@ def tune_malloc() -> bool:
 
     :return: whether the C library took it; false on other systems than Linux with glibc
     """
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or not enabled("tune_malloc"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
@@ -31,7 +33,7 @@ def tune_malloc() -> bool:
 
 
 def available_memory() -> int:
-    """Bytes that programs can take without swapping, as far as the system says; else all there are."""
+    """Return the bytes that programs can take without swapping; where that is unknown, all there are."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from rlzoo.accel.switch import enabled
+
 BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
@@ -20,11 +22,11 @@ _MADE: dict[Any, Any] = {}
 
 
 def without_dynamo(optimizer_class: Any) -> Any:
-    """The same optimiser as a subclass that never asks for the compiler.
+    """Return the same optimiser as a subclass that never imports the compiler.
 
     >>> optimizer = without_dynamo(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
     """
-    if not isinstance(optimizer_class, type):
+    if not isinstance(optimizer_class, type) or not enabled("without_dynamo"):
         return optimizer_class  # a function that makes one
     if optimizer_class not in _MADE:
         _MADE[optimizer_class] = _subclass(optimizer_class)

@@ -24,11 +24,11 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import parameter_group
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.agent.position import ResumeState
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
-from rlzoo.algorithms.position import continue_randomness
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges
@@ -185,9 +185,9 @@ class ARS(Algorithm):
                 f"ARS learns the statistics of one VecNormalize, not of {n_normalizers}: set norm_obs and"
                 " norm_reward in one"
             )
-        if resume and self._resume:
-            continue_randomness(self._resume, env)
-        self._resume = {}
+        if resume:
+            self.resume_state.restore_randomness(env)
+        self.resume_state = ResumeState()
 
     def propose(self, clock: Counters) -> np.ndarray:
         """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""

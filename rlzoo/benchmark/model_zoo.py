@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlzoo.algorithms.saving import to_checkpoint
+from rlzoo.algorithms.agent.saving import to_checkpoint
 from rlzoo.benchmark.finished import copy_row_name, row_key, row_name, training_seconds
 from rlzoo.benchmark.portable import portable_texts
 from rlzoo.benchmark.scores import SCORE, Score, digest, write_score

@@ -22,7 +22,7 @@ from rlzoo.callbacks.eval_callback import EvalCallback, MaskableEvalCallback
 from rlzoo.callbacks.progress import last_metrics, log_progress
 from rlzoo.callbacks.progress_bar import ProgressBar
 from rlzoo.core.errors import UserError
-from rlzoo.metrics.logger import TensorBoardOutputFormat
+from rlzoo.metrics.output_formats import TensorBoardOutputFormat
 
 __all__ = [
     "BaseCallback",

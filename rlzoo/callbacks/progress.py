@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
     :param metrics: of the last update
     """
     logger, clock = algorithm.logger, algorithm.clock
-    elapsed = max(time.time() - algorithm.start_time, 1e-9)
+    elapsed = algorithm.collector.time_elapsed()
     if algorithm.ep_info_buffer:
         logger.record(
             "rollout/ep_rew_mean", float(np.mean([episode["r"] for episode in algorithm.ep_info_buffer]))
@@ -41,7 +40,7 @@ def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
         logger.record("rollout/success_rate", float(np.mean(algorithm.ep_success_buffer)))
     for name, value in algorithm.rollout_metrics().items():
         logger.record(f"rollout/{name}", value)
-    logger.record("time/fps", int((clock.num_timesteps - algorithm._start_timesteps) / elapsed))
+    logger.record("time/fps", int((clock.num_timesteps - algorithm.collector.start_timesteps) / elapsed))
     counted = "iterations" if clock.iteration else "episodes"
     logger.record(f"time/{counted}", clock.iteration or clock.episodes, exclude="tensorboard")
     logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
@@ -130,8 +129,9 @@ class LoopLocals(Mapping[str, Any]):
     def _new_obs(self) -> Any:
         """What the step led to and the agent acts on next; a copy, since environments write into theirs."""
         obs = copy_obs(self.result.obs)
-        if self.algorithm._last_obs is self.result.obs:
-            self.algorithm._last_obs = obs
+        collector = self.algorithm.collector
+        if collector.obs is self.result.obs:
+            collector.obs = obs
         return obs
 
     def _values(self) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Noise for exploration: on actions, and how much of it on the parameters of a policy.
+"""Action noise and parameter noise, for exploration.
 
-Action noise is drawn from NumPy's global generator, which `set_random_seed` seeds and checkpoints hold. What
-noise remembers beyond that (the last value, a count) is its `state_dict`.
+Action noise is sampled from NumPy's global generator, which `set_random_seed` seeds and checkpoints store.
+Any other state (the last value, a step count) is in `state_dict`.
 """
 
 from __future__ import annotations
@@ -11,54 +11,64 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from rlzoo.core.errors import CheckpointError, UserError
 
 MAX_ENVS = 2**16
-"""Environments that a vectorised noise may have; a model file must not ask for all memory."""
+"""Limit of environments of vectorised noise, so that a model file cannot allocate all memory."""
+State: TypeAlias = Mapping[str, Any]  # as in a checkpoint: plain values and arrays
 
 
 class NotNoise(UserError, TypeError):
-    """Something else than the ActionNoise of one environment."""
+    """A value is not the ActionNoise of one environment."""
 
 
 class ActionNoise(ABC):
-    """Calling it gives the next noise, an array of the shape of an action scaled to [-1, 1]."""
+    """Base class of action noise; calling it returns the next noise.
+
+    Noise is added to actions scaled to [-1, 1], and has their shape.
+    """
 
     @abstractmethod
     def __call__(self) -> np.ndarray: ...
 
     def reset(self) -> None:
-        """An episode has ended; most noise has nothing to forget."""
+        """Reset the state at the end of an episode."""
 
-    def arguments(self) -> dict[str, Any]:
-        """What its constructor needs to make an equal one, as a model file writes it."""
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments of the constructor, for a model file."""
         raise NotImplementedError
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold so that the noise goes on as if never interrupted."""
+    def state_dict(self) -> State:
+        """Return the state, for a checkpoint."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave.
+    def load_state_dict(self, state: State) -> None:
+        """Restore the state that `state_dict` returned.
 
-        :raises CheckpointError: it is that of another noise
+        :raises CheckpointError: the state is of other noise
         """
         _check_names(self, state, ())
 
 
 class NormalActionNoise(ActionNoise):
-    """Gaussian noise, independent from step to step.
+    """Uncorrelated Gaussian noise.
 
-    :param mean: one number per dimension of the action, or one for all
+    >>> noise = NormalActionNoise(mean=np.zeros(2), sigma=0.1 * np.ones(2))
+    >>> noise().shape
+    (2,)
+
+    :param mean: mean per action dimension, or one number for all
     :param sigma: standard deviation, likewise
-    :param dtype: of the noise
+    :param dtype: dtype of the noise
+    :raises UserError: values that are not finite, or a negative standard deviation
     """
 
-    def __init__(self, mean: Any, sigma: Any, dtype: Any = np.float32) -> None:
+    def __init__(self, mean: npt.ArrayLike, sigma: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> None:
         self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
         self.dtype = _float_type(dtype)
         self._shape = _common_shape(mean=self.mean, sigma=self.sigma)
@@ -66,7 +76,7 @@ class NormalActionNoise(ActionNoise):
     def __call__(self) -> np.ndarray:
         return (self.mean + self.sigma * np.random.standard_normal(self._shape)).astype(self.dtype)
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         return {"mean": self.mean, "sigma": self.sigma, "dtype": self.dtype.name}
 
     def __repr__(self) -> str:
@@ -74,28 +84,28 @@ class NormalActionNoise(ActionNoise):
 
 
 class OrnsteinUhlenbeckActionNoise(ActionNoise):
-    """Noise that drifts: Brownian motion with friction (Uhlenbeck and Ornstein 1930), in Euler steps.
+    """Ornstein-Uhlenbeck process: noise that is correlated in time (Uhlenbeck and Ornstein 1930).
 
         x <- x + theta (mean - x) dt + sigma sqrt(dt) N(0, 1)
 
-    :param mean: one number per dimension of the action
+    :param mean: mean per action dimension, or one number for all
     :param sigma: scale of the noise, likewise
-    :param theta: rate at which the noise returns to its mean
-    :param dt: time between two steps
-    :param initial_noise: where an episode begins; 0 when None
-    :param dtype: of the noise
+    :param theta: rate of mean reversion
+    :param dt: time step
+    :param initial_noise: value at the start of an episode; None: 0
+    :param dtype: dtype of the noise
     """
 
     _noise: np.ndarray
 
     def __init__(
         self,
-        mean: Any,
-        sigma: Any,
+        mean: npt.ArrayLike,
+        sigma: npt.ArrayLike,
         theta: float = 0.15,
         dt: float = 1e-2,
-        initial_noise: Any = None,
-        dtype: Any = np.float32,
+        initial_noise: npt.ArrayLike | None = None,
+        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
         self.theta, self.dt = float(theta), float(dt)
@@ -114,17 +124,17 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
         return self._noise.astype(self.dtype)
 
     def reset(self) -> None:
-        start: Any = 0.0 if self.initial_noise is None else self.initial_noise
+        start = 0.0 if self.initial_noise is None else self.initial_noise
         self._noise = np.array(np.broadcast_to(start, self._shape), np.float64)
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         names = ("mean", "sigma", "theta", "dt", "initial_noise")
         return {**{name: getattr(self, name) for name in names}, "dtype": self.dtype.name}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"noise": self._noise.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         _check_names(self, state, ("noise",))
         noise = np.array(state["noise"], np.float64)
         if noise.shape != self._shape:
@@ -136,17 +146,22 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
 
 
 class LinearNormalActionNoise(ActionNoise):
-    """Gaussian noise whose standard deviation goes linearly from `sigma` to `final_sigma`, and stays there.
+    """Uncorrelated Gaussian noise with a standard deviation that is annealed linearly, then constant.
 
-    :param mean: one number per dimension of the action, or one for all
-    :param sigma: standard deviation of the first noise, likewise
-    :param max_steps: after so many calls the deviation is `final_sigma`
-    :param final_sigma: standard deviation in the end, likewise
-    :param dtype: of the noise
+    :param mean: mean per action dimension, or one number for all
+    :param sigma: initial standard deviation, likewise
+    :param max_steps: number of calls after which the standard deviation is `final_sigma`
+    :param final_sigma: final standard deviation, likewise
+    :param dtype: dtype of the noise
     """
 
     def __init__(
-        self, mean: Any, sigma: Any, max_steps: int, final_sigma: Any = 0.0, dtype: Any = np.float32
+        self,
+        mean: npt.ArrayLike,
+        sigma: npt.ArrayLike,
+        max_steps: int,
+        final_sigma: npt.ArrayLike = 0.0,
+        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         self.mean, self.sigma = _numbers("mean", mean), _deviations("sigma", sigma)
         self.final_sigma = _deviations("final_sigma", final_sigma)
@@ -163,14 +178,14 @@ class LinearNormalActionNoise(ActionNoise):
         sigma = (1.0 - done) * self.sigma + done * self.final_sigma
         return (self.mean + sigma * np.random.standard_normal(self._shape)).astype(self.dtype)
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         names = ("mean", "sigma", "max_steps", "final_sigma")
         return {**{name: getattr(self, name) for name in names}, "dtype": self.dtype.name}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"step": self._step}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         _check_names(self, state, ("step",))
         self._step = int(state["step"])
 
@@ -182,9 +197,9 @@ class LinearNormalActionNoise(ActionNoise):
 
 
 class VectorizedActionNoise(ActionNoise):
-    """Independent noise for several environments; the next noise is an array [n_envs, ...].
+    """Independent noise for each environment; returns an array [n_envs, ...].
 
-    :param base_noise: copied for each environment
+    :param base_noise: noise of one environment, copied for each
     :param n_envs: number of environments
     """
 
@@ -199,17 +214,16 @@ class VectorizedActionNoise(ActionNoise):
 
     @property
     def base_noise(self) -> ActionNoise:
-        """The noise that each environment has a copy of; a new one replaces all copies."""
+        """The noise that is copied for each environment; assigning it replaces all copies."""
         return self._base_noise
 
     @base_noise.setter
     def base_noise(self, base_noise: ActionNoise) -> None:
-        replaced = VectorizedActionNoise(base_noise, self.n_envs)
-        self._base_noise, self._noises = base_noise, replaced._noises
+        self._base_noise, self._noises = base_noise, VectorizedActionNoise(base_noise, self.n_envs).noises
 
     @property
     def noises(self) -> list[ActionNoise]:
-        """The noise of each environment; a new list has as many entries."""
+        """The noise of each environment; an assigned list must have `n_envs` entries."""
         return self._noises
 
     @noises.setter
@@ -227,17 +241,17 @@ class VectorizedActionNoise(ActionNoise):
         return np.stack([noise() for noise in self.noises])
 
     def reset(self, indices: Iterable[int] | None = None) -> None:
-        """The episodes of these environments have ended; of all when None."""
+        """Reset the noise of the environments whose episodes ended (None: all)."""
         for index in range(self.n_envs) if indices is None else indices:
             self.noises[index].reset()
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         return {"base_noise": self.base_noise, "n_envs": self.n_envs}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"noises": [noise.state_dict() for noise in self.noises]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         _check_names(self, state, ("noises",))
         if len(state["noises"]) != self.n_envs:
             raise CheckpointError(
@@ -251,13 +265,13 @@ class VectorizedActionNoise(ActionNoise):
 
 
 class AdaptiveParamNoiseSpec:
-    """How much noise the parameters of a policy get, kept where actions change by a wanted amount.
+    """Adaptive standard deviation of parameter noise, from the distance of actions that the noise causes.
 
     Plappert et al. 2018, Parameter space noise for exploration, section 3 (https://arxiv.org/abs/1706.01905).
 
-    :param initial_stddev: standard deviation of the parameters' noise at first
-    :param desired_action_stddev: how far the actions of perturbed and plain policy shall be apart
-    :param adoption_coefficient: factor by which the standard deviation grows or shrinks
+    :param initial_stddev: initial standard deviation of the parameter noise
+    :param desired_action_stddev: desired distance between actions of the perturbed and the original policy
+    :param adoption_coefficient: factor by which the standard deviation is multiplied or divided
     """
 
     def __init__(
@@ -277,24 +291,25 @@ class AdaptiveParamNoiseSpec:
         self.current_stddev = self.initial_stddev
 
     def adapt(self, distance: float) -> None:
-        """Less noise when the actions were further apart than wanted, else more (section 3 of the paper)."""
+        """Decrease the standard deviation if the distance is larger than desired, else increase it."""
         if distance > self.desired_action_stddev:
             self.current_stddev /= self.adoption_coefficient
         else:
             self.current_stddev *= self.adoption_coefficient
 
     def get_stats(self) -> dict[str, float]:
+        """Return the current standard deviation, for logging."""
         return {"param_noise_stddev": self.current_stddev}
 
-    def arguments(self) -> dict[str, Any]:
-        """What its constructor needs to make an equal one, as a model file writes it."""
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments of the constructor, for a model file."""
         names = ("initial_stddev", "desired_action_stddev", "adoption_coefficient")
         return {name: getattr(self, name) for name in names}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"current_stddev": self.current_stddev}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         _check_names(self, state, ("current_stddev",))
         self.current_stddev = float(state["current_stddev"])
 
@@ -313,10 +328,10 @@ NOISE_CLASSES: dict[str, type[ActionNoise] | type[AdaptiveParamNoiseSpec]] = {
         AdaptiveParamNoiseSpec,
     )
 }
-"""What a model file may name; any other noise has to be handed over again."""
+"""Noise that a model file can restore; instances of other classes must be passed again."""
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
+def _numbers(name: str, value: npt.ArrayLike) -> np.ndarray:
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError):
@@ -326,17 +341,17 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _deviations(name: str, value: Any) -> np.ndarray:
+def _deviations(name: str, value: npt.ArrayLike) -> np.ndarray:
     array = _numbers(name, value)
     if (array < 0).any():
         raise UserError(f"{name} of the noise must be at least 0, not {value!r}")
     return array
 
 
-def _float_type(dtype: Any) -> np.dtype[Any]:
-    found: np.dtype[Any] = np.dtype(dtype)
+def _float_type(dtype: npt.DTypeLike) -> np.dtype:
+    found = np.dtype(dtype)
     if found.kind != "f":
-        raise UserError(f"dtype of the noise must be one of floating point, not {found}")
+        raise UserError(f"dtype of the noise must be a floating-point type, not {found}")
     return found
 
 
@@ -348,10 +363,10 @@ def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
         raise UserError(f"the shapes of the noise differ: {listed}") from None
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, numbers.Real) and float(value).is_integer()
 
 
-def _check_names(noise: Any, state: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def _check_names(noise: object, state: State, names: tuple[str, ...]) -> None:
     if not isinstance(state, Mapping) or set(state) != set(names):
-        raise CheckpointError(f"the file holds the state of another noise than {type(noise).__name__}")
+        raise CheckpointError(f"the file has the state of other noise than {type(noise).__name__}")

@@ -1,9 +1,8 @@
-"""Which device tensors live on."""
+"""Select devices, and move observations to them."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +11,11 @@ from rlzoo.core.errors import UserError
 
 
 def get_device(device: torch.device | str = "auto") -> torch.device:
-    """Resolve `"auto"` to CUDA where it is available and to the CPU elsewhere.
+    """Return a device; "auto" is CUDA if it is available, else the CPU.
 
-    Where CUDA is asked for and not available, a warning says so and the CPU is used.
+    If CUDA is requested but not available, warn and return the CPU.
 
-    :raises UserError: the name is no device
+    :raises UserError: an unknown device
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -31,11 +30,12 @@ def get_device(device: torch.device | str = "auto") -> torch.device:
     return resolved
 
 
-def obs_as_tensor(obs: Any, device: torch.device | str) -> Any:
-    """Return an observation as a tensor on a device, or a dict of observations as a dict of tensors.
+def obs_as_tensor(
+    obs: np.ndarray | torch.Tensor | dict[str, np.ndarray], device: torch.device | str
+) -> torch.Tensor | dict[str, torch.Tensor]:
+    """Convert observations, an array or a dict of arrays, to tensors on a device.
 
-    :param obs: array, or dict of arrays
-    :raises TypeError: neither
+    :raises TypeError: another type
     """
     if isinstance(obs, dict):
         return {key: torch.as_tensor(value, device=device) for key, value in obs.items()}

@@ -1,8 +1,8 @@
-"""Errors that a person can act on.
+"""Errors that users can act on.
 
-A `UserError` is a mistake of the caller: the command line prints its text on one line and exits with 2.
-A `RunFailed` is a run that could not go on: the command line prints its text on one line and exits with 1.
-Anything else is a defect of rlzoo and keeps its traceback.
+`UserError` is a mistake of the caller: the command line prints its message on one line and exits with code 2.
+`RunFailed` is a run that had to stop: the command line prints its message on one line and exits with code 1.
+Any other exception is a defect of rlzoo and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -10,53 +10,52 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 
 class UserError(ValueError, AssertionError):
-    """The call was wrong; the text names the mistake and the nearest right thing.
+    """An invalid call; the message names the mistake and what is right.
 
     Also an AssertionError, because stable-baselines3 asserts its arguments and scripts catch that.
     """
 
 
 class UnknownArgument(UserError, TypeError):
-    """A keyword that the callee does not have."""
+    """An unknown keyword argument."""
 
 
 class UnsupportedSpace(UserError, NotImplementedError):
-    """A space that an algorithm, a policy or a wrapper does not take; stable-baselines3 raises either."""
+    """A space that is not supported; stable-baselines3 raises an error of either base class."""
 
 
 class InvalidEnvironment(UserError):
-    """An environment that breaks Gymnasium's rules."""
+    """An environment that violates the Gymnasium API."""
 
 
 class WrongParameters(UserError, RuntimeError):
-    """Parameters that do not fit a network; scripts for PyTorch expect a RuntimeError."""
+    """Parameters that do not match a network; PyTorch raises a RuntimeError."""
 
 
 class NotInstalled(UserError):
-    """A package is missing; the text says how to install it."""
+    """A package is missing; the message says how to install it."""
 
 
 class CheckpointError(UserError):
-    """A model file that is damaged, foreign, or holds something that will not be loaded."""
+    """A model file that is damaged, of another library, or not safe to load."""
 
 
 class RunFailed(RuntimeError):
-    """The run could not go on; what had been learned is saved where possible."""
+    """A run had to stop; the model is saved if possible."""
 
 
 class TrainingDiverged(RunFailed):
-    """A loss or a parameter became NaN or infinite."""
+    """A loss or parameter is NaN or infinite."""
 
 
 class EnvironmentFailed(RunFailed):
-    """An environment raised, died or returned something it must not.
+    """An environment raised an error, its process died, or it returned an invalid value.
 
-    :param env_index: index of the environment in its vector
-    :param step: number of steps that environment had taken
+    :param env_index: index of the environment in its VecEnv
+    :param step: number of steps that the environment had taken
     """
 
     def __init__(self, message: str, env_index: int | None = None, step: int | None = None) -> None:
@@ -65,7 +64,7 @@ class EnvironmentFailed(RunFailed):
         self.step = step
 
     def __reduce__(self) -> tuple[type[EnvironmentFailed], tuple[str, int | None, int | None]]:
-        return type(self), (str(self), self.env_index, self.step)  # crosses process borders with its fields
+        return type(self), (str(self), self.env_index, self.step)  # keep the fields when pickled
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
@@ -81,7 +80,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] = UserError) -> UserError:
-    """The error for a name that is not in `known`: names the nearest one, or lists up to twelve."""
+    """Return the error for an unknown name; it suggests the nearest known one, or lists up to twelve."""
     known = list(known)
     match = nearest(name, known)
     if match is not None:
@@ -105,12 +104,11 @@ def install_command(extra: str) -> str:
 
 
 LONGEST = 2000
-"""Characters of an error; values of files that it quotes can be of any length."""
+"""Largest number of characters of a message: it may quote values of files, of any length."""
 
 
 def printable(text: str) -> str:
-    r"""A text from a file, or a file name, as it can be shown: control characters, which a terminal would
-    obey, are escaped; line breaks stay.
+    r"""Escape control characters, except for line breaks, so that text can be printed to a terminal.
 
     >>> print(printable(chr(27) + "[31mred"))
     \x1b[31mred
@@ -119,18 +117,18 @@ def printable(text: str) -> str:
 
 
 def one_line(message: object) -> str:
-    """An error or a warning as one line that is safe to show, without the middle of a very long one."""
+    """Return a message as one printable line; the middle of a very long one is omitted."""
     text = printable(" ".join(str(message).split()))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 300]} ... {text[-290:]}"
 
 
 def in_one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """A `warnings.showwarning` for persons: what is meant for them without the line of code it comes from.
+    """Return a `warnings.showwarning` that prints a UserWarning as one line, without its source line.
 
-    :param otherwise: shows warnings of other kinds
+    :param otherwise: called for warnings of other classes
     """
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: object, **kwargs: object) -> None:
         if category is UserWarning:
             print("rlzoo:", one_line(message), file=sys.stderr)
         else:

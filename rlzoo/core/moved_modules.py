@@ -1,4 +1,4 @@
-"""Modules that were renamed: saved files name classes by the module that defined them."""
+"""Former names of modules: saved files name classes by the module that defined them."""
 
 from __future__ import annotations
 

@@ -37,6 +37,12 @@ def copy_obs(obs: Obs) -> Obs:
     return map_obs(np.array, obs)
 
 
+def n_bytes(obs: Obs) -> int:
+    """Return the size of the arrays in bytes."""
+    parts = obs.values() if isinstance(obs, dict) else obs if isinstance(obs, tuple) else (obs,)
+    return sum(part.nbytes for part in parts)
+
+
 def stack_obs(rows: Sequence[Obs]) -> Obs:
     """Stack observations of single environments to one batch [len(rows), ...]."""
     first = rows[0]

@@ -1,7 +1,7 @@
-"""Returns and advantages of collected experience, as pure functions of arrays.
+"""Returns and advantages of rollouts, as pure functions of arrays.
 
-Whether an episode terminated (its future is worth nothing) or was truncated (its future is worth the value of
-its final observation) is decided here, once, for every on-policy algorithm.
+Bootstrapping is decided here, for all on-policy algorithms: the value after a terminal state is 0; that after
+a truncated episode is the value of its final observation.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-def following_values(
+def bootstrap_values(
     values: Floats,
     last_values: Floats,
     final_values: Floats | None = None,
     final_index: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
 ) -> Floats:
-    """The value of the state that each step led to.
+    """Return the value of the next state of each step.
 
     :param values: V(s_t), [n_steps, n_envs]
     :param last_values: V of the observation after the last step, [n_envs]
     :param final_values: V of the final observations of truncated episodes, [n_truncated]
-    :param final_index: their (steps, envs) in the rollout; there the next row belongs to another episode
-    :return: V(s_{t+1}), [n_steps, n_envs]; meaningless where the episode terminated
+    :param final_index: their (steps, envs) in the rollout: the next row there is of the next episode
+    :return: V(s_{t+1}), [n_steps, n_envs]; undefined where the episode terminated
     """
-    following = np.concatenate([values[1:], last_values[None]])
+    next_values = np.concatenate([values[1:], last_values[None]])
     if final_values is not None and final_index is not None:
-        following[final_index] = final_values
-    return following
+        next_values[final_index] = final_values
+    return next_values
 
 
 def gae(
@@ -44,11 +44,11 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Generalised advantage estimation (Schulman et al. 2016, eq. 16), all arrays [n_steps, n_envs].
+    """Compute generalised advantage estimates (Schulman et al. 2016, eq. 16), all arrays [n_steps, n_envs].
 
     With `delta_t = r_t + gamma V(s_{t+1}) - V(s_t)` the advantage is `sum_l (gamma lambda)^l delta_{t+l}`
-    up to the end of the episode. `V(s_{t+1})` counts as zero after termination, and as given in
-    `next_values` after truncation.
+    up to the end of the episode, where `V(s_{t+1})` is 0 after termination and `next_values` after
+    truncation.
 
     :return: advantages, and the lambda-returns `advantages + values` that the value function is fitted to
     """
@@ -70,15 +70,15 @@ def retrace(
     truncated: Bools,
     gamma: float,
 ) -> Floats:
-    """The targets of Retrace(1) (Munos et al. 2016, eq. 4) for Q of the actions taken, all arrays
+    """Compute Retrace(1) targets (Munos et al. 2016, eq. 4) for Q of the actions taken; arrays are
     [n_steps, n_envs].
 
     `Q_t + sum_l gamma^l (c_{t+1} ... c_{t+l}) delta_{t+l}` with `delta_t = r_t + gamma V(s_{t+1}) - Q_t` and
-    `c = min(1, ratio)`, up to the end of the episode. `next_values` count as in `gae`.
+    `c = min(1, ratio)`, up to the end of the episode. `next_values` as in `gae`.
 
     :param q_values: Q of the actions taken
-    :param next_values: V of what each step led to, under the policy that is evaluated
-    :param ratios: its probability of the action taken over that of the policy which acted
+    :param next_values: V of the next states under the target policy
+    :param ratios: importance ratios pi(a|s) / mu(a|s) of target policy and behaviour policy
     """
     targets = (rewards + gamma * next_values * ~terminated).astype(np.float32)
     carried = (gamma * ~(terminated | truncated)[:-1] * np.minimum(ratios[1:], 1.0)).astype(np.float32)
@@ -88,19 +88,24 @@ def retrace(
 
 
 def explained_variance(y_pred: Floats, y_true: Floats) -> float:
-    """`1 - Var[y_true - y_pred] / Var[y_true]`: 1 is perfect, 0 no better than a constant; NaN for constant
-    targets."""
+    """Compute `1 - Var[y_true - y_pred] / Var[y_true]`; NaN for constant targets.
+
+    1 is a perfect prediction; 0 is as good as a constant, below 0 is worse.
+
+    >>> explained_variance(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    1.0
+    """
     variance = _variance(y_true)
     return float("nan") if variance <= 0 else 1 - _variance(y_true - y_pred) / variance
 
 
 def safe_mean(arr: Collection[float] | np.ndarray) -> float:
-    """The mean of numbers; NaN, without a warning, of none."""
+    """Return the mean of numbers; NaN without a warning if there are none."""
     return float("nan") if len(arr) == 0 else float(np.mean(arr))  # type: ignore[arg-type]
 
 
 def _variance(values: Floats) -> float:
-    """As `np.var`, in a few calls fewer: this runs after every update."""
+    """Compute np.var with fewer calls, because it runs at every update."""
     flat = values.ravel().astype(np.float64)
     flat -= flat.sum() / flat.size
     return float(flat @ flat) / flat.size

@@ -1,17 +1,17 @@
-"""Values that change over training, as functions of the progress that remains.
+"""Schedules: values as functions of training progress.
 
-A schedule is called with `progress_remaining`, which falls from 1 (start of training) to 0 (its end).
-The text form, for YAML and the command line, is a name and its numbers joined by underscores:
+A schedule is called with `progress_remaining`, which decreases from 1 (start of training) to 0 (end). As a
+string, in YAML and on the command line, it is a name and numbers joined by underscores:
 
     lin_3e-4                        from 3e-4 to 0              LinearSchedule(3e-4, 0)
     lin_3e-4_1e-5                   from 3e-4 to 1e-5
     lin_3e-4_1e-5_0.5               the same in the first half of training, then 1e-5
-    cos_3e-4, cos_3e-4_1e-5         half a cosine wave
-    exp_3e-4_1e-5                   by a constant factor per step
-    const_3e-4, 3e-4                always the same
-    piecewise_0:1e-3_0.5:1e-4_1:0   straight lines between `fraction of training done:value` points;
+    cos_3e-4, cos_3e-4_1e-5         cosine annealing to 0, to 1e-5
+    exp_3e-4_1e-5                   exponential decay
+    const_3e-4, 3e-4                constant
+    piecewise_0:1e-3_0.5:1e-4_1:0   piecewise linear between points `fraction of training done:value`;
                                     `_outside:1e-5` adds the value before the first and after the last point
-    middle_drop_7e-4, double_linear_con_7e-4, double_middle_drop_7e-4       those of Stable Baselines
+    middle_drop_7e-4, double_linear_con_7e-4, double_middle_drop_7e-4       schedules of Stable Baselines
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Schedule: TypeAlias = Callable[[float], float]
 
 @dataclass(frozen=True)
 class ConstantSchedule:
-    """Always `val`."""
+    """Constant value `val`."""
 
     val: float
 
@@ -40,7 +40,11 @@ class ConstantSchedule:
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """From `start` to `end` in a straight line; `end` is reached when `end_fraction` of training is done."""
+    """Linear from `start` to `end`, which is reached after the fraction `end_fraction` of training.
+
+    >>> LinearSchedule(3e-4, 0.0)(0.5)
+    0.00015
+    """
 
     start: float
     end: float
@@ -56,7 +60,7 @@ class LinearSchedule:
 
 
 class SimpleLinearSchedule(LinearSchedule):
-    """From `initial_value` to 0 in a straight line.
+    """Linear from `initial_value` to 0.
 
     >>> SimpleLinearSchedule(0.1)(0.5)
     0.05
@@ -67,11 +71,12 @@ class SimpleLinearSchedule(LinearSchedule):
 
     @property
     def initial_value(self) -> float:
+        """Value at the start of training."""
         return self.start
 
 
 def linear_schedule(initial_value: float | str) -> SimpleLinearSchedule:
-    """Return a schedule from `initial_value` to 0 in a straight line.
+    """Return a linear schedule from `initial_value` to 0.
 
     >>> linear_schedule(0.1)(0.5)
     0.05
@@ -81,7 +86,7 @@ def linear_schedule(initial_value: float | str) -> SimpleLinearSchedule:
 
 @dataclass(frozen=True)
 class CosineSchedule:
-    """From `start` to `end` along half a cosine wave: flat at both ends, steepest in the middle."""
+    """Cosine annealing from `start` to `end`."""
 
     start: float
     end: float = 0.0
@@ -92,7 +97,7 @@ class CosineSchedule:
 
 @dataclass(frozen=True)
 class ExponentialSchedule:
-    """From `start` to `end` (both positive), shrinking by the same factor at each step."""
+    """Exponential decay from `start` to `end`, both positive."""
 
     start: float
     end: float
@@ -109,10 +114,10 @@ class ExponentialSchedule:
 
 @dataclass(frozen=True)
 class PiecewiseSchedule:
-    """Straight lines through points.
+    """Piecewise linear interpolation of points.
 
-    :param endpoints: pairs (fraction of training done, value), fractions rising
-    :param outside_value: the value before the first and after the last point; None: they cover [0, 1]
+    :param endpoints: pairs (fraction of training done, value), with increasing fractions
+    :param outside_value: value before the first and after the last point; None if they cover [0, 1]
     """
 
     endpoints: tuple[tuple[float, float], ...]
@@ -141,7 +146,7 @@ class PiecewiseSchedule:
 
 @dataclass(frozen=True)
 class DoubleLinearConSchedule:
-    """Stable Baselines' `double_linear_con`: falls twice as fast as linear, to an eighth of `val`."""
+    """`double_linear_con` of Stable Baselines: linear at twice the rate, down to `val / 8`."""
 
     val: float
 
@@ -151,7 +156,7 @@ class DoubleLinearConSchedule:
 
 @dataclass(frozen=True)
 class MiddleDropSchedule:
-    """Stable Baselines' `middle_drop`: linear for a quarter of training, then 0.075 of `val`."""
+    """`middle_drop` of Stable Baselines: linear for a quarter of training, then `0.075 * val`."""
 
     val: float
 
@@ -161,7 +166,7 @@ class MiddleDropSchedule:
 
 @dataclass(frozen=True)
 class DoubleMiddleDropSchedule:
-    """Stable Baselines' `double_middle_drop`: linear, then 0.075 of `val`, and 0.125 in the last quarter."""
+    """`double_middle_drop` of Stable Baselines: linear, then `0.075 * val`, and at last `0.125 * val`."""
 
     val: float
 
@@ -173,7 +178,7 @@ class DoubleMiddleDropSchedule:
 
 @dataclass(frozen=True)
 class FloatSchedule:
-    """A number, or any callable of the progress, as a schedule that returns plain floats."""
+    """Schedule of a number or a callable, which returns Python floats."""
 
     value_schedule: Schedule
 
@@ -213,9 +218,12 @@ def _renamed(name: str, schedule: Schedule) -> Schedule:
 
 
 def make_schedule(value: float | str | Schedule) -> Schedule:
-    """The schedule that a number, a text or a callable stands for.
+    """Return the schedule of a number, a string or a callable.
 
-    :raises UserError: the text is no schedule (the nearest is named), or the value is none of the three
+    >>> make_schedule("lin_3e-4")(0.5)
+    0.00015
+
+    :raises UserError: not a schedule; suggests the nearest name
     """
     if isinstance(value, str):
         return _parse(value)
@@ -225,7 +233,7 @@ def make_schedule(value: float | str | Schedule) -> Schedule:
 
 
 def schedule_text(schedule: Schedule) -> str | float | None:
-    """What `make_schedule` reads back as an equal schedule; None for a callable that is not ours."""
+    """Return the value from which `make_schedule` makes an equal schedule; None for a custom callable."""
     if isinstance(schedule, FloatSchedule):
         return schedule_text(schedule.value_schedule)
     if isinstance(schedule, ConstantSchedule):
@@ -246,7 +254,7 @@ def schedule_text(schedule: Schedule) -> str | float | None:
 
 
 def lr_schedule(name: str, value: float) -> Schedule:
-    """Stable Baselines' `lr_schedule` argument: a name and the value it scales.
+    """Return the schedule of Stable Baselines' argument `lr_schedule`.
 
     :param name: constant, linear, double_linear_con, middle_drop or double_middle_drop
     """
@@ -273,7 +281,7 @@ _KINDS: dict[str, type] = {
     "middle_drop": MiddleDropSchedule,
     "double_middle_drop": DoubleMiddleDropSchedule,
 }
-_COUNTS = {"lin": (1, 3), "cos": (1, 2), "exp": (2, 2)}  # how many numbers follow; (1, 1) elsewhere
+_COUNTS = {"lin": (1, 3), "cos": (1, 2), "exp": (2, 2)}  # how many numbers follow; others: (1, 1)
 _OWN: tuple[type, ...] = (*_KINDS.values(), FloatSchedule)
 
 
@@ -286,7 +294,7 @@ def _parse(text: str) -> Schedule:
             first = text.split("_")[0]
             match = nearest(first, _KINDS)
             hint = f"did you mean '{match}_...'?" if match else f"it starts with {'_, '.join(_KINDS)}_"
-            raise UserError(f"{text!r} is no schedule; {hint}") from None
+            raise UserError(f"{text!r} is not a schedule; {hint}") from None
     parts = text.removeprefix(f"{name}_").split("_")
     if name == "piecewise":
         return _parse_piecewise(text, parts)
@@ -307,7 +315,7 @@ def _parse_piecewise(text: str, parts: list[str]) -> Schedule:
     for part in parts:
         time, colon, value = part.partition(":")
         if not colon:
-            raise UserError(f"schedule {text!r}: {part!r} is no `fraction:value` point")
+            raise UserError(f"schedule {text!r}: {part!r} is not a point `fraction:value`")
         if time == "outside":
             outside = _number(value, text)
         else:
@@ -324,5 +332,5 @@ def _number(value: object, where: str | None = None) -> float:
             raise ValueError
     except (TypeError, ValueError):
         place = f"schedule {where!r}: " if where is not None else ""
-        raise UserError(f"{place}{value!r} is no finite number") from None
+        raise UserError(f"{place}{value!r} is not a finite number") from None
     return number

@@ -1,21 +1,23 @@
-"""Seeds and the state of the global random generators."""
+"""Seed the global random generators; save and restore their states."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+
+RngState: TypeAlias = dict[str, Any]  # states of "python", "numpy", "torch" and "cuda"
 
 
 def set_random_seed(seed: int, using_cuda: bool = False) -> None:
     """Seed Python, NumPy and PyTorch.
 
-    :param seed: any integer; NumPy sees it modulo 2**32
-    :param using_cuda: also ask cuDNN for deterministic algorithms
+    :param seed: any integer; NumPy is seeded with it modulo 2**32
+    :param using_cuda: also make cuDNN use deterministic algorithms
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -27,7 +29,7 @@ def set_random_seed(seed: int, using_cuda: bool = False) -> None:
 
 @contextmanager
 def kept_random_state() -> Iterator[None]:
-    """Restore the global random states of PyTorch, NumPy and Python afterwards."""
+    """Restore the global random states of PyTorch, NumPy and Python at the end of the block."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     numpy_state, python_state = np.random.get_state(), random.getstate()
     try:
@@ -38,9 +40,9 @@ def kept_random_state() -> Iterator[None]:
         random.setstate(python_state)
 
 
-def get_rng_state() -> dict[str, Any]:
-    """The state of every generator that `set_random_seed` seeds, for a checkpoint."""
-    state: dict[str, Any] = {
+def get_rng_state() -> RngState:
+    """Return the states of all generators that `set_random_seed` seeds, for a checkpoint."""
+    state: RngState = {
         "python": random.getstate(),
         "numpy": np.random.get_state(legacy=False),
         "torch": torch.get_rng_state(),
@@ -50,18 +52,18 @@ def get_rng_state() -> dict[str, Any]:
     return state
 
 
-def set_rng_state(state: dict[str, Any]) -> None:
-    """Continue from what `get_rng_state` returned; CUDA states are skipped where there is no CUDA.
+def set_rng_state(state: RngState) -> None:
+    """Restore the states that `get_rng_state` returned; CUDA states are ignored without CUDA.
 
-    :raises ValueError: it is not such a state
+    :raises ValueError: an invalid state
     """
     try:
         _set_rng_state(state)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        raise ValueError(f"no state of the random generators: {error}") from None
+        raise ValueError(f"invalid state of the random generators: {error}") from None
 
 
-def _set_rng_state(state: dict[str, Any]) -> None:
+def _set_rng_state(state: RngState) -> None:
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(state["numpy"])

@@ -1,4 +1,4 @@
-"""What the constructor of a class takes."""
+"""Inspect the arguments of constructors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TAKEN = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def constructor_parameters(cls: type) -> Mapping[str, inspect.Parameter]:
-    """The parameters by name; where it passes `**kwargs` on, also those of its base classes."""
+    """Return the parameters of a constructor by name, with those of base classes if it has `**kwargs`."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if "__init__" not in base.__dict__ or base is object:

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-Obs: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
-"""Observations of all environments, [n_envs, ...], as an array or a dict of arrays."""
+Metrics: TypeAlias = "dict[str, torch.Tensor | float]"
+"""Metrics of an update by name, without the prefix `train/`: scalar tensors or numbers."""
 
 TensorObs: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
 """Observations as policies take them, [batch, ...], a tensor or a dict of tensors."""

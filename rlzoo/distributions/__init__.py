@@ -14,7 +14,7 @@ from rlzoo.distributions.masked import (
 )
 from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 
-# names under which scripts written for Stable-Baselines3 import them
+# names in stable-baselines3
 DiagGaussianDistribution = DiagGaussian
 SquashedDiagGaussianDistribution = SquashedDiagGaussian
 CategoricalDistribution = Categorical

@@ -1,4 +1,4 @@
-"""Independent yes/no choices (MultiBinary)."""
+"""Bernoulli distribution, of MultiBinary actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlzoo.distributions.distribution import Distribution, linear_head
 
 
 class Bernoulli(Distribution):
-    """`action_dims` independent bits; actions are 0.0 or 1.0, [B, action_dims]."""
+    """Independent Bernoulli distributions of `action_dims` bits; actions are 0.0 or 1.0, [B, action_dims]."""
 
     __slots__ = ("action_dims", "logits")
 
@@ -22,13 +22,13 @@ class Bernoulli(Distribution):
         return linear_head(latent_dim, self.action_dims)
 
     def proba_distribution(self, action_logits: Tensor) -> Bernoulli:
-        """:param action_logits: log-odds of a one, [B, action_dims]"""
+        """Set the log-odds of 1, [B, action_dims]."""
         self.logits = action_logits
         return self
 
     @property
     def probs(self) -> Tensor:
-        """Probability of a one, [B, action_dims]."""
+        """Probability of 1, [B, action_dims]."""
         return self.logits.sigmoid()
 
     @property
@@ -46,7 +46,7 @@ class Bernoulli(Distribution):
         return (self.logits > 0).to(self.logits.dtype)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        # log sigmoid(l) for a one, log sigmoid(-l) for a zero
+        # log sigmoid(l) for 1, log sigmoid(-l) for 0
         return F.logsigmoid(self.logits * (2.0 * actions - 1.0)).sum(dim=-1)
 
     def entropy(self) -> Tensor:

@@ -1,9 +1,9 @@
-"""Distributions over choices: one of n (Discrete) and one of n for each of several (MultiDiscrete)."""
+"""Categorical distributions, of Discrete and MultiDiscrete actions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from rlzoo.distributions.distribution import Distribution, gumbel_argmax, linear
 
 
 class Categorical(Distribution):
-    """One choice out of `action_dim`; actions are indices, [B]."""
+    """Categorical distribution over `action_dim` choices; actions are indices, [B]."""
 
     __slots__ = ("_log_probs", "action_dim", "logits")
 
@@ -27,16 +27,16 @@ class Categorical(Distribution):
         return linear_head(latent_dim, self.action_dim)
 
     def proba_distribution(self, action_logits: Tensor) -> Categorical:
-        """:param action_logits: unnormalised log-probabilities, [B, action_dim]"""
+        """Set the unnormalised log-probabilities, [B, action_dim]."""
         self.logits = action_logits
         self._log_probs = None
         return self
 
     @property
     def log_probs(self) -> Tensor:
-        """Normalised log-probabilities, [B, action_dim]; computed once for log_prob, entropy and kl."""
+        """Normalised log-probabilities, [B, action_dim], cached for log_prob, entropy and kl."""
         cached = self._log_probs
-        # those first read under no_grad are of no use to a loss
+        # values computed under no_grad cannot be used in a loss
         lacks_graph = cached is not None and self.logits.requires_grad and not cached.requires_grad
         if cached is None or (lacks_graph and torch.is_grad_enabled()):
             cached = self._log_probs = self.logits.log_softmax(dim=-1)
@@ -63,11 +63,11 @@ class Categorical(Distribution):
 
     def log_prob(self, actions: Tensor) -> Tensor:
         log_probs = self.log_probs
-        if actions.shape != log_probs.shape[:-1]:  # one distribution for many actions, or the reverse
+        if actions.shape != log_probs.shape[:-1]:  # broadcast one distribution or one action
             shape = torch.broadcast_shapes(actions.shape, log_probs.shape[:-1])
             index = actions.long().expand(shape).unsqueeze(-1)
             return log_probs.expand(*shape, self.action_dim).gather(-1, index).squeeze(-1)
-        return -F.nll_loss(log_probs, actions.long(), reduction="none")  # picks them in one operation
+        return -F.nll_loss(log_probs, actions.long(), reduction="none")  # a gather in one operation
 
     def entropy(self) -> Tensor:
         # 0 log 0 is 0: an impossible choice has log-probability -inf, and 0 * inf would be nan
@@ -76,34 +76,34 @@ class Categorical(Distribution):
 
     def kl(self, other: Categorical) -> Tensor:
         probs = self.probs
-        # an impossible choice adds nothing, also where the other has it impossible too (inf - inf)
+        # an impossible choice adds nothing, even if it is impossible in `other`, too (inf - inf)
         return torch.where(probs > 0, probs * (self.log_probs - other.log_probs), 0.0).sum(dim=-1)
 
 
-class Unfilled:
-    """The parts of a distribution that `proba_distribution` has not given any yet."""
+class Unfilled(list[Categorical]):
+    """Placeholder for the parts of a distribution before `proba_distribution` is called."""
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Categorical]:
         raise UserError("this distribution has no parameters yet: call proba_distribution() first")
 
 
 class MultiCategorical(Distribution):
-    """Independent choices, the i-th out of `action_dims[i]`; actions are indices, [B, len(action_dims)]."""
+    """Independent categorical distributions over `action_dims[i]` choices; actions [B, len(action_dims)]."""
 
     __slots__ = ("action_dims", "parts")
     part_class: ClassVar[type[Categorical]] = Categorical
 
     def __init__(self, action_dims: Sequence[int]) -> None:
         self.action_dims = [int(n) for n in action_dims]
-        self.parts: Any = Unfilled()  # list of `part_class`
+        self.parts: list[Categorical] = Unfilled()  # of `part_class`
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
         return linear_head(latent_dim, sum(self.action_dims))
 
     def proba_distribution(self, action_logits: Tensor) -> MultiCategorical:
-        """Take over the parameters of a batch.
+        """Set the concatenated logits of all dimensions.
 
-        :param action_logits: the logits of all choices side by side, [B, sum(action_dims)]
+        :param action_logits: [B, sum(action_dims)]
         """
         split = torch.split(action_logits, self.action_dims, dim=-1)
         self.parts = [

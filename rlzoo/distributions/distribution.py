@@ -1,95 +1,98 @@
-"""The face that every action distribution has.
+"""Base class of action distributions.
 
-A distribution holds the tensors of one batch and nothing else: no argument checks and no broadcasting
-machinery, as it is rebuilt on every step. `B` below is the batch size, `A` the number of action dimensions.
+A distribution holds the parameters of one batch. It checks no arguments, because it is filled at every step.
+Shapes: B is the batch size, A the number of action dimensions.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class Distribution:
-    """Actions of one batch: built once per policy, then filled by `proba_distribution` and read.
+    """Distribution of a batch of actions; made once per policy, and filled by `proba_distribution`.
 
-    `proba_distribution` fills the object it is called on and returns it, so keep a copy (`copy.copy`) of one
-    that must outlive the next call; `ActorCriticPolicy.get_distribution` hands out such a copy.
+    `proba_distribution` sets the parameters of the object and returns it. Copy it (`copy.copy`) to keep it
+    beyond the next call; `ActorCriticPolicy.get_distribution` returns a copy.
     """
 
     __slots__ = ()
 
     def proba_distribution_net(self, latent_dim: int, *args: Any, **kwargs: Any) -> Any:
-        """The module from latents [B, latent_dim] to parameters, and the log-std where there is one."""
+        """Return the layer from latents [B, latent_dim] to parameters, or a pair of it and the log-std."""
         raise NotImplementedError
 
-    def proba_distribution(self, *params: Any, **named_params: Any) -> Any:
-        """Take over the parameters of a batch; returns self."""
+    def proba_distribution(self, *params: Any, **named_params: Any) -> Self:
+        """Set the parameters of a batch; return the distribution itself."""
         raise NotImplementedError
 
     @property
-    def distribution(self) -> Any:
-        """The same distribution as one of `torch.distributions`, made when it is asked for.
+    def distribution(self) -> torch.distributions.Distribution | Sequence[torch.distributions.Distribution]:
+        """The distribution as one of `torch.distributions` (a list of them for a MultiDiscrete).
 
-        It has independent dimensions, so that its `log_prob` and `entropy` are per dimension, and is the one
-        before a tanh. A list of them where there are several choices.
+        Its `log_prob` and `entropy` are per dimension, and it is the distribution before a tanh.
         """
         raise NotImplementedError
 
     @property
     def params(self) -> tuple[Tensor, ...]:
-        """The tensors that the networks gave; on them alone the distribution depends."""
+        """The parameter tensors; they determine the distribution."""
         raise NotImplementedError
 
     def sample(self) -> Tensor:
-        """Random actions, [B, A] (Categorical: [B])."""
+        """Return random actions, [B, A] (Categorical: [B])."""
         raise NotImplementedError
 
     def mode(self) -> Tensor:
-        """The most likely actions, shaped as `sample`."""
+        """Return the most likely actions, in the shape of `sample`."""
         raise NotImplementedError
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density (or log-probability) of each row of actions, [B]."""
+        """Return the log-density (or log-probability) of each row of actions, [B]."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor | None:
-        """Entropy in nats, [B]; None where it has no closed form."""
+        """Return the entropy in nats, [B]; None if it has no closed form."""
         raise NotImplementedError
 
     def kl(self, other: Any) -> Tensor:
-        """KL(self || other) in nats, [B]; `other` is a distribution of the same class."""
+        """Return KL(self || other) in nats, [B]; `other` is of the same class."""
         raise NotImplementedError
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """The mode if deterministic, a sample if not."""
+        """Return the mode if deterministic, else a sample."""
         return self.mode() if deterministic else self.sample()
 
     def actions_from_params(self, *params: Any, deterministic: bool = False, **named_params: Any) -> Tensor:
-        """Actions of the distribution with these parameters."""
+        """Set the parameters of a batch; return its mode or a sample."""
         self.proba_distribution(*params, **named_params)
         return self.get_actions(deterministic=deterministic)
 
     def log_prob_from_params(self, *params: Any, **named_params: Any) -> tuple[Tensor, Tensor]:
-        """A sample of the distribution with these parameters, and its log-probability."""
+        """Set the parameters of a batch; return a sample and its log-probability."""
         self.proba_distribution(*params, **named_params)
         actions = self.sample()
         return actions, self.log_prob(actions)
 
 
 def sum_independent_dims(tensor: Tensor) -> Tensor:
-    """Sum over the action axis, as independent dimensions add up: [B, A] -> [B]; [B] -> one number."""
+    """Sum the log-probabilities of independent dimensions, [B, A] -> [B]; a vector to one number."""
     return tensor.sum(dim=1) if tensor.dim() > 1 else tensor.sum()
 
 
 def kl_divergence(dist_true: Distribution, dist_pred: Distribution) -> Tensor:
-    """KL(dist_true || dist_pred) in nats, [B].
+    """Return KL(dist_true || dist_pred) in nats, [B].
 
-    :raises UserError: when the two are not of one class
+    :raises UserError: the distributions are of different classes
     """
     if type(dist_true) is not type(dist_pred):
         raise UserError(
@@ -100,14 +103,13 @@ def kl_divergence(dist_true: Distribution, dist_pred: Distribution) -> Tensor:
 
 
 def linear_head(latent_dim: int, n_params: int) -> nn.Linear:
-    """The usual last layer: latent -> distribution parameters."""
+    """Return a linear layer from latents to distribution parameters."""
     return nn.Linear(latent_dim, n_params)
 
 
 def gumbel_argmax(logits: Tensor) -> Tensor:
-    """One index per row with probability softmax(logits), [..., n] -> [...].
+    """Sample an index per row with probabilities softmax(logits), [..., n] -> [...].
 
-    The arg max of p_i / E_i with E_i ~ Exp(1) has distribution p (the first arrival of exponential clocks);
-    in logs no normalisation is needed.
+    The arg max of p_i / E_i with E_i ~ Exp(1) has distribution p; in log space p needs no normalisation.
     """
     return (logits - torch.empty_like(logits).exponential_().log_()).argmax(dim=-1)

@@ -1,22 +1,25 @@
-"""Gaussians with a diagonal covariance, plain and squashed into (-1, 1) by a tanh."""
+"""Diagonal Gaussian distributions, plain and squashed to (-1, 1) by a tanh."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
+from rlzoo.accel.switch import enabled
 from rlzoo.distributions.distribution import Distribution, linear_head
+
+FAST = enabled("closed_form_backward")
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Log-density of a diagonal Gaussian, summed over its last axis: [B, A] -> [B].
+    """Return the log-density of a diagonal Gaussian, summed over the last axis, [B, A] -> [B].
 
     :param log_std: [A] or [B, A]
     """
@@ -25,22 +28,22 @@ def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
 
 
 SMALLEST_GAP = 2.0**-24
-"""Between 1 and the largest number of single precision below it."""
+"""Distance between 1 and the largest float32 below it."""
 
 
 def inverse_tanh(actions: Tensor, epsilon: float = SMALLEST_GAP) -> Tensor:
-    """Compute atanh of actions kept `epsilon` away from -1 and 1, where it is infinite.
+    """Return atanh of actions, clamped to a distance of `epsilon` from -1 and 1, where it is infinite.
 
-    For actions whose pre-tanh value is not known. In single precision it cannot exceed 8.7, so that densities
-    of actions nearer to the bounds are wrong.
+    For actions whose pre-tanh value is unknown. In float32 the result cannot exceed 8.7, so densities of
+    actions closer to the bounds are wrong.
     """
     return torch.atanh(actions.clamp(-1.0 + epsilon, 1.0 - epsilon))
 
 
 class TanhBijector(nn.Module):
-    """The change of variables by a tanh: squashes numbers into (-1, 1).
+    """Change of variables by a tanh, to (-1, 1).
 
-    :param epsilon: keeps logarithms and the inverse finite
+    :param epsilon: keeps the logarithm in `log_prob_correction` finite
     """
 
     def __init__(self, epsilon: float = 1e-6) -> None:
@@ -54,23 +57,23 @@ class TanhBijector(nn.Module):
 
     @staticmethod
     def atanh(x: Tensor) -> Tensor:
-        """Return the inverse of tanh, infinite at -1 and 1."""
+        """Return the inverse of tanh, which is infinite at -1 and 1."""
         return torch.atanh(x)
 
     @staticmethod
     def inverse(y: Tensor) -> Tensor:
-        """Return the inverse of tanh, finite: y is kept away from -1 and 1 by the precision of its dtype."""
+        """Return the inverse of tanh, with y clamped by the precision of its dtype to be finite."""
         return inverse_tanh(y, torch.finfo(y.dtype).eps)
 
     def log_prob_correction(self, x: Tensor) -> Tensor:
-        """Return log(1 - tanh(x)^2 + epsilon), elementwise, which a log-density of tanh(x) loses."""
+        """Return log(1 - tanh(x)^2 + epsilon), elementwise, to subtract from the log-density of x."""
         return torch.log(1.0 - torch.tanh(x).square() + self.epsilon)
 
 
 class Squashed:
-    """Actions of a squashed distribution, with the values before the tanh (`gaussian_actions`).
+    """Squashed actions, with their values before the tanh (`gaussian_actions`).
 
-    `log_prob` of the very tensor that was sampled last needs no inverse of the tanh.
+    `log_prob` of the tensor that was sampled last does not need the inverse of the tanh.
     """
 
     gaussian_actions: Tensor | None
@@ -81,7 +84,7 @@ class Squashed:
         self._squashed_actions = torch.tanh(gaussian_actions)
         return self._squashed_actions
 
-    def _forget_sample(self) -> None:
+    def _clear_sample(self) -> None:
         self.gaussian_actions = self._squashed_actions = None
 
     def _before_tanh(self, actions: Tensor, epsilon: float = SMALLEST_GAP) -> Tensor:
@@ -91,28 +94,37 @@ class Squashed:
 
 
 def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
-    """log(1 - tanh(x)^2), elementwise, without the cancellation of the direct form for large |x|."""
+    """Return log(1 - tanh(x)^2), elementwise, without cancellation for large |x|."""
     return 2.0 * (math.log(2.0) - pre_tanh - F.softplus(-2.0 * pre_tanh))
 
 
 def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Reparameterised actions [B, A] of a squashed Gaussian, and their log-density [B].
+    """Return reparameterised actions [B, A] of a squashed Gaussian, and their log-density [B].
 
-    The noise is known here, so nothing has to be inverted: with a = tanh(mean + std * noise),
+    The noise is known, so the tanh need not be inverted: with a = tanh(mean + std * noise),
     log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
     """
+    if not FAST:
+        noise = torch.randn_like(mean)
+        pre_tanh = mean + log_std.exp() * noise
+        log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
     sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std)  # type: ignore[no-untyped-call]
     return sampled
 
 
+class _SavedTensors(Protocol):
+    saved_tensors: tuple[Tensor, Tensor]
+
+
 class _SampleSquashed(torch.autograd.Function):
-    """`sample_squashed` with its derivative in closed form: fewer operations on small arrays.
+    """`sample_squashed` with its derivative in closed form, which needs fewer operations.
 
     With u = mean + std * noise, da/du = 1 - a^2 and dlog p/du = 2a.
     """
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: FunctionCtx, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
         noise = torch.randn_like(mean)
         scaled = log_std.exp().mul_(noise)
         pre_tanh = mean + scaled
@@ -123,7 +135,7 @@ class _SampleSquashed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_actions: Tensor, of_log_prob: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: _SavedTensors, of_actions: Tensor, of_log_prob: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         actions, scaled = ctx.saved_tensors
         of_log_prob = of_log_prob.unsqueeze(-1)
         gradient = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
@@ -131,7 +143,7 @@ class _SampleSquashed(torch.autograd.Function):
 
 
 class DiagGaussian(Distribution):
-    """Independent normals with a log-std that does not depend on the state; actions are [B, action_dim]."""
+    """Diagonal Gaussian; its log-std is a parameter or an output of the network. Actions [B, action_dim]."""
 
     __slots__ = ("action_dim", "log_std", "mean")
 
@@ -147,7 +159,7 @@ class DiagGaussian(Distribution):
         return linear_head(latent_dim, self.action_dim), log_std
 
     def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> DiagGaussian:
-        """:param mean_actions: [B, action_dim]; :param log_std: [action_dim] or [B, action_dim]"""
+        """Set `mean_actions` [B, action_dim] and `log_std` [action_dim] or [B, action_dim]."""
         self.mean = mean_actions
         self.log_std = log_std
         return self
@@ -166,7 +178,7 @@ class DiagGaussian(Distribution):
         return torch.distributions.Normal(self.mean, self.stddev)
 
     def sample(self) -> Tensor:
-        """Reparameterised: gradients flow into mean and log_std."""
+        """Return reparameterised actions [B, action_dim], with gradients for mean and log_std."""
         return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
 
     def mode(self) -> Tensor:
@@ -185,9 +197,9 @@ class DiagGaussian(Distribution):
 
 
 class SquashedDiagGaussian(Squashed, DiagGaussian):
-    """tanh of a diagonal Gaussian: actions lie in (-1, 1) (Haarnoja et al., 2018, appendix C).
+    """Diagonal Gaussian squashed by a tanh, with actions in (-1, 1) (Haarnoja et al., 2018, appendix C).
 
-    :param epsilon: distance kept from -1 and 1 where `log_prob` has to invert the tanh
+    :param epsilon: smallest distance from -1 and 1 when `log_prob` inverts the tanh
     """
 
     __slots__ = ("epsilon",)
@@ -195,11 +207,11 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
     def __init__(self, action_dim: int, epsilon: float = SMALLEST_GAP) -> None:
         super().__init__(action_dim)
         self.epsilon = epsilon
-        self._forget_sample()
+        self._clear_sample()
 
     def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> SquashedDiagGaussian:
         super().proba_distribution(mean_actions, log_std)
-        self._forget_sample()
+        self._clear_sample()
         return self
 
     def sample(self) -> Tensor:
@@ -211,13 +223,13 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
     def log_prob(self, actions: Tensor, gaussian_actions: Tensor | None = None) -> Tensor:
         """Compute the log-density of squashed actions, [B, A] -> [B].
 
-        :param gaussian_actions: the actions before the tanh, where they are known: exact, while an inverted
-            tanh is wrong beyond 8.7. Not needed for the actions that were sampled last
+        :param gaussian_actions: the actions before the tanh, if known; the inverse of the tanh is wrong
+            beyond 8.7. Not needed for the actions sampled last
         """
         if gaussian_actions is None:
             gaussian_actions = self._before_tanh(actions, self.epsilon)
         return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
 
     def entropy(self) -> None:
-        """The entropy of a squashed Gaussian has no closed form: estimate it by -log_prob."""
+        """Return None: the entropy has no closed form; estimate it by -log_prob."""
         return None

@@ -1,7 +1,8 @@
-"""From an action space to its distribution."""
+"""Make the distribution of an action space."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import spaces
@@ -16,11 +17,16 @@ from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 
 
 def make_proba_distribution(
-    action_space: spaces.Space, use_sde: bool = False, dist_kwargs: dict[str, Any] | None = None
+    action_space: spaces.Space, use_sde: bool = False, dist_kwargs: Mapping[str, Any] | None = None
 ) -> Distribution:
-    """The distribution over `action_space`: Gaussian or gSDE for Box, categorical or Bernoulli otherwise.
+    """Return the distribution of an action space: Gaussian or gSDE for Box, else categorical or Bernoulli.
 
-    :raises UserError: for another kind of space, or `use_sde` with discrete actions
+    >>> make_proba_distribution(spaces.Discrete(3)).proba_distribution_net(latent_dim=64)
+    Linear(in_features=64, out_features=3, bias=True)
+
+    :param use_sde: use generalised state-dependent exploration (Box only)
+    :param dist_kwargs: arguments of the distribution
+    :raises UserError: another space, or `use_sde` with discrete actions
     """
     kwargs = dist_kwargs or {}
     if isinstance(action_space, spaces.Box):

@@ -1,4 +1,4 @@
-"""Generalized state-dependent exploration: noise that is a smooth function of the state.
+"""Generalized state-dependent exploration (gSDE): noise that is a smooth function of the state.
 
 Raffin et al. (2021), "Smooth Exploration for Robotic Reinforcement Learning".
 """
@@ -12,24 +12,24 @@ from rlzoo.distributions.distribution import Distribution, linear_head
 from rlzoo.distributions.gaussian import LOG_SQRT_2PI, Squashed, gaussian_log_prob, log_tanh_slope
 
 NODES = torch.linspace(-5.0, 5.0, 41, dtype=torch.float64)
-"""Of the quadrature of a standard normal variable by the trapezoidal rule.
+"""Nodes of the trapezoidal rule for expectations of a standard normal variable.
 
-For the entropy of squashed actions it converges exponentially, as Gauss-Hermite does not: with 41 nodes its
-error is below 0.001 nats a dimension for a standard deviation of up to 5, with as many of Gauss-Hermite 0.02.
+For the entropy of squashed actions it converges exponentially, unlike Gauss-Hermite quadrature: with 41 nodes
+its error is below 0.001 nats per dimension for standard deviations up to 5 (Gauss-Hermite: 0.02).
 """
 WEIGHTS = torch.softmax(-0.5 * NODES.square(), dim=0)
 
 
 class StateDependentNoise(Squashed, Distribution):
-    """Gaussian actions whose noise is `latent_sde @ W`, with W redrawn only now and then (gSDE).
+    """Gaussian actions with noise `latent_sde @ W`, where W is resampled only every few steps (gSDE).
 
-    W [S, A] has independent entries N(0, std[s, a]^2), so that for one state the action is
-    N(mean, diag(latent_sde^2 @ std^2)), while for successive states it changes smoothly.
+    W [S, A] has independent entries N(0, std[s, a]^2). So the action in one state is
+    N(mean, diag(latent_sde^2 @ std^2)), and noise changes smoothly over successive states.
 
     :param full_std: one std per (feature, action) instead of one per feature
     :param use_expln: std is exp(x) for x <= 0 and log(1 + x) + 1 above, which grows slower than exp
-    :param squash_output: squash actions into (-1, 1) by a tanh
-    :param learn_features: let gradients of the noise reach the features
+    :param squash_output: squash actions to (-1, 1) by a tanh
+    :param learn_features: propagate gradients of the noise to the features
     :param epsilon: added to variances
     """
 
@@ -71,14 +71,14 @@ class StateDependentNoise(Squashed, Distribution):
         self.exploration_matrices: Tensor  # [n_envs, S, A]
         self._latent_sde: Tensor
         self._log_std: Tensor
-        self._forget_sample()
+        self._clear_sample()
 
     def proba_distribution_net(
         self, latent_dim: int, log_std_init: float = -2.0, latent_sde_dim: int | None = None
     ) -> tuple[nn.Linear, nn.Parameter]:
-        """The mean layer and the log-std parameter, [S, A] (full_std) or [S, 1]; draws the first noise.
+        """Return the mean layer and the log-std parameter, [S, A] (full_std) or [S, 1]; sample W.
 
-        :param latent_sde_dim: S, the number of features the noise depends on; `latent_dim` if None
+        :param latent_sde_dim: S, the number of features that the noise depends on; None: `latent_dim`
         """
         self.latent_sde_dim = latent_dim if latent_sde_dim is None else latent_sde_dim
         columns = self.action_dim if self.full_std else 1
@@ -88,7 +88,7 @@ class StateDependentNoise(Squashed, Distribution):
         return linear_head(latent_dim, self.action_dim), log_std
 
     def get_std(self, log_std: Tensor) -> Tensor:
-        """Standard deviations of the entries of W, [S, A]."""
+        """Return the standard deviations of the entries of W, [S, A]."""
         if self.use_expln:
             std = torch.where(log_std <= 0, log_std.clamp(max=0).exp(), log_std.clamp(min=0).log1p() + 1.0)
         else:
@@ -96,7 +96,7 @@ class StateDependentNoise(Squashed, Distribution):
         return std.expand(-1, self.action_dim)
 
     def sample_weights(self, log_std: Tensor, batch_size: int = 1) -> None:
-        """Draw new noise: one W shared by all, and one for each of `batch_size` rows (environments)."""
+        """Sample new matrices: one W for all rows, and one for each of `batch_size` rows (environments)."""
         std = self.get_std(log_std)
         self.exploration_mat = std * torch.randn_like(std)
         self.exploration_matrices = std * torch.randn(
@@ -106,13 +106,13 @@ class StateDependentNoise(Squashed, Distribution):
     def proba_distribution(
         self, mean_actions: Tensor, log_std: Tensor, latent_sde: Tensor
     ) -> StateDependentNoise:
-        """:param mean_actions: [B, A]; :param log_std: as made by the net; :param latent_sde: [B, S]"""
+        """Set `mean_actions` [B, A], `log_std` [S, A] or [S, 1], and `latent_sde` [B, S]."""
         self._latent_sde = latent_sde if self.learn_features else latent_sde.detach()
         variance = self._latent_sde.square() @ self.get_std(log_std).square()  # [B, A]
         self.log_scale = 0.5 * torch.log(variance + self.epsilon)
         self.mean = mean_actions
         self._log_std = log_std
-        self._forget_sample()
+        self._clear_sample()
         return self
 
     @property
@@ -129,9 +129,9 @@ class StateDependentNoise(Squashed, Distribution):
         return torch.distributions.Normal(self.mean, self.stddev)
 
     def get_noise(self, latent_sde: Tensor) -> Tensor:
-        """The noise of these states under the current W, [B, A].
+        """Return the noise of a batch of states, [B, A].
 
-        Rows that match the drawn matrices use their own; another number of rows (a minibatch) the shared one.
+        Each row has a separate W if there are as many; otherwise (a minibatch) all share one.
         """
         if not self.learn_features:
             latent_sde = latent_sde.detach()
@@ -149,8 +149,8 @@ class StateDependentNoise(Squashed, Distribution):
     def log_prob(self, actions: Tensor, gaussian_actions: Tensor | None = None) -> Tensor:
         """Compute the log-density of actions, [B, A] -> [B].
 
-        :param gaussian_actions: squashed actions before the tanh, where they are known: exact, while an
-            inverted tanh is wrong beyond 8.7. Not needed for the actions that were sampled last
+        :param gaussian_actions: squashed actions before the tanh, if known; the inverse of the tanh is wrong
+            beyond 8.7. Not needed for the actions sampled last
         """
         if not self.squash_output:
             return gaussian_log_prob(actions, self.mean, self.log_scale)
@@ -162,8 +162,8 @@ class StateDependentNoise(Squashed, Distribution):
     def entropy(self) -> Tensor:
         """Compute the entropy in nats, [B].
 
-        Of squashed actions a = tanh(u) it is H(u) + E[log(1 - a^2)]. The expectation has no closed form; a
-        quadrature in each dimension has gradients and draws nothing.
+        For squashed actions a = tanh(u) it is H(u) + E[log(1 - a^2)]. The expectation is computed by
+        quadrature in each dimension, which has gradients and needs no samples.
         """
         entropies = self.log_scale + (0.5 + LOG_SQRT_2PI)  # of u, [B, A]
         if self.squash_output:
@@ -172,7 +172,7 @@ class StateDependentNoise(Squashed, Distribution):
         return entropies.sum(dim=-1)
 
     def kl(self, other: StateDependentNoise) -> Tensor:
-        """A tanh on both sides leaves the divergence unchanged, so squashed or not is the same."""
+        """Return KL(self || other), [B]; a tanh does not change it."""
         gap = other.log_scale - self.log_scale
         moved = ((self.mean - other.mean) * torch.exp(-other.log_scale)).square()
         return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)

@@ -8,8 +8,8 @@ from collections.abc import Sized
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeGuard
 
+from rlzoo.algorithms.agent.position import ResumeState
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.position import continues_episodes
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import CheckpointError
 from rlzoo.runs import run_folder
@@ -17,6 +17,8 @@ from rlzoo.runs import run_folder
 
 class ReplayModel(Protocol):
     """A model with a replay buffer."""
+
+    resume_state: ResumeState
 
     @property
     def replay_buffer(self) -> Sized:
@@ -56,7 +58,7 @@ def prepare(model: ReplayModel, run: RunConfig, agent: Path | None, resumed: boo
                 file=sys.stderr,
             )
         return
-    in_progress = resumed and continues_episodes(model)  # else new episodes end those stored
+    in_progress = resumed and model.resume_state.continues_episodes  # else new episodes end those stored
     try:
         model.load_replay_buffer(path, truncate_last_traj=run.truncate_last_trajectory and not in_progress)
     except CheckpointError as error:

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
+from torch import nn
 
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.position import saved_csv_rows
 from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
@@ -26,7 +26,8 @@ from rlzoo.experiment import replay_setup, tracking
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import build_callbacks, build_model, load_model
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
+from rlzoo.metrics.logger import Logger, configure_logger
+from rlzoo.metrics.output_formats import make_output_format
 from rlzoo.runs import run_folder
 from rlzoo.training.candidates import AsyncEval
 from rlzoo.training.population_loop import population
@@ -140,7 +141,7 @@ def _make_model(
         model = build_model(resolved, venv, run.seed, run.device, run.verbose)
     else:
         model = load_model(resolved, agent, venv, run.device, run.verbose, None if resumed else run.seed)
-        model.require_whole(str(agent))
+        model.require_trainable(str(agent))
     if model.wants_action_masks and not is_masking_supported(venv):
         raise UserError(
             f"{resolved.algo} needs to know which actions are valid, and {run.env_id} has no action_masks()"
@@ -166,7 +167,7 @@ def _open_logger(
         opened.callback(tracking.start(run, resolved, folder).finish)
     logger = _make_logger(run, type(model).__name__, folder, resumed)
     if resumed:
-        logger.truncate_csv(saved_csv_rows(model))
+        logger.truncate_csv(model.resume_state.csv_rows)
     opened.callback(logger.close)
     return logger
 
@@ -203,7 +204,7 @@ def split_workers(resolved: ResolvedConfig) -> tuple[ResolvedConfig, int]:
 
 
 def start_candidate_workers(
-    resolved: ResolvedConfig, run: RunConfig, folder: Path | None, n_workers: int, policy: Any
+    resolved: ResolvedConfig, run: RunConfig, folder: Path | None, n_workers: int, policy: nn.Module
 ) -> AsyncEval:
     """Start processes that evaluate candidates, each with an environment and a monitor file in `folder`.
 

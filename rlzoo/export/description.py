@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from gymnasium import spaces
 
 from rlzoo import __version__
+from rlzoo.algorithms.agent.saving import env_id_of
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.saving import env_id_of
 from rlzoo.export.observation_layers import SINGLE, Part
 from rlzoo.export.policy_module import PolicyModule
 from rlzoo.io.space_json import space_to_json

@@ -1,10 +1,10 @@
-"""Numbers of steps and bytes, short enough for a table."""
+"""Format large numbers for tables."""
 
 from __future__ import annotations
 
 
 def short_count(number: int) -> str:
-    """A number in thousands or millions, to three digits.
+    """Format a number in thousands or millions, with three digits.
 
     >>> short_count(1_000_448), short_count(51_300), short_count(950)
     ('1M', '51.3k', '950')

@@ -11,11 +11,10 @@ evaluation y = scale (x - M) / S + bias, and nothing is gathered.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from rlzoo.accel.renormalize import renormalize
 
 R_MAX, D_MAX = 3.0, 5.0
 """How far a batch may be corrected: the values that the paper ends with."""
@@ -67,8 +66,7 @@ class BatchRenorm(nn.Module):
             self.ra_mean.lerp_(mean, self.momentum)
             self.ra_var.lerp_(var, self.momentum)
             self.steps += 1
-        y: Tensor = _Normalize.apply(x, self.scale, self.bias, centred, torch.rsqrt(var + self.eps), r, d)  # type: ignore
-        return y
+        return renormalize(x, self.scale, self.bias, r, d, centred, torch.rsqrt(var + self.eps), self.eps)
 
     def _sum(self, x: Tensor) -> Tensor:
         """Over the batch, in the shape of the parameters."""
@@ -81,41 +79,3 @@ class BatchRenorm(nn.Module):
         running_std = torch.sqrt(self.ra_var + self.eps)
         r = (std / running_std).clamp_(1 / r_max, r_max)
         return r, ((mean - self.ra_mean) / running_std).clamp_(-d_max, d_max)
-
-
-class _Normalize(torch.autograd.Function):
-    """y = scale (c / s r + d) + bias, where c = x - m, and the derivative in closed form.
-
-    With g the gradient of y, B the size of the batch and means over it, that of x is
-    scale r / s (g - mean(g) - c / s^2 sum(g c) / (B - 1)): a third of the passes over arrays of [n, B, width]
-    that differentiating m and s step by step takes.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        scale: Tensor,
-        bias: Tensor,
-        centred: Tensor,
-        inverse_std: Tensor,
-        r: Tensor,
-        d: Tensor,
-    ) -> Tensor:
-        slope = inverse_std * r
-        ctx.save_for_backward(centred, scale, inverse_std, slope, d)
-        return torch.addcmul(torch.addcmul(bias, scale, d), centred, scale * slope)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
-        centred, scale, inverse_std, slope, d = ctx.saved_tensors
-        keep = scale.dim() == 3
-        product = gradient * centred
-        total, along = gradient.sum(-2, keepdim=keep), product.sum(-2, keepdim=keep)
-        dx = None
-        if ctx.needs_input_grad[0]:
-            size = centred.shape[-2]
-            share = along * inverse_std.square() / -max(size - 1, 1)
-            dx = torch.addcmul(gradient, centred, share, out=product).sub_(total / size).mul_(scale * slope)
-        return dx, torch.addcmul(along * slope, total, d), total, None, None, None, None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rlzoo.accel.batched_linear import batched_linear
 from rlzoo.networks.batch_renorm import BatchRenorm
 
 
@@ -29,11 +30,7 @@ class EnsembleLinear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.weight.shape[2] == 1:  # values: as a batched product they take several times as long
-            return (x * self.weight.mT).sum(2, keepdim=True) + self.bias
-        if x.dim() == 2:
-            x = x.expand(len(self.weight), *x.shape)
-        return torch.baddbmm(self.bias, x, self.weight)
+        return batched_linear(x, self.weight, self.bias)
 
     def first(self, x: Tensor) -> Tensor:
         """The first layer alone: [B, in_features] -> [B, out_features]."""

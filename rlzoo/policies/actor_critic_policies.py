@@ -264,7 +264,7 @@ class ActorCriticPolicy(BasePolicy):
             return self.action_dist.proba_distribution(params, self.log_std)
         if isinstance(self.action_dist, StateDependentNoise):
             return self.action_dist.proba_distribution(params, self.log_std, latent_pi)
-        return cast(Distribution, self.action_dist.proba_distribution(params))
+        return self.action_dist.proba_distribution(params)
 
     def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Distribution:
         """As `_distribution`, under the name by which scripts for stable-baselines3 override it."""

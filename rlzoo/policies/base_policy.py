@@ -159,9 +159,7 @@ class BasePolicy(BaseModel):
     """
 
     recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
-    training_only_keys: ClassVar[
-        tuple[str, ...]
-    ] = ()  # begin the names of parameters that `predict` never reads
+    training_only_keys: ClassVar[tuple[str, ...]] = ()  # prefixes; `predict` does not read them
 
     def __init__(self, *args: Any, squash_output: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

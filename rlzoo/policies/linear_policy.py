@@ -16,6 +16,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.accel.array_actor import ACTIVATIONS, Act, ArrayActor, Linear
+from rlzoo.accel.switch import enabled
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import action_size
 from rlzoo.networks.mlp import create_mlp, layer_widths
@@ -135,7 +136,7 @@ class PolicyActor:
 
 def make_actor(policy: nn.Module) -> ArrayActor | PolicyActor:
     """The fastest actor that does what the policy does: in NumPy, or a user's own policy as it is."""
-    if type(policy) not in (ARSPolicy, ARSLinearPolicy):
+    if not enabled("array_actor") or type(policy) not in (ARSPolicy, ARSLinearPolicy):
         return PolicyActor(policy)
     assert isinstance(policy, ARSPolicy)
     net = policy.action_net

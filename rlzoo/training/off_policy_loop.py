@@ -32,7 +32,7 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
     locals_ = LoopLocals(algorithm, callback, log_interval, replay_buffer=algorithm.replay_buffer)
     try:
         callback.on_training_start(locals_, globals())
-        remember_start(algorithm)
+        start_replay(algorithm)
         logged = (clock.episodes - clock.ended) // log_interval  # of a round in progress, not yet
         while clock.num_timesteps < clock.total_timesteps or clock.collected:
             if not collect(algorithm, env, callback, locals_):
@@ -51,24 +51,25 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
                 stacklevel=3,
             )
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
-        algorithm._last_obs = copy_obs(algorithm._last_obs)  # the environments write into theirs again
+        algorithm.collector.detach_obs()
         callback.on_training_end()
 
 
-def remember_start(algorithm: Any) -> None:
+def start_replay(algorithm: Any) -> None:
     """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
-    if not algorithm.replay_continues:
+    if not algorithm.buffer_in_sync:
         replay, clock = algorithm.replay_buffer, algorithm.clock
         n_envs = algorithm.env.num_envs
-        check_finite_obs(algorithm._last_obs, range(n_envs), clock.num_timesteps // n_envs)
-        obs = algorithm._last_obs
+        obs = algorithm.collector.current_obs()
+        check_finite_obs(obs, range(n_envs), clock.num_timesteps // n_envs)
         replay.start(obs if replay.normalizer is None else replay.normalizer.raw_obs(obs))
-        algorithm.replay_continues = True
+        algorithm.buffer_in_sync = True
 
 
 def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
     """Steps until the next round of updates is due; False when a callback ended the training."""
     clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
     record = partial(add_transition, replay) if replay.adds_otherwise else replay.add_step
@@ -81,11 +82,11 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
         while clock.ended < count if in_episodes else clock.collected < count:
             if in_episodes and clock.num_timesteps >= clock.total_timesteps:
                 break  # an episode may never end
-            obs = map_obs(torch.from_numpy, algorithm._last_obs)
+            obs = map_obs(torch.from_numpy, collector.current_obs())
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             clock.warm_up = clock.num_timesteps < config.learning_starts
-            inputs = PolicyInput(obs, algorithm._last_episode_starts, clock.collected, clock)
+            inputs = PolicyInput(obs, collector.episode_starts, clock.collected, clock)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
@@ -98,8 +99,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
                 clock.episodes += len(result.ended)
                 algorithm.end_episodes(result.ended)
                 record_episodes(algorithm, result.infos)
-            algorithm._last_obs = result.obs
-            algorithm._last_episode_starts = result.terminated | result.truncated
+            collector.advance(result)
             locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():
                 return False
@@ -136,7 +136,7 @@ def can_learn(algorithm: Any, n_envs: int) -> bool:
 def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
     clock, config = algorithm.clock, algorithm.config
-    if algorithm.learns_aside or not can_learn(algorithm, n_envs):
+    if algorithm.trained_externally or not can_learn(algorithm, n_envs):
         return []
     steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
     algorithm.replay_buffer.progress = 1 - clock.progress_remaining

@@ -51,28 +51,28 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
 
 def resume_rollout(algorithm: Any, rollout: RolloutBuffer) -> None:
     """Take over the rollout of a loaded checkpoint; where its episodes could not be, they end there."""
-    saved, algorithm._saved_rollout = algorithm._saved_rollout, {}
-    rollout.load_state_dict(saved, algorithm.device)
-    if not algorithm.position_restored:
-        rollout.restart(algorithm._last_obs)
+    collector = algorithm.collector
+    rollout.load_state_dict(collector.take_rollout(), algorithm.device)
+    if not collector.episodes_restored:
+        rollout.restart(collector.obs)
 
 
 def collect(
     algorithm: Any, env: VecEnv, rollout: RolloutBuffer, callback: BaseCallback, locals_: LoopLocals
 ) -> bool:
     """Fill one rollout, or the rest of it; False when a callback ended the training."""
-    clock = algorithm.clock
+    clock, collector = algorithm.clock, algorithm.collector
     algorithm.set_training_mode(False)
     first = rollout.filled
     if not first:
-        rollout.start(algorithm._last_obs)
-    episode_start = algorithm._last_episode_starts
+        rollout.start(collector.obs)
+    episode_start = collector.episode_starts
     on_device = algorithm.device.type != "cpu"
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
-        if not first or not algorithm.position_restored:
+        if not first or not collector.episodes_restored:
             algorithm.begin_rollout()
         for t in range(first, rollout.n_steps):
             obs = rollout.obs_rows[t]
@@ -84,15 +84,15 @@ def collect(
             result = env.step_arrays(step.env_action)
             rollout.add_step(t, step, result, episode_start)
             clock.num_timesteps += env.num_envs
-            episode_start = result.terminated | result.truncated
+            collector.advance(result)
+            episode_start = collector.episode_starts
             if len(result.ended):
                 algorithm.end_episodes(result.ended)
                 record_episodes(algorithm, result.infos)
-            algorithm._last_obs, algorithm._last_episode_starts = result.obs, episode_start
             locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():
                 return False
     if first < rollout.n_steps:
-        algorithm._last_obs = rollout.last_obs()
+        collector.obs = rollout.last_obs()
     callback.on_rollout_end()
     return True

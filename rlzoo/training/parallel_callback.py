@@ -54,7 +54,7 @@ class ParallelTrainCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._learner = _twin(self.model)
-        self.model.learns_aside = True
+        self.model.trained_externally = True
 
     def _on_step(self) -> bool:
         if self.sleep_time > 0:
@@ -77,7 +77,7 @@ class ParallelTrainCallback(BaseCallback):
         self._thread.start()
 
     def _on_training_end(self) -> None:
-        self.model.learns_aside = False
+        self.model.trained_externally = False
         self._take_over()
 
     def _learn(self) -> None:

@@ -260,7 +260,7 @@ def pretrain(
     for name, value in {"n_epochs": n_epochs, "val_interval": val_interval}.items():
         if value is not None and value < 1:
             raise UserError(f"{name} must be at least 1, not {value!r}")
-    model.require_whole()
+    model.require_trainable()
     demonstrations, policy = Demonstrations(model, dataset), model.policy
     parameters = [parameter for parameter in policy.parameters() if parameter.requires_grad]
     if sum(parameter.dim() > 1 for parameter in parameters) > 1 and not any(map(torch.any, parameters)):

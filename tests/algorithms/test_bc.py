@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo import BC, BaseCallback, ExpertDataset, VecNormalize
-from rlzoo.algorithms import saving
+from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.imitation.bc import bc_loss
 from rlzoo.core.errors import UserError
 from rlzoo.envs.vec_env.dummy import DummyVecEnv

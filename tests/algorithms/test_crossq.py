@@ -170,7 +170,7 @@ def test_actor_and_its_statistics_wait_for_the_policy_delay():
 
 def test_statistics_are_gathered_by_learning_and_by_nothing_else():
     model = agent(learning_starts=20, train_freq=4, gradient_steps=2, batch_size=8, policy_delay=1)
-    assert model.has_modes
+    assert model.has_train_mode_layers
     model.learn(20)
     assert model.policy.state_dict()["actor.latent_pi.0.steps"] == 0
     model.learn(20, reset_num_timesteps=False)

@@ -24,12 +24,12 @@ from rlzoo import (
     VecMonitor,
     VecNormalize,
 )
-from rlzoo.algorithms import saving
+from rlzoo.algorithms.agent import saving
 from rlzoo.config import catalog
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import load_env_state
-from rlzoo.training.off_policy_loop import off_policy, remember_start
+from rlzoo.training.off_policy_loop import off_policy, start_replay
 
 OFF_POLICY = [name for name in catalog.names() if getattr(catalog.load(name), "loop", None) is off_policy]
 CONTINUOUS = [name for name in OFF_POLICY if catalog.load(name).action_spaces == (spaces.Box,)]
@@ -147,8 +147,8 @@ class SaveAndReset(BaseCallback):
             env.seed(model.restart_seed())
             model._last_obs = env.reset()
             model._last_episode_starts = np.ones(env.num_envs, bool)
-            model.replay_continues = False
-            remember_start(model)
+            model.buffer_in_sync = False
+            start_replay(model)
         return True
 
 

@@ -335,7 +335,7 @@ def test_noise_that_depends_on_the_state():
 def test_dropout_is_for_updates_alone():
     kwargs = {"n_lstm_layers": 2, "lstm_kwargs": {"dropout": 0.5}}
     model = agent(RecurrentPPO, policy_kwargs=kwargs, batch_size=N_STEPS * N_ENVS)
-    assert model.has_modes
+    assert model.has_train_mode_layers
     model.learn(N_STEPS * N_ENVS)
     model.set_training_mode(False)
     obs, memory = torch.ones(2, 4), model.policy.initial_memory(2)

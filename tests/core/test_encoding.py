@@ -236,7 +236,8 @@ def test_classes_of_rlzoo_resolve() -> None:
     [
         "os.system", "builtins.eval", "subprocess.Popen", "collections.OrderedDict", "rlzoo.__main__.main",
         "rlzoo.cli.main.main", "rlzoo.envs.single_env.monitor.ResultsWriter",
-        "rlzoo.metrics.logger.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load", "torch.hub.load",
+        "rlzoo.metrics.output_formats.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
+        "torch.hub.load",
         "torch.nn.modules.module.OrderedDict", "torch.nn.modules.module.torch.load",
         "torch.nn.functional.relu", "torch.nn.init.constant_",
         "torch.nn.Module.__class__", "torch.nn.Module.__init__.__globals__", "torch.nn", "torch.nn.",

@@ -16,7 +16,10 @@ import torch
 
 from rlzoo.core.errors import UserError
 from rlzoo.metrics import logger as logs
-from rlzoo.metrics.logger import (
+from rlzoo.metrics import output_formats as formats
+from rlzoo.metrics.log_files import read_csv, read_json
+from rlzoo.metrics.logger import Logger, configure, configure_logger
+from rlzoo.metrics.output_formats import (
     CSVOutputFormat,
     Figure,
     FormatUnsupportedError,
@@ -25,12 +28,7 @@ from rlzoo.metrics.logger import (
     Image,
     JSONOutputFormat,
     KVWriter,
-    Logger,
     Video,
-    configure,
-    configure_logger,
-    read_csv,
-    read_json,
 )
 
 
@@ -40,8 +38,8 @@ class Recorder(KVWriter):
     def __init__(self) -> None:
         self.dumps: list[tuple[int, dict[str, Any]]] = []
 
-    def write(self, key_values: dict[str, Any], key_excluded: logs.Excluded, step: int = 0) -> None:
-        self.dumps.append((step, logs.filter_excluded_keys(key_values, key_excluded, "mine")))
+    def write(self, key_values: dict[str, Any], key_excluded: formats.Excluded, step: int = 0) -> None:
+        self.dumps.append((step, formats.filter_excluded_keys(key_values, key_excluded, "mine")))
 
 
 @pytest.fixture

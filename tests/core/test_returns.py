@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlzoo.core.returns import explained_variance, following_values, gae
+from rlzoo.core.returns import bootstrap_values, explained_variance, gae
 
 
 def advantage_by_definition(rewards, values, next_values, terminated, truncated, gamma, lam, t):
@@ -60,7 +60,7 @@ def test_both_flags_at_once_count_as_termination():
 
 def test_following_values_shift_by_one_row_and_take_final_values():
     values = np.array([[1, 2], [3, 4]], np.float32)
-    following = following_values(
+    following = bootstrap_values(
         values, np.array([5, 6], np.float32), np.array([70], np.float32), (np.array([0]), np.array([1]))
     )
     assert following.tolist() == [[3, 70], [5, 6]]

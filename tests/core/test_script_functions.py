@@ -12,7 +12,8 @@ import torch
 from gymnasium import spaces
 
 import rlzoo
-from rlzoo.metrics.logger import KVWriter, Logger
+from rlzoo.metrics.logger import Logger
+from rlzoo.metrics.output_formats import KVWriter
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from rlzoo import PPO
-from rlzoo.algorithms import saving
+from rlzoo.algorithms.agent import saving
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.training_run import train
 from rlzoo.io import atomic

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rlzoo import PPO, EvalCallback
-from rlzoo.algorithms import saving
+from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.on_policy import ppo
 from rlzoo.cli.main import main
 from rlzoo.experiment.training_run import resume, train

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import rlzoo
-from rlzoo.algorithms.foreign import algorithm_of
+from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.experiment.import_run import ImportConfig, import_runs
 from tests.fuzz.agents import STEPS, Stop, make_env
 from tests.fuzz.archives import bomb

@@ -22,7 +22,8 @@ from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
 from rlzoo.experiment.training_run import check, reopen_run, train
-from rlzoo.metrics.logger import CSVOutputFormat, JSONOutputFormat, read_csv, read_json
+from rlzoo.metrics.log_files import read_csv, read_json
+from rlzoo.metrics.output_formats import CSVOutputFormat, JSONOutputFormat
 from rlzoo.playback.play import play
 from rlzoo.plots import results as plots
 from rlzoo.plots.comparison import compare, comparison_table

@@ -16,7 +16,8 @@ from rlzoo.callbacks.callbacks import to_callback
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
-from rlzoo.metrics.logger import KVWriter, Logger
+from rlzoo.metrics.logger import Logger
+from rlzoo.metrics.output_formats import KVWriter
 
 
 class Steps(gym.Env):

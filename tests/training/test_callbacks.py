@@ -26,7 +26,7 @@ from rlzoo.callbacks.callbacks import (
     to_callback,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.metrics.logger import TensorBoardOutputFormat
+from rlzoo.metrics.output_formats import TensorBoardOutputFormat
 
 
 class Diary(BaseCallback):

@@ -50,7 +50,7 @@ def test_the_agent_takes_over_what_the_thread_learned(algorithm: Any, kwargs: An
     assert not any(thread.name == "ParallelTrainCallback" for thread in threading.enumerate())
     after = tensors(model)
     model.learn(200)  # without it the agent learns as ever
-    assert model.n_updates > 0 and not model.learns_aside
+    assert model.n_updates > 0 and not model.trained_externally
     assert not all(map(torch.equal, after, tensors(model)))
 
 

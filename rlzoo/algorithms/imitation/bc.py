@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.params import ranges, shared
@@ -93,7 +93,7 @@ class BC(Algorithm):
     config: BCConfig
     loop = supervised
     action_spaces = (spaces.Box, spaces.Discrete)
-    unsaved = ("expert_dataset",)
+    exclude_from_checkpoint = ("expert_dataset",)
     default_log_interval = 10
     divergence_suspects = ("learning_rate", "max_grad_norm")
 

@@ -29,7 +29,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rlzoo.accel.flat_parameters import parameter_group
-from rlzoo.algorithms.base import Metrics
+from rlzoo.algorithms.base import mean_metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, build_config, check_range, field_names
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO
@@ -39,7 +39,7 @@ from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.optim.network_optimizer import NetworkOptimizer
@@ -190,7 +190,7 @@ def discriminator_loss(
     logits = torch.cat([expert_logits, policy_logits])
     entropy = (F.softplus(logits) - logits * torch.sigmoid(logits)).mean()
     loss = F.softplus(-expert_logits).mean() + F.softplus(policy_logits).mean() - entropy_coef * entropy
-    metrics = {
+    metrics: Metrics = {
         "discriminator_loss": loss.detach(),
         "discriminator_entropy": entropy.detach(),
         "expert_accuracy": (expert_logits > 0).float().mean(),
@@ -212,7 +212,7 @@ class GAIL(OnPolicyAlgorithm):
     config: GAILConfig
     default_log_interval = 1
     action_spaces = (spaces.Box, spaces.Discrete)
-    unsaved = ("expert_dataset",)
+    exclude_from_checkpoint = ("expert_dataset",)
     divergence_suspects = ("d_stepsize", "learning_rate")
     keeps_raw_rollouts = True
     student: OnPolicyAlgorithm  # the learner
@@ -234,11 +234,12 @@ class GAIL(OnPolicyAlgorithm):
         learner = self.student = learner_class(
             self.policy_class, None, **values, policy_kwargs=self.policy_kwargs, device=self.device
         )
-        learner._set_spaces(self.observation_space, self.action_space)
-        learner.n_envs = self.n_envs
-        learner._setup_model()
+        learner.build(self.observation_space, self.action_space, self.n_envs)
         self.policy, self.schedules = learner.policy, learner.schedules
-        self.has_modes, self.shares_convolutions = learner.has_modes, learner.shares_convolutions
+        self.has_train_mode_layers, self.shares_convolutions = (
+            learner.has_train_mode_layers,
+            learner.shares_convolutions,
+        )
 
         self.discriminator = Discriminator(
             self.observation_space, self.action_space, self.config.hidden_size_adversary
@@ -260,15 +261,15 @@ class GAIL(OnPolicyAlgorithm):
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
         super()._reset_envs(env, resume)
 
-    def _replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: Any) -> None:
         """:raises UserError: what was built from the present value would not follow"""
         for name in ("learner", "hidden_size_adversary"):
             if changes.get(name, getattr(self.config, name)) != getattr(self.config, name):
                 raise UserError(f"{name} cannot be changed, since the agent was built with it")
-        super()._replace_config(**changes)
+        super().replace_config(**changes)
         config = learner_config(self.config)
         values = {name: getattr(config, name) for name in field_names(type(config))}
-        self.student._replace_config(**values)
+        self.student.replace_config(**values)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -325,6 +326,6 @@ class GAIL(OnPolicyAlgorithm):
             loss, metrics = discriminator_loss(expert_logits, policy_logits, config.adversary_entcoeff)
             self.discriminator_optimizer.step(loss)
             history.append(metrics)
-        means = {name: torch.stack([metrics[name] for metrics in history]).mean() for name in history[0]}
+        means = mean_metrics(history)
         self.check_losses(means)
         return means

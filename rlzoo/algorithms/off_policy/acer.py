@@ -28,7 +28,6 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.stored_experience import scaled_as_seen, stored_dtypes, stored_experience
@@ -36,9 +35,9 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.stored import Conversion
 from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance, following_values, retrace
+from rlzoo.core.returns import bootstrap_values, explained_variance, retrace
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.optim.polyak import TargetNetwork
@@ -241,7 +240,7 @@ class ACER(OnPolicyAlgorithm):
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
         n_rows = trajectories.rewards.size  # the rows behind these are observations that were not acted on
         old = None
-        if self.has_modes:  # mu is of evaluation mode: what is compared with it must be, too
+        if self.has_train_mode_layers:  # mu is of evaluation mode: what is compared with it must be, too
             self.set_training_mode(False)
             with torch.no_grad():
                 old = self.policy.log_probs_and_q_values(obs, **context)
@@ -288,9 +287,9 @@ class ACER(OnPolicyAlgorithm):
         values = (log_probs.exp() * q).sum(dim=1).cpu().numpy()
         by_step, final_values = values[:n_rows].reshape(shape), values[n_rows:]
         if trajectories.finals is None:
-            next_values = following_values(by_step[:-1], by_step[-1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1])
         else:
-            next_values = following_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
+            next_values = bootstrap_values(by_step[:-1], by_step[-1], final_values, trajectories.finals[1])
         taken = trajectories.actions[..., None]
 
         def of_actions(column: np.ndarray) -> np.ndarray:

@@ -68,7 +68,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     @target_entropy.setter
     def target_entropy(self, value: float | str) -> None:
-        self._replace_config(target_entropy=value)
+        self.replace_config(target_entropy=value)
 
     @property
     def log_ent_coef(self) -> torch.Tensor | None:

@@ -28,7 +28,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
@@ -36,7 +35,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
@@ -325,7 +324,7 @@ class DDPG(ActorCriticAlgorithm):
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
 
     def _set_learning_rates(self, clock: Counters) -> Metrics:
-        metrics = {"learning_rate": self.schedule("learning_rate", clock)}
+        metrics: Metrics = {"learning_rate": self.schedule("learning_rate", clock)}
         for network in ("actor", "critic"):
             name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"
             metrics[name] = self.schedule(name, clock)

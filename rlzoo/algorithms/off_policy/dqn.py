@@ -25,7 +25,6 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.off_policy_algorithm import (
     OffPolicyAlgorithm,
@@ -38,7 +37,7 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.params import ranges, shared

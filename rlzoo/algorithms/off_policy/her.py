@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.foreign import algorithm_of
 from rlzoo.buffers.replay.her_replay_buffer import GoalSelectionStrategy, HerReplayBuffer
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER as NAME

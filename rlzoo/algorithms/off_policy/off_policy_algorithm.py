@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.accel.tune_malloc import available_memory
-from rlzoo.algorithms.base import Algorithm, Metrics
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
 from rlzoo.algorithms.train_frequency import TrainFreq, TrainFrequencyUnit
@@ -30,7 +30,7 @@ from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
@@ -166,8 +166,8 @@ class OffPolicyAlgorithm(Algorithm):
     config: Any
     action_noise: ActionNoise | None = None
     noise_shape: tuple[int, ...] = ()  # of the noise of all environments
-    learns_aside = False  # whether a ParallelTrainCallback takes the gradient steps
-    replay_continues = False  # whether the replay buffer stands where the environments are
+    trained_externally = False  # whether a ParallelTrainCallback takes the gradient steps
+    buffer_in_sync = False  # whether the replay buffer stands where the environments are
     _replay_buffer: ReplayBuffer | None = None
     _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
 
@@ -235,7 +235,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     @train_freq.setter
     def train_freq(self, value: Any) -> None:
-        self._replace_config(train_freq=value)
+        self.replace_config(train_freq=value)
 
     def train(self, gradient_steps: int, batch_size: int | None = None) -> None:
         """Take gradient steps on the replay buffer now, as `learn` takes them between steps.
@@ -248,7 +248,7 @@ class OffPolicyAlgorithm(Algorithm):
         >>> model.load_replay_buffer("expert")
         >>> model.train(gradient_steps=1000)
         """
-        self.require_whole()
+        self.require_trainable()
         if not self.replay_buffer.can_sample():
             raise UserError("the replay buffer has nothing to sample: fill it before train()")
         self.replay_buffer.progress = 1 - self.clock.progress_remaining
@@ -263,7 +263,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ environment and replay buffer
 
-    def _replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: Any) -> None:
         """:raises UserError: what was built from the present value would not follow"""
         for name, value in changes.items():
             of_buffer = name in BUFFER_FIELDS or name.startswith("prioritized_replay")
@@ -275,7 +275,7 @@ class OffPolicyAlgorithm(Algorithm):
                     f"{name} cannot be changed, since the agent was built with it; save the agent and give"
                     f" {name} to load{remedy}"
                 )
-        super()._replace_config(**changes)
+        super().replace_config(**changes)
 
     @property
     def replay_buffer(self) -> ReplayBuffer:
@@ -303,7 +303,7 @@ class OffPolicyAlgorithm(Algorithm):
                 )
             self._connect(replay_buffer)
         self._replay_buffer, self._replay_deleted = replay_buffer, False
-        self.replay_continues = False
+        self.buffer_in_sync = False
 
     def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
         """The class of the replay buffer, and its own arguments."""
@@ -359,7 +359,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _use_env(self, env: VecEnv) -> None:
         super()._use_env(env)
-        self.replay_continues = False
+        self.buffer_in_sync = False
         replay = self._replay_buffer
         if replay is not None and replay.n_envs != env.num_envs:
             if len(replay):
@@ -420,7 +420,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
         super()._reset_envs(env, resume)
-        self.replay_continues = self.replay_continues and self.position_restored
+        self.buffer_in_sync = self.buffer_in_sync and self.collector.episodes_restored
 
     def make_optimizer(self, flat: ParameterGroup, **changes: Any) -> torch.optim.Optimizer:
         """The policy's optimiser for a vector of parameters.
@@ -465,4 +465,4 @@ class OffPolicyAlgorithm(Algorithm):
             replay.truncate_last_trajectory()  # says so
         else:
             replay_file.load_replay_buffer(path, replay, truncate_last_traj)
-        self.replay_continues = not truncate_last_traj
+        self.buffer_in_sync = not truncate_last_traj

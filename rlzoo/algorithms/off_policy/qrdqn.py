@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
 from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
@@ -25,7 +24,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, w
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace

@@ -18,12 +18,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
@@ -111,7 +110,7 @@ class A2C(OnPolicyAlgorithm):
     Config = A2CConfig
     search_space = SEARCH_SPACE
     config: A2CConfig
-    reads_old_values = False
+    needs_old_values = False
     default_log_interval = 100
 
     def policy_arguments(self) -> dict[str, Any]:
@@ -127,7 +126,7 @@ class A2C(OnPolicyAlgorithm):
         learning_rate = self.set_learning_rate(policy.optimizer, clock)
 
         batch = self.read_rollout(rollout)
-        old = self.baseline(rollout, batch) if self.has_modes else None
+        old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
         self.set_training_mode(True)
         values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
         values = values.flatten()

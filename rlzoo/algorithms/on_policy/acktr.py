@@ -26,14 +26,13 @@ from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.without_dynamo import without_dynamo
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC
@@ -179,7 +178,7 @@ class ACKTR(OnPolicyAlgorithm):
     search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)
-    reads_old_values = False
+    needs_old_values = False
     default_log_interval = 100
     divergence_suspects = ("learning_rate", "kfac_clip", "max_grad_norm", "vf_coef")
 
@@ -215,7 +214,7 @@ class ACKTR(OnPolicyAlgorithm):
             optimizer.param_groups[0][name] = getattr(config, name)  # which may have been assigned since
 
         batch = self.read_rollout(rollout)
-        old = self.baseline(rollout, batch) if self.has_modes else None
+        old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
         self.set_training_mode(True)
         with self.factors.recording():
             values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)

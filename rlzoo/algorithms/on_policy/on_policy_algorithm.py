@@ -24,7 +24,7 @@ from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, 
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UnknownArgument, UserError
-from rlzoo.core.returns import following_values, gae
+from rlzoo.core.returns import bootstrap_values, gae
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
@@ -37,7 +37,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     loop = on_policy
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
-    reads_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
+    needs_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
     memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
@@ -91,7 +91,11 @@ class OnPolicyAlgorithm(Algorithm):
         """
         is_dict = isinstance(env.observation_space, spaces.Dict)
         buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
-        arguments = {"device": self.device, "n_envs": env.num_envs, "like": self._last_obs}
+        arguments: dict[str, Any] = {
+            "device": self.device,
+            "n_envs": env.num_envs,
+            "like": self.collector.obs,
+        }
         arguments |= {
             name: value for name, value in vars(self.config).items() if name in ("gamma", "gae_lambda")
         }
@@ -114,7 +118,7 @@ class OnPolicyAlgorithm(Algorithm):
             context["action_masks"] = torch.from_numpy(inputs.action_masks).to(self.device)
         if self.recurrent:
             return self._act_with_memory(inputs)
-        if self.shares_convolutions and self.reads_old_values:
+        if self.shares_convolutions and self.needs_old_values:
             # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
             context.update(values=values, log_probs=log_probs)
@@ -150,7 +154,7 @@ class OnPolicyAlgorithm(Algorithm):
 
         :raises UserError: there is no rollout yet, or it is not full
         """
-        self.require_whole()
+        self.require_trainable()
         rollout = self.rollout_buffer
         if rollout is None or rollout.filled or not self.clock.num_timesteps:
             raise UserError("there is no full rollout to learn from: learn() collects one")
@@ -235,10 +239,10 @@ class OnPolicyAlgorithm(Algorithm):
         last_values = self._values(rollout.last_obs(), last_memory)
         finals = rollout.finals()
         if finals is None:
-            return following_values(values, last_values)
+            return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
         final_memory = {name: column[steps + 1, envs] for name, column in after.items()}
-        return following_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
+        return bootstrap_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
 
     def _values(self, obs: Obs, memory: dict[str, torch.Tensor]) -> np.ndarray:
         tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.algorithms.action_probability import action_probability
+from rlzoo.algorithms.agent.action_probability import action_probability
 from rlzoo.algorithms.hyperparameters import ScheduleLike
 from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
 from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE

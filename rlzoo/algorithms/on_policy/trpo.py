@@ -29,13 +29,12 @@ import torch.nn.functional as F
 from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import parameter_group
-from rlzoo.algorithms.base import Metrics
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
 from rlzoo.optim.network_optimizer import NetworkOptimizer
@@ -186,7 +185,7 @@ class TRPO(OnPolicyAlgorithm):
         n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
         policy_metrics = self.improve_policy(next(self.minibatches(batch, n_rows, rollout)))
         self.set_training_mode(True)
-        if self.has_modes and hasattr(policy, "pi_features_extractor"):
+        if self.has_train_mode_layers and hasattr(policy, "pi_features_extractor"):
             policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
         value_losses = self.fit_critic(RolloutBatch(batch.obs, returns=batch.returns), rollout)
         clock.n_updates += 1
@@ -210,7 +209,7 @@ class TRPO(OnPolicyAlgorithm):
             std, mean = torch.std_mean(batch.advantages)
             batch.advantages = (batch.advantages - mean) / (std + 1e-8)
 
-        if self.has_modes:  # the only pass in training mode, in which running statistics are updated
+        if self.has_train_mode_layers:  # the only pass that updates running statistics
             self.set_training_mode(True)
             with torch.no_grad():
                 policy.get_distribution(batch.obs)
@@ -218,7 +217,7 @@ class TRPO(OnPolicyAlgorithm):
         # A copy, for it may hold parameters themselves (log_std), which are about to move.
         with torch.no_grad():
             old = copy.deepcopy(policy.get_distribution(batch.obs))
-            if self.has_modes:
+            if self.has_train_mode_layers:
                 batch.log_probs = log_prob_of(old, batch)
         distribution = policy.get_distribution(batch.obs)
         objective = trpo_objective(distribution, batch, config)

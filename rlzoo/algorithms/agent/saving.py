@@ -8,15 +8,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from rlzoo.algorithms.foreign import load_sb3
+from rlzoo.algorithms.agent.foreign import load_sb3
+from rlzoo.algorithms.agent.position import ResumeState, last_obs, position, resume_from_last_obs
 from rlzoo.algorithms.hyperparameters import field_names
-from rlzoo.algorithms.position import go_on_from_last_obs, last_obs, position
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.seeding import get_rng_state
@@ -24,7 +24,6 @@ from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import env_state
 from rlzoo.io.encoding import decode_value, encode_value, pack, unpack
 from rlzoo.io.space_json import space_from_json, space_to_json
-from rlzoo.metrics.logger import Logger
 from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 from rlzoo.policies.policy_registry import policy_name
 from rlzoo.processes.system_info import get_system_info
@@ -37,8 +36,10 @@ from rlzoo.training.checkpoint import (
     metadata,
     read_checkpoint,
     seekable,
-    write_checkpoint,
 )
+
+if TYPE_CHECKING:
+    from rlzoo.algorithms.agent.agent import Agent
 
 _ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": dict | None,
@@ -59,15 +60,8 @@ FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
 """What the networks that a model file describes may have beyond the weights in it."""
 
 
-def save(model: Any, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
-    """Write `model` to a path or a file object; see `Algorithm.save`."""
-    left_out = {*(exclude or ()), *model._excluded_save_params()} - set(include or ())
-    with_position = "position" in (include or ())
-    write_checkpoint(path, to_checkpoint(model, left_out, actor_only, with_position))
-
-
 def to_checkpoint(
-    model: Any,
+    model: Agent,
     left_out: set[str] | frozenset[str] = frozenset(),
     actor_only: bool = False,
     with_position: bool = False,
@@ -101,7 +95,7 @@ def to_checkpoint(
         env_state(model.env) if model.env is not None else model.normalize_state
     )
     arguments = {name: getattr(model, name) for name in _ARGUMENTS if name not in left_out}
-    left_out = left_out | set(model.unsaved)
+    left_out = left_out | set(model.exclude_from_checkpoint)
     hyperparameters = {
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
     }
@@ -124,7 +118,7 @@ def to_checkpoint(
     )
 
 
-def _parts(model: Any, actor_only: bool) -> dict[str, Any]:
+def _parts(model: Agent, actor_only: bool) -> dict[str, Any]:
     """What a file holds of `model.state()`; of a compiled module, the original."""
     return {
         name: getattr(part, "_orig_mod", part)
@@ -137,41 +131,32 @@ def _training_only_keys(part: nn.Module) -> tuple[str, ...]:
     return getattr(part, "training_only_keys", ())  # a policy of the user may be any module
 
 
-def _surroundings(model: Any) -> dict[str, Any]:
+def _surroundings(model: Agent) -> dict[str, Any]:
     """What training goes on with besides the parts of the model."""
-    callbacks = getattr(model, "_callback", None)
     return {
         "rng": get_rng_state(),
         "env_seed": model.restart_seed(),
         "ep_info_buffer": [dict(episode) for episode in model.ep_info_buffer],
         "ep_success_buffer": list(model.ep_success_buffer),
-        "callbacks": None if callbacks is None else callbacks.state_dict(),
-        "csv_rows": model._logger.csv_rows() if isinstance(model._logger, Logger) else [],
+        "callbacks": model.callback_state(),
+        "csv_rows": model.logged_rows(),
         "last_obs": last_obs(model),
     }
 
 
-def require_whole(model: Any, file: str = "the file of this agent") -> None:
-    """Ask that an agent can be trained.
-
-    :raises UserError: it comes from a file that holds the actor only
-    """
-    if model.actor_only:
-        raise UserError(f"{file} holds the actor only: it plays, but cannot be trained on")
-
-
-def env_id_of(model: Any) -> str | None:
+def env_id_of(model: Agent) -> str | None:
     """The registered id of the environment that the model trains on, where it has one."""
     env = model.env
     if env is None:
-        return getattr(model, "_env_id", None)
+        return model.env_id
     spec = getattr(env, "spec", None)
     if spec is None:
         try:
             spec = env.get_attr("spec", 0)[0]
         except AttributeError:
             return None
-    return getattr(spec, "id", None)
+    env_id: str | None = getattr(spec, "id", None)
+    return env_id
 
 
 def load(
@@ -213,7 +198,7 @@ def load(
     if env is not None:
         model.replace_env(env, force_reset)
         if not force_reset:
-            go_on_from_last_obs(model)
+            resume_from_last_obs(model)
     return model
 
 
@@ -264,11 +249,9 @@ def from_config(
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
         model = cls(policy, None, **arguments)
-        model._set_spaces(observation_space, action_space)
-        model.n_envs = n_envs
         seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
         with _budget(checkpoint, model, arguments):
-            model._setup_model()
+            model.build(observation_space, action_space, n_envs)
         model.seed = seed
     except _CANNOT_BUILD as error:
         if isinstance(error, UserError) and not isinstance(error, TooManyParameters):
@@ -285,7 +268,7 @@ _CANNOT_BUILD = (
 )  # fmt: skip
 
 
-def _budget(checkpoint: Checkpoint, model: Any, arguments: Any) -> AbstractContextManager[None]:
+def _budget(checkpoint: Checkpoint, model: Agent, arguments: Any) -> AbstractContextManager[None]:
     """A limit on the networks that a file describes, from the weights that it holds.
 
     A file for acting lacks those of the critics and of the copies. Where classes of the caller take part,
@@ -307,7 +290,7 @@ def _from_elsewhere(value: Any) -> bool:
     return callable(value) and not str(getattr(value, "__module__", "")).startswith(("rlzoo.", "torch."))
 
 
-def _restore(model: Any, checkpoint: Checkpoint) -> None:
+def _restore(model: Agent, checkpoint: Checkpoint) -> None:
     """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
     model.actor_only = checkpoint.actor_only
     others: Any = {}
@@ -323,20 +306,20 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
             for episode in state["ep_info_buffer"]:
                 model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
             model.ep_success_buffer.extend(bool(success) for success in state["ep_success_buffer"])
-            model._resume = {
-                "rng": state["rng"],
-                "env_seed": _count("env_seed", state["env_seed"]),
-                "position": dict(state.get("position") or {}),
-                "csv_rows": [_count("csv_rows", count) for count in state.get("csv_rows") or ()],
-            }
-            model._saved_last_obs = dict(state.get("last_obs") or {})
-            model._callback_states = state["callbacks"]
+            model.resume_state = ResumeState(
+                rng=state["rng"] or {},
+                env_seed=_count("env_seed", state["env_seed"]),
+                position=dict(state.get("position") or {}),
+                csv_rows=[_count("csv_rows", count) for count in state.get("csv_rows") or ()],
+                last_obs=dict(state.get("last_obs") or {}),
+                callbacks=state["callbacks"],
+            )
             others = state["others"]
     except CheckpointError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"state.json of the model file is damaged: {error!r}"[:300]) from None
-    model._env_id = checkpoint.metadata.get("env_id")
+    model.env_id = checkpoint.metadata.get("env_id")
     for name, part in _parts(model, model.actor_only).items():
         if isinstance(part, nn.Module):
             without = _training_only_keys(part) if model.actor_only else ()
@@ -348,7 +331,7 @@ def _restore(model: Any, checkpoint: Checkpoint) -> None:
     _check_finite(model)
 
 
-def _check_finite(model: Any) -> None:
+def _check_finite(model: Agent) -> None:
     """Ask that what was learned are numbers: an agent of others acts, or trains, without a word.
 
     :raises CheckpointError: a parameter or a running statistic is NaN or infinite
@@ -382,7 +365,7 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
         raise CheckpointError(f"state.json of the model file is damaged: {name}: {error!r}"[:300]) from None
 
 
-def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
+def get_parameters(model: Agent) -> dict[str, dict[str, Any]]:
     """State dicts of the modules and optimisers of a model, by name."""
     parts = _parts(model, actor_only=False).items()
     return {
@@ -390,7 +373,7 @@ def get_parameters(model: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def set_parameters(model: Any, source: Any, exact_match: bool) -> None:
+def set_parameters(model: Agent, source: Any, exact_match: bool) -> None:
     """Take parameters from a file, a nested dict or a flat one; see `Algorithm.set_parameters`."""
     if not isinstance(source, dict):
         checkpoint = read_checkpoint(source)

@@ -1,18 +1,22 @@
-"""CounterProperties and schedules of a model, under the names by which scripts read them."""
+"""Counters, schedules and loop state of a model, under the names that scripts read them by."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
+from rlzoo.core.observations import Obs
 from rlzoo.core.types import Counters
+from rlzoo.training.collector import Collector
 
 
 class CounterProperties:
-    """What a model reads from its clock and its schedules."""
+    """What a model reads from its counters, its schedules and its collector."""
 
     clock: Counters
+    collector: Collector
     schedules: dict[str, Any]
 
     @property
@@ -38,13 +42,34 @@ class CounterProperties:
 
     @lr_schedule.setter
     def lr_schedule(self, value: Any) -> None:
-        self._replace_config(learning_rate=value)
+        self.replace_config(learning_rate=value)
 
     def _setup_lr_schedule(self) -> None:
         """Do nothing: an assigned `learning_rate` is in use at once."""
 
-    def _replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: Any) -> None:
         raise NotImplementedError
+
+    @property
+    def start_time(self) -> float:
+        """When `learn` was called, in seconds."""
+        return self.collector.start_time
+
+    @property
+    def _last_obs(self) -> Obs | None:
+        return self.collector.obs
+
+    @_last_obs.setter
+    def _last_obs(self, obs: Obs | None) -> None:
+        self.collector.obs = obs
+
+    @property
+    def _last_episode_starts(self) -> np.ndarray:
+        return self.collector.episode_starts
+
+    @_last_episode_starts.setter
+    def _last_episode_starts(self, episode_starts: np.ndarray) -> None:
+        self.collector.episode_starts = episode_starts
 
     @property
     def _total_timesteps(self) -> int:

@@ -1,0 +1,1 @@
+"""The user-facing model: training, prediction, environments, saving and loading."""
