@@ -1,4 +1,4 @@
-"""What learners from rollouts share: acting, and reading a rollout back as the policy saw it.
+"""Base class of on-policy algorithms: acting, and reading a rollout as the policy saw it.
 
 Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
 
@@ -33,7 +33,7 @@ from rlzoo.training.on_policy_loop import on_policy
 
 
 class OnPolicyAlgorithm(Algorithm):
-    """A learner that forgets its experience after each update."""
+    """Base class of on-policy algorithms (rollouts are discarded after each update)."""
 
     loop = on_policy
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}

@@ -48,11 +48,11 @@ class SubprocVecEnv(VecEnv):
     """Steps environments in worker processes, several in each; pays off where a step takes 0.1 ms or more.
 
     Observations, actions, rewards and flags are in shared memory. Workers ignore Ctrl-C, and die with this
-    process. A step that Ctrl-C interrupts is lost; `reset` goes on from there. With the start methods
+    process. A step that Ctrl-C interrupts is lost; `reset` continues from there. With the start methods
     "forkserver" and "spawn" the calling script needs `if __name__ == "__main__":`; "fork" does not, but can
     deadlock where threads are in use.
 
-    :param env_fns: functions of no argument, each returning an environment of its own
+    :param env_fns: functions of no argument, each must return a new environment
     :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
     :param n_workers: number of processes; None takes one per core, at most one per environment
     """
