@@ -157,7 +157,7 @@ def test_benchmark_of_the_zoo_scores_one_agent(aliases, tmp_path, monkeypatch, c
     )
     aliases.run_command("rl_zoo3.benchmark")
     assert (tmp_path / "scores.json").is_file()
-    assert "--n-timesteps is not needed: whole episodes are played" in capsys.readouterr().err
+    assert "--n-timesteps is not needed: whole episodes are evaluated" in capsys.readouterr().err
 
 
 def test_documented_names_of_the_zoo_are_there(aliases):
