@@ -262,6 +262,87 @@ def test_package_keeps_the_law(rule: Callable[[str, str], Iterator[str]]) -> Non
     assert not complaints, "\n" + "\n".join(complaints)
 
 
+# -- the package as a whole ---------------------------------------------------------------------
+
+MAX_FILES = 14  # in a folder
+KNOWN_CIRCLES = (
+    # A saved policy may be of any registered class; a frame stack reads the wrappers below it.
+    {"policies.savable", "policies.policy_registry"},
+    {"envs.vec_wrappers.vec_frame_stack", "envs.vec_wrappers.experience_normalizer"},
+    {"envs.vec_wrappers.vec_frame_stack", "envs.vec_wrappers.stacked_observations"},
+)
+
+
+def modules() -> dict[str, str]:
+    """Dotted name below `rlzoo` -> source."""
+    named = {path.removesuffix(".py").replace("/", "."): source for path, source in FILES.items()}
+    return {name: source for name, source in named.items() if "." in name}
+
+
+def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Module -> modules of `sources` that it imports, inside functions too."""
+    graph = {}
+    for name, source in sources.items():
+        tree = ast.parse(source)
+        checked = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        ]
+        typing_only = {id(inner) for node in checked for inner in ast.walk(node)}
+        for node in ast.walk(tree):
+            if id(node) in typing_only and isinstance(node, ast.Import | ast.ImportFrom):
+                node.names = []
+        found = set()
+        for _, dotted in imported(f"{name.replace('.', '/')}.py", tree):
+            parts = dotted.split(".")[1:]
+            heads = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+            found |= {next((head for head in heads if head in sources), name)} - {name}
+        graph[name] = found
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        pending = [start]
+        while pending:
+            for other in graph[pending.pop()] - seen:
+                seen.add(other)
+                pending.append(other)
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    groups = {frozenset(b for b in reach[a] if a in reach[b]) for a in graph if a in reach[a]}
+    return sorted(map(sorted, groups))
+
+
+def test_no_file_name_occurs_twice() -> None:
+    names = [path.split("/")[-1] for path in FILES]
+    repeated = {name for name in names if names.count(name) > 1} - {"__init__.py"}
+    assert not repeated
+
+
+def test_folders_hold_few_files() -> None:
+    folders = [path.rpartition("/")[0] for path in FILES]
+    assert not {folder: n for folder in folders if (n := folders.count(folder)) > MAX_FILES}
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    graph = import_graph(modules())
+    for circle in KNOWN_CIRCLES:
+        for name in circle:
+            graph[name] -= circle
+    assert not circles(graph)
+
+
+def test_circle_through_a_function_is_seen() -> None:
+    sources = {"a": "import rlzoo.b", "b": "def f():\n    from rlzoo.a import x", "c": "from rlzoo import a"}
+    assert circles(import_graph(sources)) == [["a", "b"]]
+
+
 # -- each rule sees what it forbids -------------------------------------------------------------
 
 BAD = [
