@@ -275,7 +275,7 @@ class Algorithm(SelfDescribing, Agent):
         return means
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
-        """Ask that losses, and `others`, are numbers.
+        """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.
 
         :raises TrainingDiverged: one is NaN or infinite
         """

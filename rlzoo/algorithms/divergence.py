@@ -1,4 +1,4 @@
-"""What to say when training leaves the numbers."""
+"""Build the error for NaN or infinite losses."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ class BaseCallback(ABC):
     @property
     def training_env(self) -> VecEnv:
         """The vector environment that the model trains in."""
-        return self.model.get_env()
+        env: VecEnv = self.model.get_env()
+        return env
 
     @property
     def logger(self) -> Logger:

@@ -1,4 +1,4 @@
-"""The off-policy loop: act, remember, and learn from what is drawn from memory.
+"""The off-policy loop: collect transitions, store them, and train on sampled batches.
 
 It drives every algorithm that replays experience. The loop steps the environments, fills the replay buffer
 and owns the clock; the algorithm acts, and takes one gradient step on each batch that it is given.
@@ -22,6 +22,7 @@ from rlzoo.core.observations import copy_obs
 from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecStep, infos_of_step
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OffPolicyLearner, PrioritizedBuffer
 
 
@@ -57,14 +58,20 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
         callback.on_training_end()
 
 
+def normalizer_of(replay: ReplayBuffer) -> ExperienceNormalizer | None:
+    """Return what undoes the normalisation of steps before they are stored, if anything does."""
+    return cast("ExperienceNormalizer | None", replay.normalizer)
+
+
 def start_replay(algorithm: OffPolicyLearner) -> None:
-    """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
+    """Initialise the buffer with the current observations unless training resumes mid-episode."""
     if not algorithm.buffer_in_sync:
         replay, clock = algorithm.replay_buffer, algorithm.clock
         n_envs = replay.n_envs
         obs = algorithm.collector.current_obs()
         check_finite_obs(obs, range(n_envs), clock.num_timesteps // n_envs)
-        replay.start(obs if replay.normalizer is None else replay.normalizer.raw_obs(obs))
+        normalizer = normalizer_of(replay)
+        replay.start(obs if normalizer is None else normalizer.raw_obs(obs))
         algorithm.buffer_in_sync = True
 
 
@@ -92,8 +99,8 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
-            raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
-            record(step.action, raw)
+            normalizer = normalizer_of(replay)
+            record(step.action, result if normalizer is None else normalizer.raw_step(result))
             clock.num_timesteps += env.num_envs
             clock.collected += 1
             if len(result.ended):

@@ -1,4 +1,4 @@
-"""The on-policy loop: collect a rollout with the present policy, learn from it, forget it.
+"""The on-policy loop: collect a rollout with the current policy, learn from it, discard it.
 
 It drives every algorithm that learns from the experience it has just made. The loop steps the
 environments and owns the clock; the algorithm acts, and learns from the whole rollout at once.

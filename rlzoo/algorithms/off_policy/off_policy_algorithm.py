@@ -1,4 +1,4 @@
-"""What algorithms that replay experience share: random warm-up, action noise, the replay buffer.
+"""Base class of off-policy algorithms: random warm-up, action noise, the replay buffer.
 
 The equations are in the files of the algorithms, the loop in `rlzoo.training.off_policy_loop`.
 """

@@ -33,7 +33,7 @@ from rlzoo.training.on_policy_loop import on_policy
 
 
 class OnPolicyAlgorithm(Algorithm):
-    """A learner that forgets its experience after each update."""
+    """Base class of on-policy algorithms (rollouts are discarded after each update)."""
 
     loop = on_policy
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
