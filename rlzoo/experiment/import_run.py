@@ -42,13 +42,13 @@ MAX_DEPTH = 6
 class ImportConfig:
     """One `rlzoo import`."""
 
-    source: str
-    output: str
+    source: str  # model file, run folder of RL Baselines3 Zoo, or folder of run folders
+    output: str  # folder of the runs
     algo: str = ""  # "": as the files say
-    env_id: str = ""
-    conf_file: str | None = None
-    hyperparams: dict[str, Any] = field(default_factory=dict)
-    gym_packages: tuple[str, ...] = ()
+    env_id: str = ""  # "": as the files say
+    conf_file: str | None = None  # hyperparameter file; None: as the files say
+    hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
+    gym_packages: tuple[str, ...] = ()  # modules to import first
 
 
 def import_runs(config: ImportConfig) -> list[Path]:

@@ -151,7 +151,7 @@ class _RoundOfNoise:
 
 
 class OffPolicyAlgorithm(Algorithm):
-    """A learner from replayed experience; it defines `update`, `setup_optimizers` and `state`."""
+    """Base class of off-policy algorithms; subclasses define `update`, `setup_optimizers` and `state`."""
 
     loop = off_policy
     default_log_interval = 4
