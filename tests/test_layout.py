@@ -285,7 +285,7 @@ def test_any_does_not_become_more_frequent() -> None:
     assert frequency <= MAX_ANYS, f"{frequency:.2f} Any per 100 lines of code: use a type or a Protocol"
 
 
-def test_private_attributes_of_others_do_not_become_more_frequent() -> None:
+def test_private_attributes_of_others_do_not_increase() -> None:
     found = {path: n for path, source in FILES.items() if (n := private_uses(source))}
     assert sum(found.values()) <= MAX_PRIVATE, f"make a public method or property: {found}"
 
