@@ -64,7 +64,9 @@ class Row:
     algo: str
     env: str
     name: str | None = None  # of a variant; None: the algorithm with its own hyperparameters
-    hyperparams: dict[str, Any] = field(default_factory=dict, hash=False)  # overrides, as the file has them
+    hyperparams: dict[str, object] = field(
+        default_factory=dict, hash=False
+    )  # overrides, as the file has them
     seeds: tuple[int, ...] = SEEDS
     episodes: int = EPISODES  # played by each agent
     n_timesteps: int | None = None  # None: as many as the hyperparameters say
@@ -87,14 +89,14 @@ class Row:
         return self.label, self.env
 
     def reached(self, median: float) -> bool | None:
-        """Whether the median over the seeds is what is asked for; None where nothing is."""
+        """Return whether the median over the seeds reaches the target; None without a target."""
         if self.required is not None:
             return median >= self.required
         return None if self.below is None else median < self.below
 
 
 def read_list(path: str | Path) -> list[Row]:
-    """The rows of a list, in its order.
+    """Return the rows of a list, in its order.
 
     :raises UserError: an unknown key or algorithm, a value of the wrong kind, the same row or folder twice
     """
@@ -125,7 +127,7 @@ def read_list(path: str | Path) -> list[Row]:
 
 
 def choose(rows: list[Row], wanted: list[tuple[str, str]]) -> list[Row]:
-    """The rows with these keys; all of them when there are no keys.
+    """Return the rows with these keys; all of them when there are no keys.
 
     :raises UserError: there is no such row
     """
@@ -137,14 +139,14 @@ def choose(rows: list[Row], wanted: list[tuple[str, str]]) -> list[Row]:
 
 
 def experts_of(rows: Iterable[Row]) -> set[tuple[str, str, int]]:
-    """Algorithm, environment and seed of the agents that are trained only for others to learn from."""
+    """Return algorithm, environment and seed of the agents that are trained only as experts."""
     rows = list(rows)
     experts = {(row.expert.algo, row.env, row.expert.seed) for row in rows if row.expert}
     return experts - {(*row.key, seed) for row in rows for seed in row.seeds}
 
 
 def parse_key(text: str) -> tuple[str, str]:
-    """`ppo:CartPole-v1` or `my_variant:CartPole-v1` as the key of a row.
+    """Return the key of a row from `ppo:CartPole-v1` or `my_variant:CartPole-v1`.
 
     :raises UserError: it is not written so
     """
@@ -154,8 +156,8 @@ def parse_key(text: str) -> tuple[str, str]:
     return label, env
 
 
-def is_row_name(text: Any) -> bool:
-    """Whether a row may be called so: it becomes part of file names, and of `--rows NAME:ENVIRONMENT`.
+def is_row_name(text: object) -> bool:
+    """Return whether a name is valid: it becomes part of file names, and of `--rows NAME:ENVIRONMENT`.
 
     >>> is_row_name("ppo-256"), is_row_name("../ppo"), is_row_name("a:b")
     (True, False, False)
@@ -164,14 +166,14 @@ def is_row_name(text: Any) -> bool:
 
 
 def label_problem(name: str, algo: str) -> str:
-    """Why a row of an algorithm cannot have this name: it would be taken for another algorithm."""
+    """Return why a row of an algorithm cannot have this name: it would be taken for another algorithm."""
     if name == algo or not catalog.is_name(name):
         return ""
     return f"{name} is the name of an algorithm, and the row's is {algo}"
 
 
 def planned_steps(row: Row) -> int | None:
-    """Environment steps of a training; None where nobody says, or the file that would say is not here."""
+    """Return the environment steps of a training; None where they are not set, or their file is missing."""
     conf_file = None if row.conf_file is None else benchmark_file(row.conf_file)
     if row.n_timesteps or (conf_file is not None and not conf_file.is_file()):
         return row.n_timesteps
@@ -229,37 +231,39 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_count(value: Any) -> bool:
-    """Whether this is a whole number above 0; `1e6` is one."""
-    return type(value) in (int, float) and value > 0 and value % 1 == 0
+def _is_count(value: object) -> bool:
+    """Return whether a value is a positive integer; `1e6` is one."""
+    return isinstance(value, int | float) and type(value) is not bool and value > 0 and value % 1 == 0
 
 
-def _is_seed(value: Any) -> bool:
-    return _is_whole(value) and value <= MAX_SEED
+def _is_seed(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_SEED
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # which NaN is not
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max  # which NaN is not
 
 
-def _is_yaml(value: Any) -> bool:
-    """Whether this names a file that nothing of is run."""
+def _is_yaml(value: object) -> bool:
+    """Return whether a path is that of a YAML file, which holds no code."""
     return isinstance(value, str) and value.endswith((".yml", ".yaml"))
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> bool:
     return bool(value) and all(isinstance(name, str) and name for name in _as_list(value))
 
 
-def _are_hyperparams(value: Any) -> bool:
+def _are_hyperparams(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
-def _are_seeds(value: Any) -> bool:
+def _are_seeds(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_seed, value)) and 0 < len(set(value)) == len(value)
 
 

@@ -34,12 +34,12 @@ _ATARI_ID = re.compile(
 
 
 def bare_id(env_id: str) -> str:
-    """The id without the module that Gymnasium is asked to import: `my_package:MyEnv-v0` is `MyEnv-v0`."""
+    """Return the id without the module that Gymnasium imports: `my_package:MyEnv-v0` is `MyEnv-v0`."""
     return env_id.rpartition(":")[2]
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether an id is an Atari game played from pixels; the `-ram` games are vectors and are not."""
+    """Return whether an id is an Atari game played from pixels; `-ram` games are not."""
     match = _ATARI_ID.match(bare_id(env_id))
     return match is not None and (
         match["ale"] is not None or (match["game"] in GAMES and match["version"] in "04")
@@ -47,7 +47,7 @@ def is_atari(env_id: str) -> bool:
 
 
 def plays_stochastically(env_id: str) -> bool:
-    """Whether agents draw their actions here unless told otherwise: in Atari games and in grid worlds.
+    """Return whether agents sample their actions by default: in Atari games and in grid worlds.
 
     The same screen comes again and again there, and the most likely action can lead round in circles.
     """
@@ -55,12 +55,12 @@ def plays_stochastically(env_id: str) -> bool:
 
 
 def env_family(env_id: str) -> str | None:
-    """The entry of a hyperparameter file that serves a whole family of environments, or None."""
+    """Return the entry of a hyperparameter file for a whole family of environments, or None."""
     return ATARI if is_atari(env_id) else None
 
 
 def other_version(env_id: str, known: Iterable[str]) -> str | None:
-    """The newest version of the same environment among `known`: `Ant-v5` for `Ant-v4`."""
+    """Return the newest version of the same environment among `known`: `Ant-v5` for `Ant-v4`."""
     name, versioned, _ = bare_id(env_id).rpartition("-v")
     versions = [
         candidate for candidate in known if versioned and re.match(rf"{re.escape(name)}-v\d+$", candidate)

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from rlzoo.config import catalog
 from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
@@ -72,7 +71,7 @@ class HyperparamsFile:
     """Entries by environment id (or `atari`, `default`, `WHOLE_FILE`); `label` names the file in messages."""
 
     label: str
-    entries: dict[str, dict[str, Any]]
+    entries: dict[str, dict[str, object]]
 
 
 def shipped_files(algo: str) -> list[HyperparamsFile]:
@@ -151,13 +150,13 @@ def load_file(path: str | Path) -> HyperparamsFile:
 
 
 def is_python(path: str) -> bool:
-    """Whether `load_file` would run code: that of a Python file, or of a module."""
+    """Return whether `load_file` would run code: that of a Python file, or of a module."""
     if path.endswith((".py", ".yml", ".yaml")):
         return path.endswith(".py")
     return not Path(path).exists() and all(part.isidentifier() for part in path.split("."))
 
 
-def _find(kind: str, env_id: str, entries: Mapping[str, Any]) -> str | None:
+def _find(kind: str, env_id: str, entries: Mapping[str, object]) -> str | None:
     if kind == "id":
         return next((entry for entry in (env_id, bare_id(env_id), WHOLE_FILE) if entry in entries), None)
     if kind == "version":
@@ -185,7 +184,7 @@ def _load_shipped(name: str) -> HyperparamsFile:
     return replace(load_file(shipped_folder("hyperparams") / name), label=f"hyperparams/{name}")
 
 
-def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
+def _entries(label: str, content: object) -> dict[str, dict[str, object]]:
     if not isinstance(content, Mapping) or not content:
         raise UserError(f"{label}: not a mapping of environment ids to hyperparameters")
     if "policy" in content or "n_timesteps" in content:
@@ -201,7 +200,7 @@ def _entries(label: str, content: Any) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def _dictionary(label: str, module: ModuleType) -> Any:
+def _dictionary(label: str, module: ModuleType) -> object:
     if not isinstance(getattr(module, "hyperparams", None), Mapping):
         raise UserError(f"{label}: no dictionary called `hyperparams`")
     return module.hyperparams

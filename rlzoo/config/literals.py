@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,8 @@ class _NotAValue(Exception):
     """The text has no reading in the grammar."""
 
 
-def parse_value(text: str) -> Any:
-    """The value that a text on the command line, or in quotes in a YAML file, stands for.
+def parse_value(text: str) -> object:
+    """Parse a value from the command line, or in quotes in a YAML file.
 
     :raises UserError: brackets or `dict(` that do not hold plain values, or an unknown `nn.` or `torch.` name
     """
@@ -63,15 +63,15 @@ def parse_value(text: str) -> Any:
         return stripped
 
 
-def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """`key:value` arguments as nested dictionaries; the dots of a key are levels, and levels merge.
+def parse_overrides(items: Iterable[str]) -> dict[str, object]:
+    """Parse `key:value` arguments to nested dictionaries; the dots of a key are levels, and levels merge.
 
     >>> parse_overrides(["n_steps:256", "policy_kwargs.net_arch:[64, 64]"])
     {'n_steps': 256, 'policy_kwargs': {'net_arch': [64, 64]}}
 
     :raises UserError: an argument is not of the form `key:value`
     """
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, object] = {}
     for item in items:
         path, colon, text = item.partition(":")
         keys = path.strip().split(".")
@@ -79,31 +79,35 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
             raise UserError(f"{item!r} is not of the form key:value, such as learning_rate:1e-3")
         if len(keys) > MAX_DEPTH:
             raise UserError(f"{_short(item)} has {len(keys)} levels; at most {MAX_DEPTH} are possible")
-        value = parse_value(text)
-        for key in reversed(keys):
-            value = {key: value}
-        overrides = merge(overrides, value)
+        overrides = merge(overrides, _nested(keys, parse_value(text)))
     return interpret(overrides)
 
 
-def overrides_of(given: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
-    """Overrides as nested dictionaries: of `key:value` arguments, or of a dictionary with dots in its keys.
+def overrides_of(given: Mapping[str, object] | Iterable[str]) -> dict[str, object]:
+    """Return nested overrides from `key:value` arguments, or from a dictionary with dots in its keys.
 
     >>> overrides_of({"n_steps": 256, "policy_kwargs.net_arch": [64, 64]})
     {'n_steps': 256, 'policy_kwargs': {'net_arch': [64, 64]}}
     """
     if not isinstance(given, Mapping):
         return parse_overrides(given)
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, object] = {}
     for path, value in given.items():
-        for key in reversed(str(path).split(".")):
-            value = {key: value}
-        overrides = merge(overrides, value)
+        overrides = merge(overrides, _nested(str(path).split("."), value))
     return interpret(overrides)
 
 
-def override_text(key: str, value: Any) -> str:
-    """A `key:value` argument that `parse_overrides` reads as this value.
+def _nested(keys: Sequence[str], value: object) -> dict[str, object]:
+    """Return a value inside one dictionary for each key."""
+    *outer, last = keys
+    nested = {last: value}
+    for key in reversed(outer):
+        nested = {key: nested}
+    return nested
+
+
+def override_text(key: str, value: object) -> str:
+    """Return a `key:value` argument that `parse_overrides` reads as this value.
 
     :param value: as YAML holds it: texts, numbers, booleans, lists and dictionaries
 
@@ -116,8 +120,8 @@ def override_text(key: str, value: Any) -> str:
     return f"{key}:{json.dumps(value)}"
 
 
-def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `values` with `overrides` on top; dictionaries merge, except those naming a wrapper."""
+def merge(values: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return `values` with `overrides` on top; dictionaries merge, except those naming a wrapper."""
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)
@@ -126,8 +130,8 @@ def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the texts in an entry of a hyperparameter file stand for.
+def interpret(values: Mapping[str, object]) -> dict[str, Any]:
+    """Return an entry of a hyperparameter file with its strings parsed.
 
     `"dict(...)"` and quoted brackets become values, `nn.ReLU` and the other names of the table `Name`s,
     and so does any dotted path under one of the `CLASS_KEYS`. The entry itself is left as it was.
@@ -135,8 +139,8 @@ def interpret(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _interpret(str(key), value) for key, value in values.items()}
 
 
-def plain(value: Any) -> Any:
-    """The value in what YAML can write: the inverse of `interpret`.
+def plain(value: object) -> Any:
+    """Return the value in types that YAML can write: the inverse of `interpret`.
 
     A class becomes its dotted path, a schedule its text, a tuple a list, any other function its name.
     """
@@ -158,12 +162,12 @@ def plain(value: Any) -> Any:
     return text if text is not None else getattr(value, "__qualname__", repr(value))
 
 
-def is_function(value: Any) -> bool:
-    """Whether this is a function of the user's, as a Python file may hold it and YAML cannot."""
+def is_function(value: object) -> bool:
+    """Return whether a value is a user's function, as a Python file may hold it and YAML cannot."""
     return callable(value) and not isinstance(value, type | Name) and schedule_text(value) is None
 
 
-def _interpret(key: str, value: Any) -> Any:
+def _interpret(key: str, value: object) -> object:
     if isinstance(value, Mapping):
         return interpret(value)
     if isinstance(value, list):
@@ -180,7 +184,7 @@ def _interpret(key: str, value: Any) -> Any:
 
 
 def _class_name(text: str) -> Name:
-    """A class by a name of the table or by a dotted path of the user's."""
+    """Return a class from a short name or a dotted path."""
     if text in CLASSES:
         return Name(CLASSES[text])
     dotted = "." in text and all(part.isidentifier() for part in text.split("."))
@@ -189,7 +193,7 @@ def _class_name(text: str) -> Name:
     return Name(class_path(text))
 
 
-def _value(node: ast.expr, words_are_names: bool) -> Any:
+def _value(node: ast.expr, words_are_names: bool) -> object:
     """Copy a syntax tree into plain values.
 
     :param words_are_names: an unknown bare word is an error, as in Python, not a text, as in YAML
@@ -216,7 +220,7 @@ def _value(node: ast.expr, words_are_names: bool) -> Any:
     raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
 
 
-def _key(node: ast.expr | None) -> Any:
+def _key(node: ast.expr | None) -> object:
     match node:
         case ast.Name() | ast.Attribute():
             return _dotted(node)
@@ -234,7 +238,7 @@ def _dotted(node: ast.expr) -> str:
     raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
 
 
-def _word(word: str, words_are_names: bool) -> Any:
+def _word(word: str, words_are_names: bool) -> object:
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
     if word in CLASSES:

@@ -25,8 +25,8 @@ EXPORT_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "json": ".json", "html
 class RunConfig:
     """One `rlzoo train`: every flag, after parsing and before anything is looked up."""
 
-    algo: str
-    env_id: str
+    algo: str  # name in the catalogue
+    env_id: str  # Gymnasium environment id
     n_timesteps: int = -1  # environment steps; -1: from the hyperparameters
     seed: int = -1  # -1: drawn at random when the run starts
     trained_agent: str = ""  # start from this agent
@@ -34,58 +34,58 @@ class RunConfig:
     conf_file: str | None = None  # None: the shipped hyperparameters
     functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
+    eval_env_kwargs: dict[str, object] = field(default_factory=dict)  # for evaluation, on top of env_kwargs
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
-    device: str = "auto"
+    device: str = "auto"  # auto, cpu, cuda or cuda:N
     num_threads: int = -1  # -1: chosen by the kind of network
-    verbose: int = 1
-    progress: bool = False
-    log_folder: str = LOG_FOLDER
+    verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages
+    progress: bool = False  # show a progress bar
+    log_folder: str = LOG_FOLDER  # folder of all runs
     uuid: bool = False  # append a random id to the name of the folder
     log_interval: int = -1  # -1: the algorithm's, -2: never
     eval_freq: int = 25_000  # environment steps; 0 or less: never
-    eval_episodes: int = 5
-    n_eval_envs: int = 1
+    eval_episodes: int = 5  # episodes per evaluation
+    n_eval_envs: int = 1  # environments that evaluate in parallel
     save_freq: int = -1  # environment steps; 0 or less: never
-    save_replay_buffer: bool = False
-    truncate_last_trajectory: bool = True
-    tensorboard_log: str = ""
+    save_replay_buffer: bool = False  # save it with each checkpoint and at the end
+    truncate_last_trajectory: bool = True  # end the episodes in progress when a replay buffer is loaded
+    tensorboard_log: str = ""  # folder for TensorBoard event files; "": none
     track: bool = False  # with Weights and Biases
-    wandb_project_name: str = "rlzoo"
-    wandb_entity: str | None = None
-    wandb_group: str | None = None
-    wandb_tags: tuple[str, ...] = ()
+    wandb_project_name: str = "rlzoo"  # project in Weights and Biases
+    wandb_entity: str | None = None  # user or team in Weights and Biases
+    wandb_group: str | None = None  # group of runs in Weights and Biases
+    wandb_tags: tuple[str, ...] = ()  # tags of the run in Weights and Biases
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
     """One `rlzoo enjoy`."""
 
-    algo: str
-    env_id: str
-    folder: str = LOG_FOLDER
+    algo: str  # name in the catalogue
+    env_id: str  # Gymnasium environment id
+    folder: str = LOG_FOLDER  # folder of all runs
     trained_agent: str = ""  # a model file; its algorithm and environment may be left out
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
-    load_best: bool = False
+    load_best: bool = False  # play best_model.zip
     load_checkpoint: int | None = None  # steps
-    load_last_checkpoint: bool = False
+    load_last_checkpoint: bool = False  # play the newest checkpoint
     n_timesteps: int | None = None  # steps per environment
-    n_episodes: int | None = None
-    n_envs: int = 1
-    seed: int = 0
-    deterministic: bool = False
-    stochastic: bool = False
-    no_render: bool = False
-    norm_reward: bool = False
-    reward_log: str = ""
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    gym_packages: tuple[str, ...] = ()
-    device: str = "auto"
-    num_threads: int = -1
-    verbose: int = 1
-    progress: bool = False
+    n_episodes: int | None = None  # episodes over all environments
+    n_envs: int = 1  # environments that play in parallel
+    seed: int = 0  # seed of the environments and of sampled actions
+    deterministic: bool = False  # take the most likely actions
+    stochastic: bool = False  # sample actions; with neither, as is usual in the environment
+    no_render: bool = False  # do not show the environment
+    norm_reward: bool = False  # report normalised rewards
+    reward_log: str = ""  # folder for monitor files
+    env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
+    gym_packages: tuple[str, ...] = ()  # modules to import first
+    device: str = "auto"  # auto, cpu, cuda or cuda:N
+    num_threads: int = -1  # -1: chosen by the kind of network
+    verbose: int = 1  # 0: only the result, 1: each episode
+    progress: bool = False  # show a progress bar
 
     @property
     def is_deterministic(self) -> bool:
@@ -97,24 +97,24 @@ class PlayConfig:
 class VideoConfig:
     """One `rlzoo record-video` or `rlzoo record-training`."""
 
-    play: PlayConfig
+    play: PlayConfig  # the agent, and how it is played
     output: str = ""  # a file, or a folder; empty: the folder `videos` of the run
-    gif: bool = False
+    gif: bool = False  # write a GIF instead of an MP4
     fps: float | None = None  # None: the environment's own
-    label: bool = True
+    label: bool = True  # draw algorithm, environment and return into the picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """One `rlzoo export`."""
 
-    play: PlayConfig
+    play: PlayConfig  # the agent
     to: str = ""  # a format; empty: as the suffix of `output` says, else ONNX
     output: str = ""  # a file or a folder; empty: a file in the working directory
 
 
 def safe_name(env_id: str) -> str:
-    """An environment id as a file name.
+    """Return an environment id as a file name.
 
     >>> safe_name("ALE/Pong-v5")
     'ALE-Pong-v5'
@@ -134,28 +134,28 @@ def check_env_id(where: str, env_id: str) -> str:
 
 
 def run_name(env_id: str, run_id: int) -> str:
-    """The name of a run folder."""
+    """Return the name of a run folder."""
     return f"{safe_name(env_id)}_{run_id}"
 
 
 def model_file(env_id: str) -> str:
-    """The name of the agent that a finished run leaves."""
+    """Return the file name of the final agent of a run."""
     return f"{safe_name(env_id)}.zip"
 
 
 def checkpoint_name(steps: int) -> str:
-    """The name of a checkpoint."""
+    """Return the file name of a checkpoint."""
     return f"{CHECKPOINT_PREFIX}_{steps}_steps.zip"
 
 
 def checkpoint_steps(file_name: str) -> int | None:
-    """The steps in the name of a checkpoint; None for any other file."""
+    """Return the steps in the name of a checkpoint; None for any other file."""
     match = re.fullmatch(rf"{CHECKPOINT_PREFIX}_(\d+)_steps\.zip", file_name)
     return int(match[1]) if match else None
 
 
 def all_runs(log_folder: str | Path, algo: str) -> list[tuple[str, int, Path]]:
-    """The runs of an algorithm as (environment's file name, number, folder), sorted."""
+    """Return the runs of an algorithm as (environment's file name, number, folder), sorted."""
     parent = Path(log_folder) / algo
     found = []
     for path in parent.iterdir() if parent.is_dir() else ():
@@ -166,7 +166,7 @@ def all_runs(log_folder: str | Path, algo: str) -> list[tuple[str, int, Path]]:
 
 
 def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int, Path]]:
-    """The runs of an algorithm on an environment as (number, folder), the oldest number first.
+    """Return the runs of an algorithm on an environment as (number, folder), the lowest number first.
 
     A folder of another environment whose id begins the same way does not count, nor does a file.
     """
@@ -174,7 +174,7 @@ def find_runs(log_folder: str | Path, algo: str, env_id: str) -> list[tuple[int,
 
 
 def latest_run_id(log_folder: str | Path, algo: str, env_id: str) -> int:
-    """The highest number among the runs; 0 when there is none."""
+    """Return the highest number among the runs; 0 when there is none."""
     return max((number for number, _ in find_runs(log_folder, algo, env_id)), default=0)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def shipped_folder(name: str) -> Path:
-    """A folder of shipped files: inside an installed package, or at the top of a checkout."""
+    """Return a folder of shipped files: inside an installed package, or at the top of a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "_data" / name
     return installed if installed.is_dir() else package.parent / name

@@ -24,19 +24,19 @@ class TuneConfig:
     run: RunConfig  # what a trial trains, and how
     n_trials: int = 500  # of the whole study, however often the command is repeated
     n_jobs: int = 1  # worker processes
-    sampler: str = "tpe"
+    sampler: str = "tpe"  # of hyperparameters; one of those in `rlzoo optimize --help`
     pruner: str | None = None  # None: median, or none where the sampler refuses one
     n_startup_trials: int = 10  # drawn at random before the sampler, and run in full before the pruner, learn
     n_evaluations: int | None = None  # of one training; None: see `default_evaluations`
     storage: str | None = None  # None: a journal in the folder of the study
-    study_name: str | None = None
+    study_name: str | None = None  # None: <algo>_<env>
     space: str | None = None  # file of the user's own search space
     fixed: tuple[str, ...] = ()  # hyperparameters that keep their value
-    objective: str = "last"
+    objective: str = "last"  # value of a training: last, best or auc of its evaluations
     n_seeds: int | None = None  # trainings of one trial; None: 1, and 3 of those that are trained again
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
-    figures: bool = True
+    figures: bool = True  # write figures into the report
 
     @property
     def study(self) -> str:
@@ -50,10 +50,10 @@ class TuneConfig:
 
 
 def study_folder(log_folder: str | Path, study: str) -> Path:
-    """Where what a study leaves is kept."""
+    """Return the folder of a study."""
     return Path(log_folder) / FOLDER / safe_name(study)
 
 
 def default_evaluations(n_timesteps: int) -> int:
-    """Evaluations of a training: one in 100,000 steps, and at least as many as a pruner can work with."""
+    """Return the evaluations of a training: one in 100,000 steps, and enough for a pruner."""
     return max(4, n_timesteps // 100_000)

@@ -11,7 +11,8 @@ parser keeps its own stack, but building recurses, in C, and a few aliases can s
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ MAX_VALUES = 300_000
 """Values of a document, those behind an alias counted each time."""
 MAX_NUMBER = 1000
 """Characters of a number."""
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _NUMBERS = {
     "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$"),
@@ -35,16 +36,16 @@ _NUMBERS = {
 }
 
 
-class Loader(_Base):  # type: ignore[misc]
+class Loader(_Base):  # type: ignore[valid-type, misc]
     """A SafeLoader that also reads `1e-3` as a number and `None` as null, and refuses a key given twice."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Hashable, object]:
         if isinstance(node, yaml.MappingNode):
             _refuse_duplicates(node)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
         return mapping
 
-    def construct_object(self, node: Any, deep: bool = False) -> Any:
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
         try:
             if (
                 isinstance(node, yaml.ScalarNode)
@@ -55,7 +56,11 @@ class Loader(_Base):  # type: ignore[misc]
             return super().construct_object(node, deep=deep)
         except (AttributeError, LookupError, TypeError, ValueError):  # of a tag that does not fit its value
             kind = node.tag.rpartition(":")[2]
-            shown = f"{node.value[:40]!r}" if isinstance(node, yaml.ScalarNode) else f"this {node.id}"
+            shown = (
+                f"{node.value[:40]!r}"
+                if isinstance(node, yaml.ScalarNode)
+                else f"this {getattr(node, 'id', 'value')}"
+            )
             raise yaml.MarkedYAMLError(
                 problem=f"{shown} is no {kind}", problem_mark=node.start_mark
             ) from None
@@ -80,7 +85,7 @@ def load_yaml(text: str, where: str) -> Any:
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below.
+    """Return the lines of a document's keys: of `(key,)` at the top and of `(key, key)` one level below.
 
     :param text: what `load_yaml` reads
     """
@@ -102,7 +107,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of the user's.
+    """Return the text of a user's file.
 
     :raises UserError: it cannot be read or is not UTF-8
     """
@@ -114,20 +119,29 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: {error.strerror or error}") from None
 
 
-def dump_yaml(values: Any) -> str:
-    """Plain values as YAML that this module, and any other reader, reads back."""
+def dump_yaml(values: object) -> str:
+    """Return plain values as YAML that this module, and any other reader, reads back."""
     return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=1000))
 
 
 class _Dumper(yaml.SafeDumper):
     """Mappings over several lines, lists of plain values on one; nothing is written as a reference."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
-    def represent_list(self, data: Any) -> Any:
+    def represent_list(self, data: Iterable[object]) -> yaml.SequenceNode:
         flat = not any(isinstance(item, dict | list) for item in data)
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not been read."""
+
+    anchor: str | None
+    before: int  # values before it
+    levels: int = 0  # of nesting inside it
 
 
 def _check_extent(text: str) -> None:
@@ -137,26 +151,26 @@ def _check_extent(text: str) -> None:
     """
     total = 0
     anchors: dict[str | None, tuple[int, int]] = {}  # values and levels of what an alias stands for
-    stack: list[list[Any]] = []  # open lists and mappings: anchor, total before it, levels inside
+    stack: list[_Open] = []  # open lists and mappings
     for event in yaml.parse(text, Loader):
         levels = 0
         if isinstance(event, yaml.CollectionStartEvent):
-            stack.append([event.anchor, total, 0])
+            stack.append(_Open(event.anchor, total))
             total += 1
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before, levels = stack.pop()
-            levels += 1
-            anchors[anchor] = total - before, levels
+            ended = stack.pop()
+            levels = ended.levels + 1
+            anchors[ended.anchor] = total - ended.before, levels
         elif isinstance(event, yaml.ScalarEvent):
             total += 1
             anchors[event.anchor] = 1, 0
         elif isinstance(event, yaml.AliasEvent):
-            if any(anchor == event.anchor for anchor, _, _ in stack):
+            if any(opened.anchor == event.anchor for opened in stack):
                 _refuse(event, "a value holds itself")
             n_values, levels = anchors.get(event.anchor, (1, 0))  # the loader names one that is not there
             total += n_values
         if stack:
-            stack[-1][2] = max(stack[-1][2], levels)
+            stack[-1].levels = max(stack[-1].levels, levels)
         if len(stack) + levels > MAX_DEPTH:
             _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
         if total > MAX_VALUES:
@@ -177,17 +191,17 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
         seen.add(key.value)
 
 
-def _pairs(loader: Any, node: Any) -> dict[Any, Any]:
-    """`collections.OrderedDict([[[key, value], ...]])` as rl_zoo3 dumps it."""
+def _pairs(loader: Loader, node: yaml.SequenceNode) -> dict[object, object]:
+    """Return the pairs of `collections.OrderedDict([[[key, value], ...]])` as RL Baselines3 Zoo dumps it."""
     arguments = loader.construct_sequence(node, deep=True)
     return dict(arguments[0]) if arguments else {}
 
 
-def _tuple(loader: Any, node: Any) -> tuple[Any, ...]:
+def _tuple(loader: Loader, node: yaml.SequenceNode) -> tuple[object, ...]:
     return tuple(loader.construct_sequence(node, deep=True))
 
 
-def _own_scalars(kind: Any) -> None:
+def _own_scalars(kind: type[Loader | _Dumper]) -> None:
     """Replace the rules by which a loader or dumper tells plain texts from numbers, dates and null."""
     replaced = ("int", "float", "timestamp")
     kind.yaml_implicit_resolvers = {

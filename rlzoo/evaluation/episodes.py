@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.env_failures import describe
@@ -11,7 +10,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.io.encoding import pack
 
 
-def savable_episodes(env: VecEnv) -> dict[str, Any] | None:
+def savable_episodes(env: VecEnv) -> dict[str, object] | None:
     """Return the state of the episodes in progress; None where they cannot be saved and restored."""
     try:
         state = env.episode_state()

@@ -19,7 +19,7 @@ from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv, is_vecenv_wrapped
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 
-StepHook: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], Any]
+StepHook: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], object]
 
 
 class Predictor(Protocol):
@@ -32,7 +32,7 @@ class Predictor(Protocol):
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """Actions for observations [n_envs, ...] and the next state of a recurrent policy."""
+        """Return actions for observations [n_envs, ...] and the next state of a recurrent policy."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Episodes:
 
 def evaluate_policy(
     model: Predictor,
-    env: Any,
+    env: VecEnv | gym.Env | str,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
     render: bool = False,
@@ -93,7 +93,7 @@ def evaluate_policy(
     warn: bool = True,
     use_masking: bool | None = None,
 ) -> tuple[float, float] | tuple[list[float], list[int]]:
-    """Mean and standard deviation of the return over `n_eval_episodes` episodes.
+    """Return the mean and standard deviation of the return over `n_eval_episodes` episodes.
 
     Each of n environments plays its share of the episodes, so that short episodes do not count more often.
     Returns and lengths are those of the Monitor where there is one: of the raw game, whatever wrappers do.
@@ -202,17 +202,17 @@ def _share(n_episodes: int | None, n_envs: int) -> np.ndarray:
 
 
 def evaluate_masked_policy(
-    model: Predictor, env: Any, *args: Any, use_masking: bool = True, **kwargs: Any
+    model: Predictor, env: VecEnv | gym.Env | str, *args: Any, use_masking: bool = True, **kwargs: Any
 ) -> tuple[float, float] | tuple[list[float], list[int]]:
-    """As `evaluate_policy`, for an environment that says which actions it allows.
+    """Evaluate as `evaluate_policy`, in an environment with action masks.
 
     :raises UserError: it does not, and `use_masking` is not False
     """
     return evaluate_policy(model, env, *args, **{"use_masking": use_masking, **kwargs})
 
 
-def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
-    """What is called at every step for the keywords of `predict`: `{"action_masks": ...}`, or none.
+def mask_keywords(model: Predictor, env: VecEnv, use_masking: bool | None) -> Callable[[], dict[str, Any]]:
+    """Return a function that returns keywords for `predict`: `{"action_masks": ...}`, or none.
 
     :param use_masking: None: where the model takes masks and the environment has them
     :raises UserError: masks are asked for, and the model or the environment lacks them
@@ -228,8 +228,8 @@ def mask_keywords(model: Any, env: VecEnv, use_masking: bool | None) -> Callable
     return lambda: {"action_masks": ask()}
 
 
-def as_eval_env(env: Any, warn: bool = True) -> VecEnv:
-    """The environment as a `VecEnv`, the channels of images first.
+def as_eval_env(env: VecEnv | gym.Env | str, warn: bool = True) -> VecEnv:
+    """Return the environment as a `VecEnv`, the channels of images first.
 
     :param warn: say so when it came without a Monitor
     """
@@ -242,8 +242,8 @@ def as_eval_env(env: Any, warn: bool = True) -> VecEnv:
     return venv
 
 
-def is_monitored(env: Any) -> bool:
-    """Whether `info["episode"]` has the statistics of an episode of the raw game where one ended."""
+def is_monitored(env: object) -> bool:
+    """Return whether `info["episode"]` has the statistics of an ended episode of the raw game."""
     if isinstance(env, VecEnv):
         return is_vecenv_wrapped(env, VecMonitor) or env.env_is_wrapped(Monitor)[0]
     while isinstance(env, gym.Wrapper):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,9 @@ def build_training_env(
     append: bool = False,
     start_index: int = 0,
 ) -> VecEnv:
-    """The environments to learn in; environment i is seeded with seed + start_index + i.
+    """Build the training environments; environment i is seeded with seed + start_index + i.
 
-    :param append: monitor files go on where an earlier session of the run stopped
+    :param append: append to the monitor files of an earlier session of the run
     :param start_index: number of the first environment, for seeds and monitor files
     """
     monitor_kwargs = {**resolved.monitor_kwargs, **({"override_existing": False} if append else {})}
@@ -67,7 +68,7 @@ def build_evaluation_env(
     monitor_dir: Path | None = None,
     norm_reward: bool = False,
 ) -> VecEnv:
-    """The same environments to evaluate in: same arguments and wrappers, statistics that do not learn.
+    """Build evaluation environments: same arguments and wrappers, frozen running statistics.
 
     :param seed: apart from training's; see `evaluation_seed`
     """
@@ -98,7 +99,7 @@ def check_env_arguments(resolved: EnvironmentConfig, env_id: str) -> None:
 
 
 def evaluation_seed(seed: int) -> int:
-    """A seed for evaluation: a function of the run's seed, far from every `seed + i` of training."""
+    """Return a seed for evaluation: a function of the run's seed, far from every `seed + i` of training."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]) % 2**31
 
 
@@ -108,12 +109,12 @@ def _base(
     n_envs: int,
     seed: int,
     backend: str,
-    env_kwargs: dict[str, Any],
+    env_kwargs: dict[str, object],
     monitor_dir: Path | None,
     start_index: int = 0,
 ) -> VecEnv:
-    wrapper: Any = None
-    wrapper_kwargs: dict[str, Any] = {}
+    wrapper: Callable[..., gym.Env] | None = None
+    wrapper_kwargs: dict[str, object] = {}
     if len(resolved.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
         wrapper, wrapper_kwargs = resolved.env_wrappers[0]
     elif resolved.env_wrappers:

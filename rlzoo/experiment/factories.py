@@ -1,10 +1,11 @@
-"""The only place where hyperparameters, environments and algorithms meet."""
+"""Build models and callbacks from a resolved configuration."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.base_callback import as_callback
 from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCallback
@@ -20,14 +21,14 @@ from rlzoo.training.supervised import supervised
 
 
 def hyperparameters(resolved: ResolvedConfig, venv: VecEnv) -> dict[str, Any]:
-    """The fields of the algorithm's Config, with the noise that fits the actions of the environments."""
+    """Return the fields of the algorithm's Config, with noise of the shape of the actions."""
     if resolved.noise is None:
         return resolved.hyperparams
     n_calls = resolved.n_timesteps // venv.num_envs
     return {**resolved.hyperparams, **resolved.noise.make(venv.action_space, n_calls)}
 
 
-def build_model(resolved: ResolvedConfig, venv: VecEnv, seed: int, device: str, verbose: int) -> Any:
+def build_model(resolved: ResolvedConfig, venv: VecEnv, seed: int, device: str, verbose: int) -> Algorithm:
     """Build an untrained agent."""
     try:
         return resolved.algorithm(
@@ -53,21 +54,20 @@ def load_model(
     device: str,
     verbose: int = 0,
     new_run_seed: int | None = None,
-) -> Any:
-    """An agent from a file, with the normalisation statistics of that very file in its environment.
+) -> Algorithm:
+    """Load an agent, and its normalisation statistics into its environments.
 
     Classes that `resolved` names are trusted: the person who wrote it put them there.
 
     :param new_run_seed: a new run starts from this agent, with this seed and these hyperparameters;
-        None: it goes on as it was
+        None: it continues with its own
     """
     read = {key: value for key, value in resolved.hyperparams.items() if isinstance(value, ExpertDataset)}
     overrides: dict[str, Any] = read  # no file of an agent holds them
     if new_run_seed is not None:
         overrides = {**hyperparameters(resolved, venv), "seed": new_run_seed}
         _check_spaces(path, venv)
-    algorithm: Any = resolved.algorithm
-    model = algorithm.load(
+    model = resolved.algorithm.load(
         path,
         env=venv,
         device=device,
@@ -83,7 +83,7 @@ def load_model(
 
 
 def _check_spaces(path: Path, venv: VecEnv) -> None:
-    """Before hyperparameters that suit the environment are given to an agent that does not."""
+    """Raise UserError if an agent was trained in environments with other spaces."""
     try:
         config = read_checkpoint(path).config
     except ForeignCheckpoint:  # loading compares the spaces of those that can be read
@@ -97,14 +97,13 @@ def _check_spaces(path: Path, venv: VecEnv) -> None:
 def build_callbacks(
     resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
 ) -> list[BaseCallback]:
-    """What runs beside the training: the entries of `callback`, checkpoints, evaluation.
+    """Build the callbacks of a training: the entries of `callback`, checkpoints, evaluation.
 
     Frequencies are given in environment steps; a callback counts steps of the vector of environments, or
     minibatches of demonstrations.
     """
-    algorithm: Any = resolved.algorithm
     timesteps_per_call = resolved.n_envs
-    if algorithm.loop is supervised:
+    if resolved.algorithm.loop is supervised:
         timesteps_per_call = resolved.hyperparameter("batch_size")
     built = (construct("callback", build, **kwargs) for build, kwargs in resolved.callbacks)
     callbacks = [as_callback(callback) for callback in built]

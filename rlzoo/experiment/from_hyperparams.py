@@ -1,4 +1,4 @@
-"""What entries of a hyperparameter file stand for, one at a time: wrappers, callbacks, environments."""
+"""Build single entries of a hyperparameter file: wrappers, callbacks, environments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")
 
 
 def get_class_by_name(name: str) -> type:
-    """Return the class that a dotted name stands for, old paths included.
+    """Return the class with a dotted name, old paths included.
 
     >>> get_class_by_name("rl_zoo3.wrappers.FrameSkip").__name__
     'FrameSkip'
@@ -38,7 +38,7 @@ def get_class_by_name(name: str) -> type:
     if not module:
         raise UserError(f"{name!r} is not the dotted name of a class, such as 'package.module.Class'")
     try:
-        found: Any = getattr(importlib.import_module(module), attribute)
+        found: object = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UserError(f"{name!r}: {error}") from None
     if not isinstance(found, type):
@@ -47,7 +47,7 @@ def get_class_by_name(name: str) -> type:
 
 
 def get_wrapper_class(
-    hyperparams: Mapping[str, Any], key: str = "env_wrapper"
+    hyperparams: Mapping[str, object], key: str = "env_wrapper"
 ) -> Callable[[gym.Env], gym.Env] | None:
     """Return the wrappers of an entry as one function, the first innermost; None where there are none.
 
@@ -61,8 +61,8 @@ def get_wrapper_class(
     return WrapperChain(found) if found else None
 
 
-def get_callback_list(hyperparams: Mapping[str, Any]) -> list[BaseCallback]:
-    """Return the callbacks of an entry, made anew except where it holds objects.
+def get_callback_list(hyperparams: Mapping[str, object]) -> list[BaseCallback]:
+    """Return the callbacks of an entry; classes are instantiated, objects returned as they are.
 
     >>> get_callback_list({"callback": "rlzoo.RawStatisticsCallback"})  # doctest: +ELLIPSIS
     [<rlzoo...RawStatisticsCallback object at ...>]
@@ -101,9 +101,9 @@ def create_test_env(
     log_dir: str | None = None,
     should_render: bool = True,
     hyperparams: Mapping[str, Any] | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, object] | None = None,
     vec_env_cls: type[VecEnv] | None = None,
-    vec_env_kwargs: Mapping[str, Any] | None = None,
+    vec_env_kwargs: Mapping[str, object] | None = None,
 ) -> VecEnv:
     """Return environments to play a trained agent in: wrapped, normalised and stacked as for its training.
 

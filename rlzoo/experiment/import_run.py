@@ -42,13 +42,13 @@ MAX_DEPTH = 6
 class ImportConfig:
     """One `rlzoo import`."""
 
-    source: str
-    output: str
+    source: str  # model file, run folder of RL Baselines3 Zoo, or folder of run folders
+    output: str  # folder of the runs
     algo: str = ""  # "": as the files say
-    env_id: str = ""
-    conf_file: str | None = None
-    hyperparams: dict[str, Any] = field(default_factory=dict)
-    gym_packages: tuple[str, ...] = ()
+    env_id: str = ""  # "": as the files say
+    conf_file: str | None = None  # hyperparameter file; None: as the files say
+    hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
+    gym_packages: tuple[str, ...] = ()  # modules to import first
 
 
 def import_runs(config: ImportConfig) -> list[Path]:
@@ -79,7 +79,7 @@ def import_runs(config: ImportConfig) -> list[Path]:
 
 
 def _groups(source: Path) -> list[list[Path]]:
-    """The model files that make a run each: those of a folder with an args.yml or config.yml, or single ones.
+    """Return the model files of each run: those of a folder with an args.yml or config.yml, or single ones.
 
     :raises UserError: there is none
     """
@@ -106,7 +106,7 @@ def _groups(source: Path) -> list[list[Path]]:
 
 
 def _rank(path: Path) -> tuple[int, str]:
-    """The final agent first, then the best, then checkpoints."""
+    """Return a sort key: the final agent first, then the best, then checkpoints."""
     kind = 1 if path.name == BEST_MODEL else 2 if checkpoint_steps(path.name) is not None else 0
     return kind, path.name
 
@@ -147,7 +147,7 @@ def _import(config: ImportConfig, files: list[Path]) -> Path:
 
 
 def _name(files: list[Path]) -> Path:
-    """What is imported: a run folder, or a single file."""
+    """Return the name of what is imported: a run folder, or a single file."""
     return files[0].parent if len(files) > 1 else files[0]
 
 
@@ -165,7 +165,7 @@ def _resolved(config: ImportConfig, path: Path, algo: str, env_id: str) -> Resol
         values = lookup(algo, env_id, config.conf_file).values
     else:
         values = hyperparams_beside(path, algo, env_id)
-    if "model_class" in values:  # hindsight replay was an algorithm of its own
+    if "model_class" in values:  # hindsight replay was a separate algorithm
         algo = "her"
     env_kwargs = _env_kwargs(path, values)
     if env_kwargs or isinstance(values.get("env_kwargs"), Mapping):
@@ -175,7 +175,7 @@ def _resolved(config: ImportConfig, path: Path, algo: str, env_id: str) -> Resol
 
 
 def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of the environment; how it is drawn is not of the agent."""
+    """Return the keywords of the environment without those for rendering."""
     file = beside(path, "env_kwargs.yml")  # of push_to_hub
     places = (
         None if file is None else read_yaml(file),
@@ -187,7 +187,7 @@ def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _environment(resolved: ResolvedConfig, env_id: str, resources: ExitStack) -> VecEnv | None:
-    """The environments of the run, for their spaces; None where they cannot be had here."""
+    """Build the environments of the run, for their spaces; None where they are not installed."""
     try:
         ensure_registered(env_id)
         venv = build_evaluation_env(resolved, env_id, 1, 0, "dummy")
@@ -209,7 +209,7 @@ def _load(resolved: ResolvedConfig, path: Path, venv: VecEnv | None, config: Imp
 
 
 def _of_model(resolved: ResolvedConfig, model: Any) -> dict[str, Any]:
-    """Hyperparameters that the file alone tells, for the config.yml of the run."""
+    """Return the hyperparameters in the model file, for the config.yml of the run."""
     algorithm: Any = resolved.algorithm
     defaults = algorithm.Config()
     found: dict[str, Any] = {"n_timesteps": max(model.clock.total_timesteps, 1), "n_envs": model.n_envs}

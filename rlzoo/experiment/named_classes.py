@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 from torch import nn
@@ -40,6 +40,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
 from rlzoo.experiment.resolved_config import Class
 from rlzoo.io.trust import is_in_working_directory, is_trusted, trust
 
+T = TypeVar("T")
 TRUSTED_PREFIXES = ("rlzoo.", "torch.nn.", "torch.optim.", "gymnasium.wrappers.")
 KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be derived from
     "env_wrapper": (gym.Wrapper,),
@@ -57,11 +58,11 @@ PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
 """Names of arguments that say where something is written, or read."""
 
 
-def load_class(path: str, key: str, own: bool = True) -> Any:
-    """The class that a dotted name (old paths included) or a public name of rlzoo stands for.
+def load_class(path: str, key: str, own: bool = True) -> type:
+    """Import the class with a dotted name (old paths included) or a public name of rlzoo.
 
-    :param key: where the name stands, such as `env_wrapper`
-    :param own: the user wrote it; False: it stands in a file that may be somebody else's
+    :param key: the key of the name, such as `env_wrapper`
+    :param own: the user wrote it; False: it comes from a file that may be somebody else's
     :raises UserError: there is no such class, it is none of the kind that `key` wants, or its code is not
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
@@ -85,16 +86,16 @@ def load_class(path: str, key: str, own: bool = True) -> Any:
 
 
 def may_be_named(full: str) -> bool:
-    """Whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
+    """Return whether any file may name this class: its code is of rlzoo, of environments, or trusted."""
     if any(part.startswith("_") for part in full.split(".")):
         return is_trusted(full)
     return full.startswith(TRUSTED_PREFIXES) or is_of_environments(full) or is_trusted(full)
 
 
-def resolve_names(value: Any, own: bool, key: str = "name") -> Any:
-    """The value with every `Name` in it replaced by the class that it names.
+def resolve_names(value: object, own: bool, key: str = "name") -> Any:
+    """Return the value with every `Name` in it replaced by its class.
 
-    :param key: where the value stands
+    :param key: the key of the value
     """
     if isinstance(value, Name):
         return load_class(value.path, key, own)
@@ -136,7 +137,7 @@ def _policy(value: object, own: bool) -> str | type:
     return load_class(value, "policy", own) if "." in value else value
 
 
-def check_places(where: str, kwargs: Mapping[str, Any], own: bool, path: str = "") -> None:
+def check_places(where: str, kwargs: Mapping[str, object], own: bool, path: str = "") -> None:
     """Check that arguments from a file do not say where something is written.
 
     :param where: what takes the arguments, for the error
@@ -177,7 +178,7 @@ def _import(full: str, key: str, path: str) -> Any:
         raise unknown(f"{key} in {module}", name, dir(sys.modules[module])) from None
 
 
-def require_kind(found: Any, key: str, path: str = "") -> Any:
+def require_kind(found: object, key: str, path: str = "") -> type:
     """Return a class if it is of the kind that a key wants.
 
     :param path: what names it, for the error
@@ -198,8 +199,8 @@ def search_working_directory() -> None:
         sys.path.append(os.getcwd())
 
 
-def classes(key: str, value: Any, own: bool = True) -> tuple[Class, ...]:
-    """A class by its dotted name or itself, `{class: {kwargs}}`, or a list of those."""
+def classes(key: str, value: object, own: bool = True) -> tuple[Class, ...]:
+    """Return classes with their arguments, from a name, a class, `{class: {kwargs}}` or a list of these."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
@@ -225,7 +226,7 @@ def classes(key: str, value: Any, own: bool = True) -> tuple[Class, ...]:
 
 
 def check_arguments(
-    where: str, function: Callable[..., Any], kwargs: Mapping[str, Any], also_known: Iterable[str] = ()
+    where: str, function: Callable[..., object], kwargs: Mapping[str, object], also_known: Iterable[str] = ()
 ) -> None:
     """Check that a function has these keywords, and that plain values are of the types it declares.
 
@@ -245,7 +246,7 @@ def check_arguments(
             raise unknown(f"argument of {where}", key, {*parameters, *also_known})
 
 
-def construct(where: str, build: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def construct(where: str, build: Callable[..., T], *args: object, **kwargs: object) -> T:
     """Call a class that the hyperparameters name.
 
     :raises UserError: it raised; its author is the reader

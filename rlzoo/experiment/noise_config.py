@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import check_value, field_names
 from rlzoo.core.action_noise import (
     AdaptiveParamNoiseSpec,
@@ -37,8 +37,8 @@ class NoisePlan:
     std: float
     final_std: float | None
 
-    def make(self, action_space: spaces.Space[Any], n_calls: int) -> dict[str, Any]:
-        """The hyperparameter that it stands for.
+    def make(self, action_space: spaces.Space[object], n_calls: int) -> dict[str, object]:
+        """Build the hyperparameter.
 
         :param n_calls: steps of each environment, in which the noise reaches its final size
         """
@@ -54,8 +54,8 @@ class NoisePlan:
         return {"action_noise": LinearNormalActionNoise(mean, sigma, max(n_calls, 1), final)}
 
 
-def plan_noise(values: Mapping[str, Any], algorithm: Any) -> NoisePlan | None:
-    """What the noise keys of an entry ask for; None: no noise.
+def plan_noise(values: Mapping[str, object], algorithm: type[Algorithm]) -> NoisePlan | None:
+    """Return the noise of an entry; None: no noise.
 
     :raises UserError: a kind that is not known or that the algorithm does not have, or keys without effect
     """
@@ -87,7 +87,7 @@ def plan_noise(values: Mapping[str, Any], algorithm: Any) -> NoisePlan | None:
     return NoisePlan(noise_type, std, final_std)
 
 
-def _deviation(values: Mapping[str, Any], key: str) -> float | None:
+def _deviation(values: Mapping[str, object], key: str) -> float | None:
     value: float | None = check_value(key, values.get(key), "float | None")
     if value is not None and not 0 <= value < float("inf"):
         raise UserError(f"{key} must be at least 0 and finite, not {value!r}")

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import build_config, field_names
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
@@ -84,12 +85,12 @@ def _require_imitation(algo: str) -> None:
         raise UserError(f"--expert is for algorithms that imitate ({', '.join(algos)}); {algo} does not")
 
 
-def _imitates(algorithm: Any) -> bool:
+def _imitates(algorithm: type) -> bool:
     return hasattr(algorithm, "Config") and "expert_dataset" in field_names(algorithm.Config)
 
 
 def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
-    """The configuration with its demonstrations read, if its algorithm learns from any.
+    """Return the configuration with its demonstrations loaded, if its algorithm learns from any.
 
     :raises UserError: there are none, or their file is no use
     """
@@ -103,7 +104,7 @@ def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, hyperparams={**resolved.hyperparams, "expert_dataset": as_dataset(source)})
 
 
-def resolve_config(algo: str, values: Mapping[str, Any], own: bool = True) -> ResolvedConfig:
+def resolve_config(algo: str, values: Mapping[str, object], own: bool = True) -> ResolvedConfig:
     """Resolve an entry of a hyperparameter file; see `resolve`.
 
     :param values: the entry, with overrides merged
@@ -120,7 +121,7 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
     """
     current = translate_sb2_entry(raw)
     learner = expand_her(current)
-    algorithm: Any = catalog.load(learner.algo)
+    algorithm: type[Algorithm] = catalog.load(learner.algo)
     values = resolve_entry(_parse_mappings(learner.values), own)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
     also_known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS, *learner.translated_keys)
@@ -157,8 +158,7 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
 
 def _check_policy(resolved: ResolvedConfig) -> None:
     """Check the name and the keywords of the policy; warnings of old ones come when it is made."""
-    algorithm: Any = resolved.algorithm
-    policy_class = get_policy_class(algorithm.policy_family, resolved.policy)
+    policy_class = get_policy_class(resolved.algorithm.policy_family, resolved.policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -168,8 +168,8 @@ def _check_policy(resolved: ResolvedConfig) -> None:
     check_arguments("policy_kwargs", policy_class, keywords, also_known=keywords)
 
 
-def normalisation(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments of VecNormalize; the discount of its return estimate is the algorithm's unless given."""
+def normalisation(values: Mapping[str, object]) -> dict[str, Any] | None:
+    """Return arguments of VecNormalize; the discount of its returns is the algorithm's unless given."""
     from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
     value = values.get("normalize", False)
@@ -202,9 +202,9 @@ def _mapping(values: Mapping[str, object], key: str) -> dict[str, object]:
     return dict(value)
 
 
-def _count(values: Mapping[str, Any], key: str, default: int) -> int:
+def _count(values: Mapping[str, object], key: str, default: int) -> int:
     value = values.get(key, default)
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-    if not whole or (key in values and value < 1):
-        raise UserError(f"{key} must be an integer of at least 1, not {value!r}")
-    return int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
+        if value >= 1 or key not in values:
+            return int(value)
+    raise UserError(f"{key} must be an integer of at least 1, not {value!r}")

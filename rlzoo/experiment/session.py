@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
+from torch import nn
 
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
@@ -203,7 +204,7 @@ def split_workers(resolved: ResolvedConfig) -> tuple[ResolvedConfig, int]:
 
 
 def start_candidate_workers(
-    resolved: ResolvedConfig, run: RunConfig, folder: Path | None, n_workers: int, policy: Any
+    resolved: ResolvedConfig, run: RunConfig, folder: Path | None, n_workers: int, policy: nn.Module
 ) -> AsyncEval:
     """Start processes that evaluate candidates, each with an environment and a monitor file in `folder`.
 

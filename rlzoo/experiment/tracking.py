@@ -14,13 +14,13 @@ from rlzoo.experiment.resolved_config import ResolvedConfig
 
 
 def require_wandb() -> None:
-    """Raise a UserError if wandb is not installed."""
+    """Raise UserError if wandb is not installed."""
     if find_spec("wandb") is None:
         raise UserError(f"--track needs Weights & Biases: {install_command('wandb')}")
 
 
 def start(run: RunConfig, resolved: ResolvedConfig, folder: Path) -> Any:
-    """Begin a tracked run that follows the TensorBoard files; its `finish` ends it."""
+    """Start a tracked run that uploads the TensorBoard files; its `finish` ends it."""
     wandb = import_module("wandb")
     return wandb.init(
         name=f"{run.env_id}__{run.algo}__{run.seed}__{folder.name}",

@@ -50,7 +50,7 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
 
     :param command: the command line, for command.txt
     :raises UserError: the configuration is wrong
-    :raises RunFailed: training could not go on; the message says what was kept
+    :raises RunFailed: training failed; the message says what was kept
     :raises KeyboardInterrupt: Ctrl-C or SIGTERM came before the first step was done
     """
     with StopSignals() as stop:
@@ -63,7 +63,7 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
     :param read_demonstrations: False: they may not be there yet
-    :param own: the user wrote the configuration; False: it stands in a file that may be somebody else's
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: the configuration is wrong
     """
     if own:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from rlzoo.config import catalog
 from rlzoo.config.class_names import class_path
@@ -58,8 +57,8 @@ def _algorithm_of(path: str) -> str:
         raise UserError(f"{path} is not named after an algorithm; say which with --algo") from None
 
 
-def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str, Any]:
-    """An entry without what names code that is not trusted or not installed; nothing of it is imported.
+def _checkable(values: Mapping[str, object], unchecked: dict[str, str]) -> dict[str, object]:
+    """Return an entry without keys that name untrusted or missing code; nothing of it is imported.
 
     :param unchecked: what is left out and why is added to it
     """
@@ -81,8 +80,8 @@ def _checkable(values: Mapping[str, Any], unchecked: dict[str, str]) -> dict[str
     return kept
 
 
-def _names(key: str, value: Any) -> Iterator[str]:
-    """The dotted names of code in the value of a key."""
+def _names(key: str, value: object) -> Iterator[str]:
+    """Yield the dotted names of code in the value of a key."""
     if isinstance(value, Name):
         yield value.path
     elif isinstance(value, Mapping):
@@ -97,8 +96,10 @@ def _names(key: str, value: Any) -> Iterator[str]:
         yield value
 
 
-def _place(entry: str, values: Mapping[str, Any], message: str, lines: Mapping[tuple[str, ...], int]) -> str:
-    """`, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
+def _place(
+    entry: str, values: Mapping[str, object], message: str, lines: Mapping[tuple[str, ...], int]
+) -> str:
+    """Return `, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
     found = {key: re.search(rf"\b{re.escape(key)}\b", message) for key in values}
     named = sorted((match.start(), key) for key, match in found.items() if match)
     named.sort(key=len, reverse=True)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import gymnasium as gym
+
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
@@ -37,8 +39,8 @@ class InlineVideo:
 
 
 def show(
-    model: Any,
-    env: Any = None,
+    model: Algorithm,
+    env: VecEnv | gym.Env | str | None = None,
     n_steps: int | None = None,
     episodes: int | None = None,
     *,
@@ -76,7 +78,7 @@ def show(
 
 
 @contextmanager
-def _without_updates(env: Any) -> Iterator[None]:
+def _without_updates(env: object) -> Iterator[None]:
     """Keep the running statistics of the environments as they are meanwhile."""
     normalize = unwrap_vec_normalize(env) if isinstance(env, VecEnv) else None
     training = normalize is not None and normalize.training

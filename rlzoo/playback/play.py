@@ -73,7 +73,7 @@ def play(config: PlayConfig) -> Episodes:
 
 
 def has_display() -> bool:
-    """Whether a window can be opened here."""
+    """Return whether a window can be opened."""
     return sys.platform in ("darwin", "win32") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )
@@ -92,7 +92,7 @@ def _removed_on_failure(folder: Path | None) -> Iterator[None]:
 
 
 def _build_env(config: PlayConfig, resolved: ResolvedConfig) -> VecEnv:
-    """The environments to play in, with a window where one was asked for and can be had."""
+    """Build the environments, with a window where one is wanted and possible."""
     log = Path(config.reward_log) if config.reward_log else None
     if log is not None and log.exists() and not log.is_dir():
         raise UserError(f"--reward-log wants a folder, and {log} is a file")
@@ -130,7 +130,7 @@ def _print_episode(scores: Episodes) -> None:
 
 @contextmanager
 def progress(config: PlayConfig, total: int | None, unit: str = "") -> Iterator[Callable[[int], None] | None]:
-    """What to call with the number done so far, where a progress bar was asked for.
+    """Yield a function to call with the number done so far; None without a progress bar.
 
     :param unit: of what is counted (default: episodes or steps, as `config` says)
     """

@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -28,7 +27,7 @@ from rlzoo.envs.vec_env.tile_images import tile_images
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
-from rlzoo.evaluation.evaluate import play_episodes
+from rlzoo.evaluation.evaluate import Predictor, play_episodes
 from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
 from rlzoo.experiment.factories import load_model
 from rlzoo.experiment.named_classes import import_packages
@@ -90,7 +89,7 @@ class FrameRecorder(VecEnvWrapper):
         self.video.write(tile_images(frames))
 
     def _returns_of_games(self) -> list[float]:
-        """The return of each running game, before wrappers changed rewards where a Monitor knows it."""
+        """Compute the return of each running game, before wrappers where a Monitor knows it."""
         if self.venv.has_attr("return_so_far"):
             return [float(value) for value in self.venv.get_attr("return_so_far")]
         monitor = unwrap_vec_wrapper(self.venv, VecMonitor)
@@ -99,8 +98,8 @@ class FrameRecorder(VecEnvWrapper):
 
 
 def record_video(
-    model: Any,
-    env: Any,
+    model: Predictor,
+    env: VecEnv | gym.Env | str,
     path: str | os.PathLike[str],
     n_steps: int | None = None,
     episodes: int | None = None,
@@ -220,7 +219,7 @@ def choose_renderer(env_id: str) -> None:
     )
 
 
-def _checked(image: Any) -> np.ndarray:
+def _checked(image: np.ndarray | None) -> np.ndarray:
     """Return a rendered image as [height, width, 3], without its alpha channel.
 
     :raises UserError: it has another shape or type
@@ -233,7 +232,7 @@ def _checked(image: Any) -> np.ndarray:
 
 
 def _last_agent(play: PlayConfig) -> run_folder.Agent:
-    """The last agent that a run has saved; of a run that has not ended, a checkpoint or the best one."""
+    """Return the last agent that a run has saved; of an unfinished run, a checkpoint or the best one."""
     folder = run_folder.find_folder(play)
     file = _agents_of(folder, play.env_id)[-1][2]
     config_file = run_folder.config_path(folder, play.env_id)
@@ -302,7 +301,7 @@ def _agents_of(folder: Path, env_id: str) -> list[tuple[int, str, Path]]:
 
 
 def _output(config: VideoConfig, agent: Path, name: str) -> Path:
-    """Where the video goes: the file or the folder that `-o` names, else the folder `videos` of the run."""
+    """Return the video's file: in the folder that `-o` names, else in the folder `videos` of the run."""
     suffix = ".gif" if config.gif else ".mp4"
     output = Path(config.output) if config.output else None
     if output is not None and output.suffix.lower() in VIDEO_SUFFIXES and not output.is_dir():
@@ -322,7 +321,7 @@ def _output(config: VideoConfig, agent: Path, name: str) -> Path:
 
 
 def _kind(agent: Path) -> str:
-    """What begins the name of a video: which of a run's agents plays."""
+    """Return the prefix of a video's name: which of a run's agents plays."""
     if agent.name == names.BEST_MODEL:
         return "best-model"
     steps = names.checkpoint_steps(agent.name)
@@ -330,7 +329,7 @@ def _kind(agent: Path) -> str:
 
 
 def _fps_of(venv: VecEnv) -> float:
-    """Frames per second of the environments' own time."""
+    """Return the frames per second of the environments."""
     metadata = venv.get_attr("metadata")[0] if venv.has_attr("metadata") else {}
     return float(metadata.get("render_fps") or DEFAULT_FPS)
 

@@ -1,4 +1,4 @@
-"""Model files that stand for themselves, outside of a run folder: whose agent it is and where it plays."""
+"""Model files outside of a run folder: whose agent it is and where it plays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 
@@ -50,7 +49,7 @@ def identify(path: Path) -> tuple[str, str]:
 
 
 def _env_of_name(path: Path, algo: str) -> str:
-    """The environment that a file is named after: `CartPole-v1.zip`, `ppo-CartPole-v1.zip`."""
+    """Return the environment that a file is named after: `CartPole-v1.zip`, `ppo-CartPole-v1.zip`."""
     if path.name == BEST_MODEL or checkpoint_steps(path.name) is not None:
         return ""
     stem = re.sub(rf"^{re.escape(algo)}[-_]", "", path.stem)
@@ -59,7 +58,7 @@ def _env_of_name(path: Path, algo: str) -> str:
 
 
 def beside(path: Path, name: str) -> Path | None:
-    """A file of the folder `<env>` in a run, which RL Baselines3 Zoo and rlzoo write beside a model."""
+    """Return a file of the folder `<env>` next to a model, as RL Baselines3 Zoo and rlzoo write it."""
     places = [path.with_suffix("") / name, path.parent / name]
     if path.name == BEST_MODEL or checkpoint_steps(path.name) is not None:
         inside = sorted(path.parent.glob(f"*/{name}"))
@@ -67,14 +66,14 @@ def beside(path: Path, name: str) -> Path | None:
     return next((place for place in places if place.is_file() and not place.is_symlink()), None)
 
 
-def arguments_beside(path: Path) -> dict[str, Any]:
-    """The args.yml of a model file; empty without one."""
+def arguments_beside(path: Path) -> dict[str, object]:
+    """Return the args.yml of a model file; empty without one."""
     file = beside(path, "args.yml")
     values = {} if file is None else read_yaml(file)
     return values if isinstance(values, dict) else {}
 
 
-def hyperparams_beside(path: Path, algo: str, env_id: str) -> dict[str, Any]:
+def hyperparams_beside(path: Path, algo: str, env_id: str) -> dict[str, object]:
     """Return what an agent outside of a run folder sees: of the config.yml beside it, else as the shipped
     hyperparameters for its environment have it, with the normalisation that the agent has statistics for."""
     if (file := beside(path, "config.yml")) is not None:
@@ -86,7 +85,7 @@ def hyperparams_beside(path: Path, algo: str, env_id: str) -> dict[str, Any]:
     return {**{key: shipped[key] for key in ENV_KEYS if key in shipped}, **_normalization(path)}
 
 
-def _normalization(path: Path) -> Mapping[str, Any]:
+def _normalization(path: Path) -> Mapping[str, object]:
     try:
         return {"normalize": True} if read_checkpoint(path).normalize else {}
     except ForeignCheckpoint:
@@ -94,8 +93,8 @@ def _normalization(path: Path) -> Mapping[str, Any]:
     return {} if statistics is None else normalization_of(statistics)
 
 
-def normalization_of(statistics: Path) -> dict[str, Any]:
-    """Hyperparameters that make the VecNormalize of a pickle."""
+def normalization_of(statistics: Path) -> dict[str, object]:
+    """Return the hyperparameters of a pickled VecNormalize."""
     content = read_pickled_statistics(statistics)
     wanted = [name for name in SETTINGS if name != "training"]
     return {

@@ -28,7 +28,7 @@ class Algos(MutableMapping[str, type[Algorithm]]):
         return algorithm
 
     def __setitem__(self, name: str, algorithm: type[Algorithm]) -> None:
-        """:raises UserError: it is no algorithm of rlzoo"""
+        """Register an algorithm of this process."""
         if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
             raise UserError(
                 f"ALGOS[{name!r}] must be a class derived from an algorithm of rlzoo, such as rlzoo.PPO, not"

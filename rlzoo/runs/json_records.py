@@ -11,17 +11,20 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.core.errors import UserError, printable, unknown
 from rlzoo.io.atomic import atomic_write
 
-Record = TypeVar("Record")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """The records in a file that holds one, or a list of them.
+    """Read the records of a file that holds one, or a list of them.
 
     :param kind: the dataclass; the annotations of its fields are what values are checked against
     :raises UserError: the file is no JSON, or a record lacks a field without a default, has an unknown one,
@@ -34,24 +37,24 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
     return [check_record(path, kind, item) for item in (content if isinstance(content, list) else [content])]
 
 
-def write_record(path: Path, record: Any) -> None:
+def write_record(path: Path, record: DataclassInstance) -> None:
     """Write one record, whole or not at all."""
     _write(path, as_written(record))
 
 
-def write_records(path: Path, records: Iterable[Any]) -> None:
+def write_records(path: Path, records: Iterable[Record]) -> None:
     """Write a list of records, whole or not at all."""
     _write(path, [as_written(record) for record in records])
 
 
-def as_written(record: Any) -> dict[str, Any]:
-    """The fields of a record, without those that have their default."""
+def as_written(record: DataclassInstance) -> dict[str, object]:
+    """Return the fields of a record, without those that have their default."""
     defaults = {field.name: field.default for field in dataclasses.fields(record)}
     return {key: value for key, value in dataclasses.asdict(record).items() if value != defaults[key]}
 
 
-def check_record(path: Path, kind: type[Record], item: Any) -> Record:
-    """The record that `item` describes; `path` is where it stands, or will stand.
+def check_record(path: Path, kind: type[Record], item: object) -> Record:
+    """Return the record that `item` describes; `path` is its file.
 
     :raises UserError: see `read_records`
     """
@@ -68,8 +71,8 @@ def check_record(path: Path, kind: type[Record], item: Any) -> Record:
         raise UserError(f"{path}: {error}") from None
 
 
-def check_fields(path: Path | str, kind: type, values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values for fields of a dataclass as a file holds them, each in the type of its annotation.
+def check_fields(path: Path | str, kind: type, values: Mapping[str, object]) -> dict[str, Any]:
+    """Return values for fields of a dataclass, each in the type of its annotation.
 
     :raises UserError: a field that the class lacks, a value of another type or one that is not finite
     """
@@ -80,7 +83,7 @@ def check_fields(path: Path | str, kind: type, values: Mapping[Any, Any]) -> dic
     return {key: _check(f"{path}: {key}", value, annotations[key]) for key, value in values.items()}
 
 
-def _check(name: str, value: Any, annotation: str) -> Any:
+def _check(name: str, value: object, annotation: str) -> object:
     if annotation.startswith("dict"):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise UserError(f"{name} must be a dictionary, not {repr(value)[:60]}")
@@ -97,6 +100,6 @@ def _check(name: str, value: Any, annotation: str) -> Any:
     return value
 
 
-def _write(path: Path, content: Any) -> None:
+def _write(path: Path, content: object) -> None:
     with atomic_write(path) as file:
         file.write((json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

@@ -49,17 +49,17 @@ class AgentEntry:
         return int(self.path.rpartition("_")[2])
 
     def summary(self) -> str:
-        """How well it plays: `500.0 ± 0.0`, with the share of successes where the environment tells."""
+        """Return its mean return: `500.0 ± 0.0`, with the success rate where the environment reports it."""
         success = "" if self.success_rate is None else f" ({self.success_rate:.0%})"
         return f"{self.mean:.1f} ± {self.std:.1f}{success}"
 
     def choice(self) -> str:
-        """Its training seed, and of how many this is the best: `2 of 3`; just `0` where none was chosen."""
+        """Return its training seed, and of how many it is the best: `2 of 3`; `0` for the only one."""
         return f"{self.seed} of {self.n_candidates}" if self.n_candidates else str(self.seed)
 
 
 def read_registry(root: Path) -> list[AgentEntry]:
-    """The agents of a collection, sorted by algorithm and environment; none where there is no registry.
+    """Read the agents of a collection, sorted by algorithm and environment; none where there is no registry.
 
     :raises UserError: the registry is damaged, or names a folder outside the collection
     """
@@ -78,17 +78,17 @@ def write_registry(root: Path, entries: Iterable[AgentEntry]) -> None:
 
 
 def shipped_root() -> Path:
-    """The folder of the agents that come with rlzoo."""
+    """Return the folder of the agents that come with rlzoo."""
     return shipped_folder("trained_agents")
 
 
 def shipped_agents() -> list[AgentEntry]:
-    """The agents that come with rlzoo."""
+    """Return the agents that come with rlzoo."""
     return read_registry(shipped_root())
 
 
 def find_shipped(algo: str, env_id: str, number: int = 0) -> tuple[AgentEntry, Path] | None:
-    """The shipped agent of an algorithm for an environment, and its folder; None where there is none.
+    """Return the shipped agent of an algorithm for an environment, and its folder; None without one.
 
     :param number: of its run; 0: any
     :raises UserError: it is in the registry, and is not there
@@ -103,7 +103,7 @@ def find_shipped(algo: str, env_id: str, number: int = 0) -> tuple[AgentEntry, P
 
 
 def nearest_shipped(algo: str, env_id: str) -> str:
-    """What is shipped instead of an agent that is not, as part of a sentence; empty where nothing is near."""
+    """Return the nearest shipped agents, as part of a sentence; empty where nothing is near."""
     agents = shipped_agents()
     if algos := [entry.algo for entry in agents if entry.env_id == env_id]:
         return f"shipped for {env_id}: {', '.join(algos)}"
@@ -112,7 +112,7 @@ def nearest_shipped(algo: str, env_id: str) -> str:
 
 
 def _checked(path: Path, entries: Iterable[AgentEntry]) -> list[AgentEntry]:
-    """The entries in their order.
+    """Return the entries, sorted.
 
     :raises UserError: one names another folder than that of its agent, or two name the same one
     """

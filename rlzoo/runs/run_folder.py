@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
@@ -100,27 +99,27 @@ def discard(folder: Path) -> None:
 
 
 def model_path(folder: Path, env_id: str) -> Path:
-    """Where the final agent is."""
+    """Return the file of the final agent."""
     return folder / names.model_file(env_id)
 
 
 def config_path(folder: Path, env_id: str) -> Path:
-    """Where the hyperparameters are, as a file for `--conf-file`."""
+    """Return the file of the hyperparameters, which `--conf-file` reads."""
     return folder / names.safe_name(env_id) / "config.yml"
 
 
 def normalize_path(folder: Path, env_id: str) -> Path:
-    """The normalisation statistics of the final agent, for other tools; ours read those in its zip."""
+    """Return the file of the final agent's running statistics; for other tools, since its zip has them."""
     return folder / names.safe_name(env_id) / "vecnormalize.npz"
 
 
 def replay_path(folder: Path) -> Path:
-    """The replay buffer of the final agent."""
+    """Return the file of the final agent's replay buffer."""
     return folder / f"replay_buffer{REPLAY_SUFFIX}"
 
 
 def replay_of(agent: Path, saved_together: bool) -> Path | None:
-    """The replay buffer that was saved with an agent, or with `saved_together=False` any that lies beside it.
+    """Return the replay buffer that was saved with an agent; with `saved_together=False` any next to it.
 
     As in other zoos, every file called `replay_buffer` counts, whatever its suffix.
     """
@@ -132,7 +131,7 @@ def replay_of(agent: Path, saved_together: bool) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def describe(folder: Path, run: RunConfig, hyperparams: dict[str, Any], command: str) -> None:
+def describe(folder: Path, run: RunConfig, hyperparams: dict[str, object], command: str) -> None:
     """Write what the run is: its command, its arguments, its hyperparameters and the machine."""
     config_path(folder, run.env_id).parent.mkdir()
     write_configuration(folder, run, hyperparams)
@@ -150,7 +149,7 @@ def record_threads(folder: Path, threads: int | str) -> None:
             file.write((json.dumps(values, indent=2) + "\n").encode())
 
 
-def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any]) -> None:
+def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, object]) -> None:
     """Write the arguments and the hyperparameters of a run, each file whole or not at all.
 
     A function stays in the Python file that it came from; see `functions_of`.
@@ -165,10 +164,10 @@ def write_configuration(folder: Path, run: RunConfig, hyperparams: dict[str, Any
             file.write(dump_yaml(plain(values)).encode())
 
 
-def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[str, Any]:
-    """The hyperparameters that are functions of the run's own Python file, which its config.yml cannot hold.
+def functions_of(folder: Path, run: RunConfig, conf_file: str | None) -> dict[str, object]:
+    """Return the hyperparameters that are functions of the run's Python file, which config.yml cannot hold.
 
-    :param conf_file: the Python file as the user names it now; that it stands in the folder is not enough
+    :param conf_file: the Python file as the user names it now; that the folder names it is not enough
     :raises UserError: it is not named, or lacks one of the functions
     """
     if not run.functions:
@@ -201,7 +200,7 @@ def refuse_links(folder: Path) -> None:
 
 
 def read_run(folder: Path) -> RunConfig:
-    """The configuration that `describe` wrote.
+    """Read the configuration that `describe` wrote.
 
     :raises UserError: the folder is not that of a run
     """
@@ -215,7 +214,7 @@ def read_run(folder: Path) -> RunConfig:
 
 
 def checkpoints(folder: Path, env_id: str) -> list[Path]:
-    """The agents of a run that can be loaded: most steps first, the final one first among equals.
+    """Return the agents of a run that can be loaded: most steps first, the final one first among equals.
 
     A damaged file is passed over with a warning.
     """
@@ -232,7 +231,7 @@ def checkpoints(folder: Path, env_id: str) -> list[Path]:
 
 
 def newest_checkpoint(folder: Path, env_id: str) -> Path:
-    """The newest agent that can be loaded.
+    """Return the newest agent that can be loaded.
 
     :raises UserError: there is none
     """
@@ -252,11 +251,11 @@ class Agent:
     """A saved agent and the hyperparameters of its run."""
 
     path: Path
-    hyperparams: dict[str, Any]
+    hyperparams: dict[str, object]
 
 
 def find_agent(config: PlayConfig) -> Agent:
-    """The agent that `rlzoo enjoy` was asked for: of the newest run in the folder, else a shipped one.
+    """Find the agent for `rlzoo enjoy`: of the newest run in the folder, else a shipped one.
 
     :raises UserError: there is none; the message says where it was looked for and which there are
     """
@@ -296,8 +295,8 @@ def find_folder(config: PlayConfig) -> Path:
     )
 
 
-def system_info() -> dict[str, Any]:
-    """The machine, the versions and the commit that a run depends on."""
+def system_info() -> dict[str, object]:
+    """Return the machine, the versions and the commit that a run depends on."""
     return {
         "platform": platform.platform(),
         "processor": processor_name(),
@@ -308,7 +307,7 @@ def system_info() -> dict[str, Any]:
 
 
 def _run_of(root: Path, config: PlayConfig) -> Path | None:
-    """The folder that `--exp-id` means; without a number the newest run that holds an agent."""
+    """Return the folder of `--exp-id`; without a number the newest run that holds an agent."""
     if config.exp_id < 0:
         folder = root / config.algo
         return folder if model_path(folder, config.env_id).is_file() else None
@@ -319,13 +318,13 @@ def _run_of(root: Path, config: PlayConfig) -> Path | None:
 
 
 def _shipped(config: PlayConfig) -> Path | None:
-    """The folder of the shipped agent that is meant."""
+    """Return the folder of the shipped agent."""
     found = pretrained_registry.find_shipped(config.algo, config.env_id, config.exp_id)
     return None if found is None else found[1]
 
 
 def _choose(folder: Path, config: PlayConfig) -> Path:
-    """The file in the folder that the `--load-...` flags mean."""
+    """Return the file that the `--load-...` flags choose."""
     saved = {
         steps: path
         for path in folder.glob("*.zip")

@@ -80,7 +80,7 @@ def get_model_path(
 
 def get_saved_hyperparams(
     stats_path: str, norm_reward: bool = False, test_mode: bool = False
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[dict[str, object], str | None]:
     """Return the hyperparameters of a run and the folder of its normalisation statistics.
 
     >>> values, path = get_saved_hyperparams("logs/ppo/CartPole-v1_1/CartPole-v1")  # doctest: +SKIP
@@ -95,7 +95,7 @@ def get_saved_hyperparams(
     if not folder.is_dir():
         return {}, None
     config = folder / "config.yml"
-    values = dict(read_yaml(config) or {}) if config.is_file() else {}
+    values: dict[str, Any] = dict(read_yaml(config) or {}) if config.is_file() else {}
     if values.setdefault("normalize", False):
         given = interpret({"normalize": values["normalize"]})["normalize"]
         kwargs = {**(given if isinstance(given, dict) else {}), **values.get("normalize_kwargs", {})}

@@ -26,7 +26,7 @@ from rlzoo.experiment.resolve import resolve_run
 from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.study import objective
-from rlzoo.tuning.study.objective import run_trial, training_seed, worth
+from rlzoo.tuning.study.objective import aggregate_evaluations, run_trial, training_seed
 from rlzoo.tuning.study.stopping import Stop, Stopped
 from rlzoo.tuning.study_settings import Settings
 
@@ -327,7 +327,7 @@ def test_seeds_depend_on_study_trial_training_and_purpose() -> None:
     ],
 )
 def test_what_evaluations_are_worth(kind: str, evaluations: list[float], expected: float) -> None:
-    assert worth(evaluations, kind) == expected
+    assert aggregate_evaluations(evaluations, kind) == expected
 
 
 @pytest.mark.parametrize("kind", ["last", "best", "auc"])
@@ -336,11 +336,13 @@ def test_a_trial_is_the_mean_of_its_trainings(kind: str, tmp_path: Path) -> None
     trial = new_trial(settings)
     (value,) = run_trial(trial, settings, tmp_path)
     first, second = attrs_of(trial)["evaluations"]
-    assert value == pytest.approx((worth(first, kind) + worth(second, kind)) / 2)
+    assert value == pytest.approx(
+        (aggregate_evaluations(first, kind) + aggregate_evaluations(second, kind)) / 2
+    )
     reported = reports_of(trial)
     assert [reported[step] for step in range(1, 5)] == first
     assert [reported[step] for step in range(5, 9)] == pytest.approx(
-        [(worth(first, kind) + one) / 2 for one in second]
+        [(aggregate_evaluations(first, kind) + one) / 2 for one in second]
     )
 
 
@@ -387,7 +389,7 @@ def test_wilcoxon_prunes_seed_by_seed(tmp_path: Path) -> None:
         run_trial(trial, settings, tmp_path)
     evaluations = attrs_of(trial)["evaluations"]
     assert [len(part) for part in evaluations] == [4, 4]
-    assert reports_of(trial) == {k: worth(part, "last") for k, part in enumerate(evaluations)}
+    assert reports_of(trial) == {k: aggregate_evaluations(part, "last") for k, part in enumerate(evaluations)}
 
 
 # -- what goes wrong ------------------------------------------------------------------------------

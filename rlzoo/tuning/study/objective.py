@@ -1,4 +1,4 @@
-"""One trial: hyperparameters are drawn, agents are trained with them, and what they are worth is measured."""
+"""One trial: sample hyperparameters, train agents with them, and evaluate the agents."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def run_trial(
     :param folder: of the study; the base hyperparameters are written there
     :param threads: at most
     :param stop: may cut the trainings short, with `Stopped`
-    :return: the mean over the trainings of what their evaluations are worth; with two objectives also seconds
-    :raises optuna.TrialPruned: it is not worth going on with
+    :return: the mean objective value of the trainings; with two objectives also the seconds
+    :raises optuna.TrialPruned: the trial should stop
     :raises UserError: the hyperparameters do not fit together or the environment
-    :raises RunFailed: a training could not go on
+    :raises RunFailed: a training failed
     """
     stop = stop or Stop()
     import_packages_of("the study", settings.gym_packages, settings.env_id)
@@ -108,21 +108,21 @@ def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfi
 
 
 def training_seed(settings: Settings, number: int, k: int) -> int:
-    """The seed of the k-th training of a trial; a trial that is taken again has the same."""
+    """Return the seed of the k-th training of a trial; a repeated trial has the same."""
     entropy = [settings.seed, number, k, int(settings.retrain)]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % 2**31
 
 
 def log_folder(settings: Settings, number: int, k: int) -> Path | None:
-    """Where the evaluations and the best agent of the k-th training of a trial are kept, if anywhere."""
+    """Return the folder for evaluations and the best agent of the k-th training of a trial, if any."""
     if not settings.log_path:
         return None
     folder = Path(settings.log_path) / f"trial_{number}"
     return folder / f"seed_{k}" if settings.n_seeds > 1 else folder
 
 
-def worth(evaluations: Sequence[float], objective: str) -> float:
-    """What the evaluations of one training make it worth.
+def aggregate_evaluations(evaluations: Sequence[float], objective: str) -> float:
+    """Return the objective value of one training from its evaluations.
 
     :param objective: `last`, the mean of the last third, and of at least two where there are two; `best`, the
         highest; `auc`, the mean of all: the area under the learning curve over its length
@@ -136,11 +136,11 @@ def worth(evaluations: Sequence[float], objective: str) -> float:
 
 @dataclass
 class Progress:
-    """What stands between the trainings of a trial and the storage: the callbacks report to it.
+    """Reports the intermediate values of a trial's trainings to Optuna.
 
-    The trial is told, at step `k * n_evaluations + i`, of the mean of the finished trainings and the i-th
-    evaluation of the k-th. The Wilcoxon pruner compares trial to trial seed by seed instead: it is told of
-    the finished trainings only, the k-th at step k.
+    At step `k * n_evaluations + i` it is the mean of the finished trainings and the i-th evaluation of the
+    k-th. The Wilcoxon pruner compares trials seed by seed instead: it gets the values of the finished
+    trainings only, the k-th at step k.
     """
 
     trial: optuna.Trial
@@ -161,7 +161,7 @@ class Progress:
         return self.settings.pruner == "wilcoxon"
 
     def report(self, value: float, step: int) -> None:
-        """Take the evaluation number `step` of the present training.
+        """Report evaluation number `step` of the current training.
 
         :raises RunFailed: it is not a number
         """
@@ -175,15 +175,15 @@ class Progress:
             self._tell(float(np.mean([*self.values, value])), first + step)
 
     def should_prune(self) -> bool:
-        """Whether the present training is not worth going on with."""
+        """Return whether the current training should stop."""
         return not self.by_seed and self._ask()
 
     def finish_training(self) -> None:
-        """The present training has come to its end.
+        """Report the objective value of the current training, which has ended.
 
-        :raises optuna.TrialPruned: another one is not worth it
+        :raises optuna.TrialPruned: the trial should stop
         """
-        self.values.append(worth(self.evaluations[-1], self.settings.objective))
+        self.values.append(aggregate_evaluations(self.evaluations[-1], self.settings.objective))
         if self.by_seed:
             self._tell(self.values[-1], len(self.values) - 1)
             if self._ask():
