@@ -1,4 +1,4 @@
-"""What learners from rollouts share: acting, and reading a rollout back as the policy saw it.
+"""Base class of on-policy algorithms: acting, and reading a rollout as the policy saw it.
 
 Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
 
