@@ -16,7 +16,7 @@ from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import choice_counts
 from rlzoo.export.observation_layers import Part, PreparePart, observation_parts
-from rlzoo.networks.lstm import forget
+from rlzoo.networks.lstm import reset_state
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.masked_policies import MaskableActorCriticPolicy
 from rlzoo.policies.recurrent_policies import ACTOR, RecurrentActorCriticPolicy
@@ -114,8 +114,8 @@ class PolicyModule(nn.Module):
         policy: Any = self.policy
         if self.is_recurrent:
             h, c, starts = others
-            memory = {f"{ACTOR}_h": h.transpose(0, 1), f"{ACTOR}_c": c.transpose(0, 1)}
-            actions, after = policy.act_and_remember(obs, forget(memory, starts), deterministic=True)
+            rnn_state = {f"{ACTOR}_h": h.transpose(0, 1), f"{ACTOR}_c": c.transpose(0, 1)}
+            actions, after = policy.act_recurrent(obs, reset_state(rnn_state, starts), deterministic=True)
             h, c = (after[f"{ACTOR}_{part}"].transpose(0, 1) for part in "hc")
             return self.executed(actions), h, c
         if self.is_masked:

@@ -205,7 +205,7 @@ class ACER(OnPolicyAlgorithm):
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.recurrent:
-            step = self._act_with_memory(inputs)
+            step = self._act_recurrent(inputs)
         else:
             actions = self.policy.act(inputs.obs)
             step = PolicyOutput(actions, self.to_env_action(actions))
@@ -218,7 +218,7 @@ class ACER(OnPolicyAlgorithm):
         config, replay = self.config, self.replay_buffer
         learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         self.set_training_mode(True)
-        new = Trajectories.of_rollout(rollout, tuple(self.memory or ()))
+        new = Trajectories.of_rollout(rollout, tuple(self.rnn_state or ()))
         history = [self._learn(new, clock)]
         if config.replay_ratio > 0:
             replay.add(new if rollout.raw is None else new.before_scaling(rollout.raw))
