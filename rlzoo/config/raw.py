@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class RawConfig:
-    """Hyperparameters of one algorithm on one environment, and the source of each.
+    """Hyperparameters of one algorithm on one environment, and the source of each."""
 
-    :param algo: name of the algorithm
-    :param values: an entry of a hyperparameter file, with overrides merged
-    :param sources: key -> "hyperparams/ppo.yml: CartPole-v1"
-    :param entry: "CartPole-v1", "atari", "default", ...
-    :param translated_keys: keys that were valid and have been translated, for "did you mean"
-    """
-
-    algo: str
-    values: dict[str, object]
-    sources: dict[str, str] = field(default_factory=dict)
-    entry: str = ""
-    translated_keys: tuple[str, ...] = ()
+    algo: str  # name of the algorithm
+    values: dict[str, object]  # an entry of a hyperparameter file, with overrides merged
+    sources: dict[str, str] = field(default_factory=dict)  # key -> "hyperparams/ppo.yml: CartPole-v1"
+    entry: str = ""  # "CartPole-v1", "atari", "default", ...
+    translated_keys: tuple[str, ...] = ()  # valid keys that have been translated, for "did you mean"

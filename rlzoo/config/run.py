@@ -25,8 +25,8 @@ EXPORT_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "json": ".json", "html
 class RunConfig:
     """One `rlzoo train`: every flag, after parsing and before anything is looked up."""
 
-    algo: str
-    env_id: str
+    algo: str  # name of the algorithm
+    env_id: str  # id of the environment
     n_timesteps: int = -1  # environment steps; -1: from the hyperparameters
     seed: int = -1  # -1: drawn at random when the run starts
     trained_agent: str = ""  # start from this agent
@@ -34,58 +34,58 @@ class RunConfig:
     conf_file: str | None = None  # None: the shipped hyperparameters
     functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
-    env_kwargs: dict[str, object] = field(default_factory=dict)
-    eval_env_kwargs: dict[str, object] = field(default_factory=dict)
+    env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
+    eval_env_kwargs: dict[str, object] = field(default_factory=dict)  # on top of env_kwargs, for evaluation
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
-    device: str = "auto"
+    device: str = "auto"  # of PyTorch: auto, cpu, cuda, ...
     num_threads: int = -1  # -1: chosen by the kind of network
-    verbose: int = 1
-    progress: bool = False
-    log_folder: str = LOG_FOLDER
+    verbose: int = 1  # 0: print nothing
+    progress: bool = False  # show a progress bar
+    log_folder: str = LOG_FOLDER  # folder of all runs
     uuid: bool = False  # append a random id to the name of the folder
     log_interval: int = -1  # -1: the algorithm's, -2: never
     eval_freq: int = 25_000  # environment steps; 0 or less: never
-    eval_episodes: int = 5
-    n_eval_envs: int = 1
+    eval_episodes: int = 5  # episodes of each evaluation
+    n_eval_envs: int = 1  # evaluation environments
     save_freq: int = -1  # environment steps; 0 or less: never
-    save_replay_buffer: bool = False
-    truncate_last_trajectory: bool = True
-    tensorboard_log: str = ""
+    save_replay_buffer: bool = False  # with checkpoints and the final agent
+    truncate_last_trajectory: bool = True  # end the episodes in progress of a loaded replay buffer
+    tensorboard_log: str = ""  # folder of TensorBoard files; empty: none
     track: bool = False  # with Weights and Biases
-    wandb_project_name: str = "rlzoo"
-    wandb_entity: str | None = None
-    wandb_group: str | None = None
-    wandb_tags: tuple[str, ...] = ()
+    wandb_project_name: str = "rlzoo"  # project in Weights and Biases
+    wandb_entity: str | None = None  # user or team in Weights and Biases
+    wandb_group: str | None = None  # group of runs in Weights and Biases
+    wandb_tags: tuple[str, ...] = ()  # tags in Weights and Biases
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
     """One `rlzoo enjoy`."""
 
-    algo: str
-    env_id: str
-    folder: str = LOG_FOLDER
+    algo: str  # name of the algorithm
+    env_id: str  # id of the environment
+    folder: str = LOG_FOLDER  # folder of all runs
     trained_agent: str = ""  # a model file; its algorithm and environment may be left out
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
-    load_best: bool = False
+    load_best: bool = False  # the best agent instead of the final one
     load_checkpoint: int | None = None  # steps
-    load_last_checkpoint: bool = False
+    load_last_checkpoint: bool = False  # the checkpoint with most steps instead of the final agent
     n_timesteps: int | None = None  # steps per environment
-    n_episodes: int | None = None
-    n_envs: int = 1
-    seed: int = 0
-    deterministic: bool = False
-    stochastic: bool = False
-    no_render: bool = False
-    norm_reward: bool = False
-    reward_log: str = ""
-    env_kwargs: dict[str, object] = field(default_factory=dict)
-    gym_packages: tuple[str, ...] = ()
-    device: str = "auto"
-    num_threads: int = -1
-    verbose: int = 1
-    progress: bool = False
+    n_episodes: int | None = None  # whole episodes, over all environments
+    n_envs: int = 1  # environments
+    seed: int = 0  # of the environments and of sampled actions
+    deterministic: bool = False  # take the most likely actions
+    stochastic: bool = False  # sample actions
+    no_render: bool = False  # open no window
+    norm_reward: bool = False  # show normalised rewards
+    reward_log: str = ""  # folder of monitor files; empty: none
+    env_kwargs: dict[str, object] = field(default_factory=dict)  # on top of those of the run
+    gym_packages: tuple[str, ...] = ()  # modules to import first
+    device: str = "auto"  # of PyTorch: auto, cpu, cuda, ...
+    num_threads: int = -1  # of PyTorch; -1: one
+    verbose: int = 1  # 0: print only a summary
+    progress: bool = False  # show a progress bar
 
     @property
     def is_deterministic(self) -> bool:
@@ -97,18 +97,18 @@ class PlayConfig:
 class VideoConfig:
     """One `rlzoo record-video` or `rlzoo record-training`."""
 
-    play: PlayConfig
+    play: PlayConfig  # which agent plays, and how long
     output: str = ""  # a file, or a folder; empty: the folder `videos` of the run
-    gif: bool = False
+    gif: bool = False  # a GIF instead of an mp4
     fps: float | None = None  # None: the environment's own
-    label: bool = True
+    label: bool = True  # show the algorithm, the environment and the return so far
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """One `rlzoo export`."""
 
-    play: PlayConfig
+    play: PlayConfig  # which agent
     to: str = ""  # a format; empty: as the suffix of `output` says, else ONNX
     output: str = ""  # a file or a folder; empty: a file in the working directory
 

@@ -24,19 +24,19 @@ class TuneConfig:
     run: RunConfig  # what a trial trains, and how
     n_trials: int = 500  # of the whole study, however often the command is repeated
     n_jobs: int = 1  # worker processes
-    sampler: str = "tpe"
+    sampler: str = "tpe"  # of Optuna
     pruner: str | None = None  # None: median, or none where the sampler refuses one
     n_startup_trials: int = 10  # drawn at random before the sampler, and run in full before the pruner, learn
     n_evaluations: int | None = None  # of one training; None: see `default_evaluations`
     storage: str | None = None  # None: a journal in the folder of the study
-    study_name: str | None = None
+    study_name: str | None = None  # in the storage
     space: str | None = None  # file of the user's own search space
     fixed: tuple[str, ...] = ()  # hyperparameters that keep their value
-    objective: str = "last"
+    objective: str = "last"  # how the evaluations of a training are aggregated
     n_seeds: int | None = None  # trainings of one trial; None: 1, and 3 of those that are trained again
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
-    figures: bool = True
+    figures: bool = True  # write figures
 
     @property
     def study(self) -> str:

@@ -42,13 +42,13 @@ MAX_DEPTH = 6
 class ImportConfig:
     """One `rlzoo import`."""
 
-    source: str
-    output: str
+    source: str  # a model file, or a folder of them
+    output: str  # folder of all runs
     algo: str = ""  # "": as the files say
-    env_id: str = ""
-    conf_file: str | None = None
-    hyperparams: dict[str, Any] = field(default_factory=dict)
-    gym_packages: tuple[str, ...] = ()
+    env_id: str = ""  # id of the environment
+    conf_file: str | None = None  # hyperparameters; None: those of the model file
+    hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
+    gym_packages: tuple[str, ...] = ()  # modules to import first
 
 
 def import_runs(config: ImportConfig) -> list[Path]:
