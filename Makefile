@@ -1,4 +1,4 @@
-# `make train` and `make test` are all a newcomer needs; both build .venv the first time and reuse it afterwards.
+# `make train` and `make test` create .venv on the first call and reuse it afterwards.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ ENV  ?= CartPole-v1
 WORKERS ?= 2
 SEED ?= 0
 
-# One thread per test process: oversubscribed cores cost more than any other mistake.
+# One thread per test process: oversubscribed cores slow the tests down.
 TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
 .PHONY: help install train enjoy test test-slow fuzz lint format types wheel clean
@@ -18,13 +18,13 @@ TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
 help:
 	@echo 'make train      train PPO on CartPole-v1 and evaluate it (ALGO=a2c ENV=... for others)'
-	@echo 'make enjoy      watch the newest agent of that kind'
-	@echo 'make test       lint, types and the test suite'
-	@echo 'make test-slow  the long tests that make test leaves out'
-	@echo 'make fuzz       mutated files, odd command lines, killed and signalled runs (a night; SEED=1)'
-	@echo 'make format     let ruff rewrite the sources'
+	@echo 'make enjoy      watch the newest trained agent'
+	@echo 'make test       lint, type checks and tests'
+	@echo 'make test-slow  the slow tests that make test skips'
+	@echo 'make fuzz       fuzz files, command lines, kills and signals (takes a night; SEED=1)'
+	@echo 'make format     format the sources with ruff'
 	@echo 'make wheel      build dist/*.whl'
-	@echo 'make clean      remove .venv and caches; logs/ stays'
+	@echo 'make clean      remove .venv and caches, but not logs/'
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -46,7 +46,7 @@ install: $(VENV)/.installed
 train: $(VENV)/.installed
 	@$(BIN)/rlzoo train --algo $(ALGO) --env $(ENV) --progress --verbose 0
 	@echo
-	@echo 'Playing the agent for 100 episodes without a window ...'
+	@echo 'Evaluating the agent for 100 episodes ...'
 	@$(BIN)/rlzoo enjoy --algo $(ALGO) --env $(ENV) --no-render --n-episodes 100 --verbose 0
 	@echo
 	@echo 'The agent is in the newest folder of logs/$(ALGO)/. Watch it with:'

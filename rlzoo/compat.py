@@ -27,7 +27,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
 PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3")
@@ -178,7 +178,7 @@ class AliasModule(ModuleType):
         setattr(self, name, value)
         return value
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
         """Pickle by name, as other modules are."""
         return importlib.import_module, (self.__name__,)
 
@@ -202,7 +202,7 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.packages = tuple(packages)
 
     def find_spec(
-        self, fullname: str, path: Any = None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of an alias module; None for other modules."""
         if fullname.partition(".")[0] not in self.packages or fullname not in _MODULES:
@@ -224,7 +224,7 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if "." not in module.__name__:
             vars(module)["__version__"] = VERSION
 
-    def get_code(self, fullname: str) -> Any:
+    def get_code(self, fullname: str) -> CodeType:
         """Return the code that `python -m rlzoo.compat -m` runs for a command of RL Baselines3 Zoo."""
         return compile(f"from rlzoo.compat import run_command\nrun_command({fullname!r})", fullname, "exec")
 
@@ -359,7 +359,7 @@ def system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
     return info, text
 
 
-def _refuse(name: str, *_: Any, **__: Any) -> None:
+def _refuse(name: str, *_: object, **__: object) -> None:
     from rlzoo.core.errors import UserError
 
     raise UserError(f"rlzoo has no {name}: {_INSTEAD[name]}")
@@ -462,7 +462,7 @@ def _run_script(namespace: ModuleType, path: str, package: str) -> None:
 
 
 def _report(
-    excepthook: Callable[..., Any],
+    excepthook: Callable[..., object],
     kind: type[BaseException],
     error: BaseException,
     trace: TracebackType | None,

@@ -1,9 +1,9 @@
-"""Training what the list of a benchmark asks for, several agents at a time, each in a process of its own.
+"""Train the agents of a benchmark list, several at a time, each in a separate process.
 
     <folder>/seed<k>/<algo>/<env>_1/      the runs, as `rlzoo train` leaves them
     <folder>/seed<k>/<name>/<algo>/<env>_1/         those of a row with a name
     <folder>/experts/<env>_<algo>_seed<k>_<n>.npz   demonstrations
-    <folder>/workers/<job>.log            what a process said whose training failed
+    <folder>/workers/<job>.log            output of a process whose training failed
     <folder>/workers/<job>.lock           while a process does the job
 
 What is finished is not done again. What was cut short begins again, so that an agent never depends on when
@@ -91,7 +91,7 @@ class Training:
         return f"{self.row.label} {self.row.env} seed {self.seed}"
 
     def log_folder(self, folder: Path) -> Path:
-        """Where its run goes: a variant has a folder of its own, apart from the runs of its algorithm."""
+        """Return the log folder; a named variant has a separate one."""
         return folder / f"seed{self.seed}" / (self.row.name or "")
 
     def run_config(self, folder: Path, options: Options = DEFAULTS) -> RunConfig:
@@ -124,7 +124,7 @@ class Training:
         return run is not None and is_finished(run) and model_path(run, self.row.env).is_file()
 
     def check(self, folder: Path, options: Options = DEFAULTS) -> None:
-        """Ask that it can be trained, and that what is done is what the row asks for.
+        """Check that it can be trained, and that a finished run has the settings of the row.
 
         Evaluations do not count: they change nothing in the agent.
 
@@ -243,7 +243,7 @@ def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
 
 
 def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = DEFAULTS) -> Iterator[Ended]:
-    """Do the jobs that are not done, `n_jobs` at a time; each is told of when it is over.
+    """Do the jobs that are not done, `n_jobs` at a time; yield each as it ends.
 
     A job that fails is no end of the others, except of those that need it. A job that another process does is
     waited for, and done here if it fails there. When the caller goes no further, or is interrupted, the
@@ -269,7 +269,7 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = 
 
 @dataclass
 class _Queue:
-    """The jobs that are left, and those that go on."""
+    """The waiting and the running jobs."""
 
     waiting: list[Job]
     folder: Path

@@ -54,7 +54,7 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
     :param folder: of a run, or of a shipped agent
     :param evaluation_seed: of the first environment
     :raises UserError: there is no agent, or its environment is not installed
-    :raises RunFailed: the returns are no numbers, or the model file was written anew meanwhile
+    :raises RunFailed: the returns are no numbers, or the model file was written again meanwhile
     """
     refuse_links(folder)
     run = read_run(folder)

@@ -1,22 +1,24 @@
-"""What replay and rollout buffers offer alike to scripts."""
+"""Base class of replay and rollout buffers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from rlzoo.core.device import get_device
+from rlzoo.core.observations import Info
 from rlzoo.core.spaces import action_size
 
 Obs: TypeAlias = Any  # a tensor or array [..., *shape], or a dict of them
 
 
-def map_obs(function: Callable[..., Any], *observations: Obs) -> Obs:
+def map_obs(function: Callable[..., Obs], *observations: Obs) -> Obs:
     """Apply `function` to an observation, or to each entry of a dict observation."""
     first = observations[0]
     if isinstance(first, dict):
@@ -24,11 +26,72 @@ def map_obs(function: Callable[..., Any], *observations: Obs) -> Obs:
     return function(*observations)
 
 
+class StepResult(Protocol):
+    """The result of a step of all environments, as a `VecStep` has it."""
+
+    @property
+    def obs(self) -> Obs:
+        """Observations [n_envs, ...]; where an episode ended, the first of the next."""
+
+    @property
+    def rewards(self) -> np.ndarray:
+        """Rewards [n_envs]."""
+
+    @property
+    def terminated(self) -> np.ndarray:
+        """Whether the task ended, [n_envs]."""
+
+    @property
+    def truncated(self) -> np.ndarray:
+        """Whether a limit ended the episode, [n_envs]."""
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Indices of the environments whose episodes ended."""
+
+    @property
+    def final_obs(self) -> Obs:
+        """Final observations of these episodes."""
+
+    @property
+    def infos(self) -> Sequence[Info]:
+        """Infos of all environments."""
+
+
+@dataclass(slots=True)
+class AddedStep:
+    """A `StepResult` of arrays that a script gives."""
+
+    obs: Obs
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    ended: np.ndarray
+    final_obs: Obs
+    infos: Sequence[Info]
+
+
+class Normalizer(Protocol):
+    """Normalisation of samples, as by a VecNormalize."""
+
+    def normalize_obs(self, obs: Obs) -> Obs:
+        """Normalise observations [n, ...]."""
+
+    def unnormalize_obs(self, obs: Obs) -> Obs:
+        """Undo `normalize_obs`."""
+
+    def normalize_reward(self, reward: np.ndarray) -> np.ndarray:
+        """Normalise rewards [n]."""
+
+    def unnormalize_reward(self, reward: np.ndarray) -> np.ndarray:
+        """Undo `normalize_reward`."""
+
+
 class BaseBuffer(ABC):
     """Base class of buffers for steps of `n_envs` environments.
 
-    :param buffer_size: steps to keep
-    :param device: where batches are handed out
+    :param buffer_size: capacity in steps
+    :param device: of the batches
     """
 
     observation_space: spaces.Space[object]
@@ -51,7 +114,7 @@ class BaseBuffer(ABC):
 
     @abstractmethod
     def size(self) -> int:
-        """Steps of each environment that the buffer holds."""
+        """Return the number of stored steps of each environment."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -67,7 +130,7 @@ class BaseBuffer(ABC):
             self.add(*step)
 
     @property
-    def obs_shape(self) -> Any:
+    def obs_shape(self) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
         """Shape of an observation; a dict of shapes for Dict observations."""
         space = self.observation_space
         if isinstance(space, spaces.Dict):
@@ -95,5 +158,5 @@ class BaseBuffer(ABC):
 
 
 def part_shape(space: spaces.Space[object]) -> tuple[int, ...]:
-    """Shape of one observation in the arrays of a buffer: a Discrete one is a vector of one number."""
+    """Return the shape of an observation in a buffer; a Discrete one is a vector of one number."""
     return (1,) if isinstance(space, spaces.Discrete) else tuple(space.shape or ())

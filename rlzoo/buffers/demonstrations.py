@@ -246,7 +246,7 @@ class Batches:
 
 
 def check_source(value: Any) -> None:
-    """Ask that `expert_dataset` is None, a dataset, the path of a file, or arguments of `ExpertDataset`.
+    """Check that `expert_dataset` is None, a dataset, the path of a file, or arguments of `ExpertDataset`.
 
     :raises UserError: it is something else, or an argument is unknown
     """

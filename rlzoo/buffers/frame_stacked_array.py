@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 
@@ -19,7 +18,7 @@ class FrameStackedArray:
     :param n_stack: frames of a stack, the newest last
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, n_stack: int) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike, n_stack: int) -> None:
         self.shape, self.n_stack = shape, n_stack
         n_slots, n_envs, n_rows, depth, *size = shape
         self.frames = np.zeros((n_slots, n_envs, n_rows + n_stack - 1, depth // n_stack, *size), dtype)
@@ -31,7 +30,7 @@ class FrameStackedArray:
         return n_stack > 1 and len(shape) == 6 and shape[3] % n_stack == 0
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.generic]:
         return self.frames.dtype
 
     @property

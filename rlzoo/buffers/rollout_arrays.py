@@ -1,12 +1,13 @@
-"""A rollout as the arrays and batches that scripts read, made when somebody asks for them."""
+"""A rollout as arrays and batches for scripts, computed on access."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -15,9 +16,11 @@ from rlzoo.buffers.samples import DictRolloutBufferSamples, RolloutBufferSamples
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import gae
 
+Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
+
 
 class Estimates(NamedTuple):
-    """What the policy that collected a rollout makes of it, arrays [n_steps, n_envs]."""
+    """Values, advantages and returns of a rollout, arrays [n_steps, n_envs]."""
 
     values: np.ndarray
     log_probs: np.ndarray
@@ -43,7 +46,7 @@ class RolloutArrays(BaseBuffer):
     extra: dict[str, torch.Tensor]  # columns of some policies, [n_steps, n_envs, ...]
     filled: int
     estimates: Estimates | None
-    learned: tuple[Any, Any, Any, Any] | None  # the same of the last update, not yet converted
+    learned: tuple[Values, Values, Values, Values] | None  # estimates of the last update, not converted
     algorithm: weakref.ref[Any] | None = None  # what computes estimates
     _pos: int = 0  # steps that `add` has written
 
@@ -139,7 +142,7 @@ class RolloutArrays(BaseBuffer):
     # ------------------------------------------------------------------ by scripts
 
     def add(  # type: ignore[override]
-        self, obs: Obs, action: Any, reward: Any, episode_start: Any, value: Any, log_prob: Any
+        self, obs: Obs, action: Values, reward: Values, episode_start: Values, value: Values, log_prob: Values
     ) -> None:
         """Write the next step of all environments, for a buffer that no algorithm fills.
 
@@ -155,7 +158,7 @@ class RolloutArrays(BaseBuffer):
             self.algorithm = self.estimates = self.learned = None
         estimates = self._estimated()
 
-        def write(column: np.ndarray, rows: Any) -> None:
+        def write(column: np.ndarray, rows: Values) -> None:
             column[t] = np.reshape(_array(rows), column.shape[1:])
 
         map_obs(write, self.obs_column, obs)
@@ -166,7 +169,7 @@ class RolloutArrays(BaseBuffer):
         write(estimates.log_probs, log_prob)
         self._pos += 1
 
-    def compute_returns_and_advantage(self, last_values: Any, dones: Any) -> None:
+    def compute_returns_and_advantage(self, last_values: Values, dones: Values) -> None:
         """Fill `advantages` and `returns` from what `add` wrote.
 
         :param last_values: values of the observations after the last step, [n_envs]
@@ -217,5 +220,5 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _array(values: Any) -> np.ndarray:
+def _array(values: Values) -> np.ndarray:
     return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)

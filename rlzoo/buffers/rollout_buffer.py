@@ -1,4 +1,4 @@
-"""The experience of one rollout: preallocated columns, written in place, read once per update."""
+"""Rollout buffer: preallocated columns, written in place, read once per update."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlzoo.accel.tune_malloc import available_memory
-from rlzoo.buffers.base_buffer import Obs, map_obs
+from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
 from rlzoo.core.types import PolicyOutput
@@ -32,13 +33,14 @@ Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
-def stored_dtype(dtype: Any) -> Any:
-    """Floating-point observations are kept in single precision, the precision of the networks."""
+def stored_dtype(dtype: npt.DTypeLike | None) -> npt.DTypeLike | None:
+    """Return the dtype for storage: floating-point observations in single precision, as the networks."""
     return np.float32 if np.issubdtype(dtype, np.floating) else dtype
 
 
 class RolloutBuffer(RolloutArrays):
-    """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for what the last step led to.
+    """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for the observation after
+    the last step.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
     the column. The columns given by `PolicyOutput.extra` are allocated when they first appear.
@@ -46,7 +48,7 @@ class RolloutBuffer(RolloutArrays):
     A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
 
     :param buffer_size: steps of each environment in a rollout
-    :param device: where `get` hands out batches
+    :param device: of the batches of `get`
     :param gae_lambda: factor for `compute_returns_and_advantage`
     :param gamma: discount for `compute_returns_and_advantage`
     :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
@@ -114,7 +116,7 @@ class RolloutBuffer(RolloutArrays):
         return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
 
     def start(self, obs: Obs) -> None:
-        """Begin a new rollout with the observations that the environments show now."""
+        """Start a new rollout from the current observations."""
         self._finals.clear()
         self.filled, self.estimates, self.learned = 0, None, None
         self._write_obs(0, obs)
@@ -143,7 +145,7 @@ class RolloutBuffer(RolloutArrays):
         else:
             row[...] = obs
 
-    def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: np.ndarray) -> None:
+    def add_step(self, t: int, step: PolicyOutput, result: StepResult, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `VecStep`)."""
         self.action_column[t] = step.action.cpu()
         self.rewards[t] = result.rewards
@@ -292,7 +294,7 @@ class RawRollout:
         self._finals.clear()
         self._write(0, obs)
 
-    def add(self, t: int, result: Any) -> None:
+    def add(self, t: int, result: StepResult) -> None:
         """Write step `t`, of which the agent saw `result`."""
         raw = self.normalizer.raw_step(result)
         self._write(t + 1, raw.obs)
@@ -343,7 +345,7 @@ class RawRollout:
         )
 
 
-def _truncated(t: int, result: Any) -> list[tuple[int, int, Obs]]:
+def _truncated(t: int, result: StepResult) -> list[tuple[int, int, Obs]]:
     """Copies of the final observations of the episodes that step `t` truncated, with step and environment."""
     return [
         (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
@@ -383,7 +385,7 @@ def _loaded_finals(saved: Any, filled: int, n_envs: int) -> list[tuple[int, int,
     return finals
 
 
-def _n_bytes(value: Any) -> int:
+def _n_bytes(value: object) -> int:
     """The bytes of all arrays and tensors in nested values."""
     if isinstance(value, dict | list | tuple):
         return sum(map(_n_bytes, value.values() if isinstance(value, dict) else value))
@@ -397,5 +399,5 @@ def _stacked(finals: list[tuple[int, int, Obs]]) -> Finals | None:
     return map_obs(lambda *parts: np.stack(parts), *rows), (np.array(steps), np.array(envs))
 
 
-def _not_finite(value: Any, name: str, env: int, step: int) -> EnvironmentFailed:
+def _not_finite(value: object, name: str, env: int, step: int) -> EnvironmentFailed:
     return EnvironmentFailed(f"environment {env} returned {value} in its {name} at step {step}", env, step)

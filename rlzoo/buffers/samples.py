@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 
@@ -45,12 +46,12 @@ class ReplayBufferSamples(_Transitions):
     is gamma^m for the m steps that a transition spans; None where each spans one.
     """
 
-    indices: Any = None  # [B], where the transitions lie in the buffer
+    indices: np.ndarray | None = None  # [B], position of the transitions in the buffer
     weights: torch.Tensor | None = None  # [B], importance weights of prioritised replay
 
 
 class DictReplayBufferSamples(_Transitions):
     """`ReplayBufferSamples` of Dict observations."""
 
-    indices: Any = None
+    indices: np.ndarray | None = None
     weights: torch.Tensor | None = None

@@ -1,7 +1,7 @@
-"""Rows of a rollout as sequences, for policies that remember.
+"""Sequences of rows of a rollout, for recurrent policies.
 
-Losses work on rows [n_rows, ...] and never meet padding: only the recurrent network lays rows out in time,
-pads what is shorter than the longest, and takes the padding away again.
+Losses work on rows [n_rows, ...] without padding: only the recurrent network arranges rows in time, pads the
+shorter sequences, and removes the padding again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rlzoo.buffers.rollout_batch import Batch, PolicyContext
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 
 Memory = dict[str, Tensor]
-"""What a recurrent policy remembers, by name: [n_sequences or n_envs, ...]."""
+"""Recurrent (hidden) state by name: [n_sequences or n_envs, ...]."""
 
 
 class Sequences:
-    """Which rows of a batch follow each other, and what was remembered before the first of each sequence.
+    """Sequences of the rows of a batch, with the hidden state before each sequence.
 
     :param starts: bool array [n_rows]: this row begins a sequence; the first does
-    :param order: int array [n_rows]: where in the batch the rows are, in the order that `starts` tells them
+    :param order: int array [n_rows]: positions of the rows in the batch, in the order of `starts`
     :param memory: before the first row of each sequence, [n_sequences, ...]
     """
 
@@ -43,7 +43,7 @@ class Sequences:
         self._cell_of_row = torch.from_numpy(cell_of_row).to(device)
 
     def pad(self, rows: Tensor) -> Tensor:
-        """[n_rows, ...] -> [max_length, n_sequences, ...]; what the padding holds is of no importance."""
+        """[n_rows, ...] -> [max_length, n_sequences, ...]; the values of the padding do not matter."""
         padded = rows.index_select(0, self._row_of_cell)
         return padded.view(self.max_length, self.n_sequences, *rows.shape[1:])
 
@@ -53,7 +53,7 @@ class Sequences:
 
 
 def rollout_sequences(rollout: RolloutBuffer, memory: Memory) -> Sequences:
-    """The sequences of a whole rollout, whose rows are [n_steps * n_envs], step after step.
+    """Return the sequences of a whole rollout, whose rows are [n_steps * n_envs], step after step.
 
     :param memory: before each step, [n_steps (or more), n_envs, ...]
     """
@@ -66,8 +66,8 @@ def sequence_minibatches(
 ) -> Iterator[Batch]:
     """Split a batch into minibatches of `batch_size` neighbouring rows; the last may be smaller.
 
-    Rows are taken environment after environment, from a random one on, so that the cuts fall elsewhere every
-    time. A cut sequence goes on from what was remembered when it was collected.
+    Rows are taken environment after environment, from a random row on, so that the cuts differ every time. A
+    cut sequence continues from the hidden state at collection.
 
     :param memory: before each step, [n_steps (or more), n_envs, ...]
     """
@@ -87,13 +87,13 @@ def sequence_minibatches(
 
 
 def _by_environment(rollout: RolloutBuffer) -> np.ndarray:
-    """The rows of a rollout, all steps of one environment after those of another."""
+    """Return the rows of a rollout, environment after environment."""
     rows = np.arange(rollout.n_steps * rollout.n_envs).reshape(rollout.n_steps, rollout.n_envs)
     return rows.T.ravel()
 
 
 def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, memory: Memory) -> Sequences:
-    """The sequences that `rows` of the rollout form; `order` says where each stands in the batch.
+    """Return the sequences of `rows` of the rollout; `order` has their positions in the batch.
 
     A sequence ends where the episode or the environment does, or where the rows jump.
     """

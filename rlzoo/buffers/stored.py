@@ -1,22 +1,24 @@
-"""Whether stored experience is raw or was scaled when it was collected, and how one becomes the other."""
+"""Conversion between raw and normalised stored experience."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from rlzoo.buffers.base_buffer import Normalizer, Obs
 from rlzoo.core.errors import CheckpointError
 from rlzoo.core.spaces import MISSING
 
-Function: TypeAlias = "Callable[[Any], Any]"
+Function: TypeAlias = "Callable[[Obs], Obs]"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Whether stored experience is raw, or scaled by the statistics of the day when it was collected.
+    """Whether stored experience is raw, or normalised by the statistics at collection.
 
     :param observations: "raw", "scaled", or "raw stacks", with `MISSING` for missing frames
     :param rewards: "raw" or "scaled"
@@ -26,7 +28,10 @@ class Stored:
     rewards: str = "raw"
 
     def check_source(self, source: Stored) -> None:
-        """:raises CheckpointError: experience that is stored as `source` says cannot be stored like this"""
+        """Check that experience stored as `source` says can be converted to this.
+
+        :raises CheckpointError: it cannot
+        """
         for what in ("observations", "rewards"):
             if getattr(self, what) == "scaled" != getattr(source, what):
                 raise CheckpointError(
@@ -34,10 +39,12 @@ class Stored:
                     " what the agent sees; put VecNormalize outermost"
                 )
 
-    def conversions(self, source: Stored, scaling: Any) -> tuple[Function | None, Function | None]:
-        """Functions of observations and of rewards [n] that are stored as `source` says; None changes none.
+    def conversions(
+        self, source: Stored, scaling: Normalizer | None
+    ) -> tuple[Function | None, Function | None]:
+        """Return converters of observations and rewards [n] stored as `source` says; None: unchanged.
 
-        What was scaled when it was collected is taken to be scaled by the present statistics.
+        Normalised experience is unnormalised with the current statistics.
 
         :param scaling: a `ExperienceNormalizer`, or None
         """
@@ -53,21 +60,21 @@ class Stored:
 
 @dataclass(frozen=True)
 class Conversion:
-    """How experience in a file becomes what is stored.
+    """Conversion of experience in a file to that of a buffer.
 
-    :param stored: what is stored
-    :param older: what a file holds that does not say
+    :param stored: how the buffer stores it
+    :param older: how files store it that do not say
     :param scaling: the `ExperienceNormalizer` of the environment, or None
     :param dtypes: of parts of observations by key (None: the whole), where not those of the file
     """
 
     stored: Stored
     older: Stored
-    scaling: Any
-    dtypes: Mapping[str | None, Any]
+    scaling: Normalizer | None
+    dtypes: Mapping[str | None, npt.DTypeLike]
 
-    def functions(self, source: Stored | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-        """What converts observations [n, ...], and what rewards [n], that are stored as `source` says.
+    def functions(self, source: Stored | None) -> tuple[Function, Function]:
+        """Return the conversions of observations [n, ...] and rewards [n] stored as `source` says.
 
         :raises CheckpointError: that cannot be done
         """
@@ -75,7 +82,7 @@ class Conversion:
         self.stored.check_source(source)
         of_obs, of_rewards = self.stored.conversions(source, self.scaling)
 
-        def observations(obs: Any) -> Any:
+        def observations(obs: Obs) -> Obs:
             obs = obs if of_obs is None else of_obs(obs)
             if isinstance(obs, dict):
                 return {key: rows.astype(self.dtypes.get(key, rows.dtype)) for key, rows in obs.items()}
@@ -84,7 +91,7 @@ class Conversion:
         return observations, of_rewards or (lambda rewards: rewards)
 
 
-def _without_missing(obs: Any) -> Any:
+def _without_missing(obs: Obs) -> Obs:
     if isinstance(obs, dict):
         return {key: _without_missing(rows) for key, rows in obs.items()}
     return np.where(obs == MISSING, obs.dtype.type(0), obs)

@@ -1,7 +1,7 @@
-"""Replay of whole trajectories: what Retrace needs, since its targets follow the steps of one behaviour.
+"""Replay buffer of whole trajectories, which the targets of Retrace need.
 
-A slot of the buffer holds one rollout of every environment. A draw takes, for each environment, one of its
-own.
+A slot of the buffer holds one rollout of every environment. A sample has, for each environment, one of its
+trajectories.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 
@@ -21,9 +22,9 @@ from rlzoo.buffers.sequences import Memory, Sequences
 
 @dataclass
 class Trajectories:
-    """`n_steps` steps of each of `n_envs` environments.
+    """Trajectories of `n_steps` steps of each of `n_envs` environments.
 
-    :param obs: [n_steps + 1, n_envs, ...]; the last row is what the last step led to
+    :param obs: [n_steps + 1, n_envs, ...]; the last row is after the last step
     :param log_mu: log-probabilities of all actions under the policy that acted, [n_steps, n_envs, n_actions]
     :param memory: of a recurrent policy before the first step, [n_envs, ...]
 
@@ -42,9 +43,9 @@ class Trajectories:
 
     @classmethod
     def of_rollout(cls, rollout: RolloutBuffer, memory_names: tuple[str, ...]) -> Trajectories:
-        """What a rollout holds, sharing its memory.
+        """Return the trajectories of a rollout, sharing its memory.
 
-        :param memory_names: columns of the rollout with what a recurrent policy remembered
+        :param memory_names: columns of the rollout with the hidden state of a recurrent policy
         """
         return cls(
             obs=rollout.obs_column,
@@ -59,7 +60,7 @@ class Trajectories:
         )
 
     def before_scaling(self, raw: RawRollout) -> Trajectories:
-        """The same with what a VecNormalize has scaled as it was before."""
+        """Return the same without normalisation."""
         return replace(self, obs=raw.observations, rewards=raw.rewards, finals=raw.finals())
 
     def scaled(self, normalizer: Any) -> Trajectories:
@@ -85,7 +86,7 @@ class Trajectories:
         return self.rewards.shape[1]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Every array of fixed shape, by name."""
+        """Return every array of fixed shape by name."""
         obs = self.obs if isinstance(self.obs, dict) else {"": self.obs}
         return {
             **{f"obs/{key}": column for key, column in obs.items()},
@@ -94,8 +95,7 @@ class Trajectories:
         }
 
     def all_obs(self, device: torch.device) -> Obs:
-        """All observations, [(n_steps + 1) * n_envs + n_truncated, ...]: step after step, then the final
-        ones."""
+        """Return all observations, [(n_steps + 1) * n_envs + n_truncated, ...]; the final ones are last."""
 
         def rows(column: np.ndarray, *final: np.ndarray) -> torch.Tensor:
             flat = column.reshape(-1, *column.shape[2:])
@@ -104,8 +104,7 @@ class Trajectories:
         return map_obs(rows, self.obs, *([] if self.finals is None else [self.finals[0]]))
 
     def sequences(self, device: torch.device) -> Sequences:
-        """How the rows of `all_obs` follow each other; a final observation ends the sequence of its
-        episode."""
+        """Return the sequences of the rows of `all_obs`; a final observation ends that of its episode."""
         steps, envs = np.divmod(np.arange((self.n_steps + 1) * self.n_envs), self.n_envs)
         ended = (self.terminated | self.truncated)[-1:]
         fresh = np.concatenate([self.episode_starts, ended]).ravel()
@@ -129,10 +128,10 @@ STEPWISE = ("actions", "rewards", "terminated", "truncated", "episode_starts", "
 
 
 class TrajectoryBuffer:
-    """A ring of the last rollouts.
+    """Ring buffer of rollouts.
 
-    :param n_slots: how many
-    :param n_stack: images are stacks of so many frames, which are stored once each
+    :param n_slots: capacity in rollouts
+    :param n_stack: number of stacked frames in images; each frame is stored once
     """
 
     def __init__(self, n_slots: int, n_stack: int = 1) -> None:
@@ -140,7 +139,7 @@ class TrajectoryBuffer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, also of what shape it was."""
+        """Clear the buffer, also its shapes."""
         # [n_slots, n_envs, n_steps (or n_steps + 1, or 1), ...]
         self.columns: dict[str, np.ndarray | FrameStackedArray] = {}
         self.finals: list[Finals | None] = []
@@ -148,7 +147,7 @@ class TrajectoryBuffer:
 
     @property
     def n_filled(self) -> int:
-        """Slots that hold something."""
+        """Number of filled slots."""
         return len(self.finals)
 
     @property
@@ -162,22 +161,24 @@ class TrajectoryBuffer:
 
     @property
     def steps_held(self) -> int:
-        """Steps of each environment that it holds."""
+        """Number of stored steps of each environment."""
         return self.n_filled * self.n_steps if self.n_filled else 0
 
     def __len__(self) -> int:
-        """Steps that it holds, of all environments together."""
+        """Return the number of stored steps over all environments."""
         return self.steps_held * self.n_envs if self.n_filled else 0
 
-    def _column(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray | FrameStackedArray:
-        """An empty column for trajectories of a shape [n_envs, ...]."""
+    def _column(
+        self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike
+    ) -> np.ndarray | FrameStackedArray:
+        """Return an empty column for trajectories of a shape [n_envs, ...]."""
         shape = (self.n_slots, *shape)
         if name.startswith("obs/") and FrameStackedArray.fit(shape, self.n_stack):
             return FrameStackedArray(shape, dtype, self.n_stack)
         return np.zeros(shape, dtype)
 
     def add(self, trajectories: Trajectories) -> None:
-        """Keep a copy, in place of the oldest where there is no room.
+        """Store a copy; a full buffer overwrites the oldest.
 
         Trajectories of another shape (another number of environments or steps) replace everything.
         """
@@ -198,7 +199,7 @@ class TrajectoryBuffer:
         self.pos = (self.pos + 1) % self.n_slots
 
     def sample(self) -> Trajectories:
-        """For each environment one of its trajectories, each as likely, drawn by PyTorch's generator."""
+        """Sample a trajectory of each environment uniformly."""
         slots = torch.randint(self.n_filled, (self.n_envs,)).numpy()
         envs = np.arange(self.n_envs)
         drawn = {name: column[slots, envs].swapaxes(0, 1) for name, column in self.columns.items()}
@@ -211,7 +212,7 @@ class TrajectoryBuffer:
         )
 
     def _finals_of(self, slots: np.ndarray) -> Finals | None:
-        """The final observations of the trajectory in slot `slots[env]` of each environment."""
+        """Return the final observations of the trajectory in slot `slots[env]` of each environment."""
         rows, steps, envs = [], [], []
         for env, slot in enumerate(slots):
             if (finals := self.finals[slot]) is None:
@@ -228,7 +229,7 @@ class TrajectoryBuffer:
     # ---------------------------------------------------------------- as arrays, for a file
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that it holds, oldest or not as the ring lies; final observations behind each other."""
+        """Return the contents in the order of the ring; final observations are concatenated."""
         n = self.n_filled
         arrays = {
             name: column.first(n) if isinstance(column, FrameStackedArray) else column[:n]
@@ -247,7 +248,7 @@ class TrajectoryBuffer:
         return arrays
 
     def set_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what `arrays` gave; of more slots than there are the newest.
+        """Load the result of `arrays`; if not all slots fit, the newest.
 
         :raises ValueError, LookupError: arrays that do not fit each other
         """
@@ -280,5 +281,5 @@ def _finals_by_slot(arrays: Mapping[str, np.ndarray], n_slots: int) -> list[Fina
 
 
 def _named(columns: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The columns whose names begin with `prefix`, under the rest of their names."""
+    """Return the columns whose names begin with `prefix`, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in columns.items() if name.startswith(prefix)}

@@ -14,10 +14,10 @@ class PushConfig:
     play: PlayConfig  # the agent, and how the video of it is played
     organization: str = ""  # or user; empty: the user that the token belongs to
     repo_name: str = ""  # empty: that of `agent_name`
-    commit_message: str = "Upload an agent of rlzoo"  # of the upload
-    private: bool = False  # make the repository private
+    commit_message: str = "Upload an agent of rlzoo"  # message of the commit on the hub
+    private: bool = False  # create a private repository
     n_eval_episodes: int | None = None  # at least; None: a score that is known holds
-    video: bool = True  # record and upload a video
+    video: bool = True  # record a video for the model card
     verbose: int = 1  # 0: only the result, 2: also what huggingface_hub says
 
 
@@ -28,12 +28,12 @@ class PullConfig:
     repo_id: str  # "organization/name"
     file: str = ""  # the agent in it; empty: that of `agent_name`, else the only one
     algo: str = ""  # that it must be of; empty: any
-    env_id: str = ""  # id of the environment
+    env_id: str = ""  # that it must be of; "": any
     revision: str = "main"  # a branch, a tag or a commit
     folder: str = LOG_FOLDER  # folder of all runs
     exp_id: int = 0  # number of the run that it becomes; 0: the next one
     force: bool = False  # replace the run of that number
-    verbose: int = 1  # 0: print nothing
+    verbose: int = 1  # 0: only the result, 1: what is downloaded
 
 
 def agent_name(algo: str, env_id: str) -> str:

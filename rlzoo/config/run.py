@@ -25,8 +25,8 @@ EXPORT_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "json": ".json", "html
 class RunConfig:
     """One `rlzoo train`: every flag, after parsing and before anything is looked up."""
 
-    algo: str  # name of the algorithm
-    env_id: str  # id of the environment
+    algo: str  # name in the catalogue
+    env_id: str  # Gymnasium environment id
     n_timesteps: int = -1  # environment steps; -1: from the hyperparameters
     seed: int = -1  # -1: drawn at random when the run starts
     trained_agent: str = ""  # start from this agent
@@ -35,56 +35,56 @@ class RunConfig:
     functions: tuple[str, ...] = ()  # hyperparameters that are functions of a Python conf_file
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
     env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
-    eval_env_kwargs: dict[str, object] = field(default_factory=dict)  # on top of env_kwargs, for evaluation
+    eval_env_kwargs: dict[str, object] = field(default_factory=dict)  # for evaluation, on top of env_kwargs
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
-    device: str = "auto"  # of PyTorch: auto, cpu, cuda, ...
+    device: str = "auto"  # auto, cpu, cuda or cuda:N
     num_threads: int = -1  # -1: chosen by the kind of network
-    verbose: int = 1  # 0: print nothing
+    verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages
     progress: bool = False  # show a progress bar
     log_folder: str = LOG_FOLDER  # folder of all runs
     uuid: bool = False  # append a random id to the name of the folder
     log_interval: int = -1  # -1: the algorithm's, -2: never
     eval_freq: int = 25_000  # environment steps; 0 or less: never
-    eval_episodes: int = 5  # episodes of each evaluation
-    n_eval_envs: int = 1  # evaluation environments
+    eval_episodes: int = 5  # episodes per evaluation
+    n_eval_envs: int = 1  # environments that evaluate in parallel
     save_freq: int = -1  # environment steps; 0 or less: never
-    save_replay_buffer: bool = False  # with checkpoints and the final agent
-    truncate_last_trajectory: bool = True  # end the episodes in progress of a loaded replay buffer
-    tensorboard_log: str = ""  # folder of TensorBoard files; empty: none
+    save_replay_buffer: bool = False  # save it with each checkpoint and at the end
+    truncate_last_trajectory: bool = True  # end the episodes in progress when a replay buffer is loaded
+    tensorboard_log: str = ""  # folder for TensorBoard event files; "": none
     track: bool = False  # with Weights and Biases
     wandb_project_name: str = "rlzoo"  # project in Weights and Biases
     wandb_entity: str | None = None  # user or team in Weights and Biases
     wandb_group: str | None = None  # group of runs in Weights and Biases
-    wandb_tags: tuple[str, ...] = ()  # tags in Weights and Biases
+    wandb_tags: tuple[str, ...] = ()  # tags of the run in Weights and Biases
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
     """One `rlzoo enjoy`."""
 
-    algo: str  # name of the algorithm
-    env_id: str  # id of the environment
+    algo: str  # name in the catalogue
+    env_id: str  # Gymnasium environment id
     folder: str = LOG_FOLDER  # folder of all runs
     trained_agent: str = ""  # a model file; its algorithm and environment may be left out
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
-    load_best: bool = False  # the best agent instead of the final one
+    load_best: bool = False  # play best_model.zip
     load_checkpoint: int | None = None  # steps
-    load_last_checkpoint: bool = False  # the checkpoint with most steps instead of the final agent
+    load_last_checkpoint: bool = False  # play the newest checkpoint
     n_timesteps: int | None = None  # steps per environment
-    n_episodes: int | None = None  # whole episodes, over all environments
-    n_envs: int = 1  # environments
-    seed: int = 0  # of the environments and of sampled actions
+    n_episodes: int | None = None  # episodes over all environments
+    n_envs: int = 1  # environments that play in parallel
+    seed: int = 0  # seed of the environments and of sampled actions
     deterministic: bool = False  # take the most likely actions
-    stochastic: bool = False  # sample actions
-    no_render: bool = False  # open no window
-    norm_reward: bool = False  # show normalised rewards
-    reward_log: str = ""  # folder of monitor files; empty: none
-    env_kwargs: dict[str, object] = field(default_factory=dict)  # on top of those of the run
+    stochastic: bool = False  # sample actions; with neither, as is usual in the environment
+    no_render: bool = False  # do not show the environment
+    norm_reward: bool = False  # report normalised rewards
+    reward_log: str = ""  # folder for monitor files
+    env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
     gym_packages: tuple[str, ...] = ()  # modules to import first
-    device: str = "auto"  # of PyTorch: auto, cpu, cuda, ...
-    num_threads: int = -1  # of PyTorch; -1: one
-    verbose: int = 1  # 0: print only a summary
+    device: str = "auto"  # auto, cpu, cuda or cuda:N
+    num_threads: int = -1  # -1: chosen by the kind of network
+    verbose: int = 1  # 0: only the result, 1: each episode
     progress: bool = False  # show a progress bar
 
     @property
@@ -97,18 +97,18 @@ class PlayConfig:
 class VideoConfig:
     """One `rlzoo record-video` or `rlzoo record-training`."""
 
-    play: PlayConfig  # which agent plays, and how long
+    play: PlayConfig  # the agent, and how it is played
     output: str = ""  # a file, or a folder; empty: the folder `videos` of the run
-    gif: bool = False  # a GIF instead of an mp4
+    gif: bool = False  # write a GIF instead of an MP4
     fps: float | None = None  # None: the environment's own
-    label: bool = True  # show the algorithm, the environment and the return so far
+    label: bool = True  # draw algorithm, environment and return into the picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """One `rlzoo export`."""
 
-    play: PlayConfig  # which agent
+    play: PlayConfig  # the agent
     to: str = ""  # a format; empty: as the suffix of `output` says, else ONNX
     output: str = ""  # a file or a folder; empty: a file in the working directory
 

@@ -24,19 +24,19 @@ class TuneConfig:
     run: RunConfig  # what a trial trains, and how
     n_trials: int = 500  # of the whole study, however often the command is repeated
     n_jobs: int = 1  # worker processes
-    sampler: str = "tpe"  # of Optuna
+    sampler: str = "tpe"  # of hyperparameters; one of those in `rlzoo optimize --help`
     pruner: str | None = None  # None: median, or none where the sampler refuses one
     n_startup_trials: int = 10  # drawn at random before the sampler, and run in full before the pruner, learn
     n_evaluations: int | None = None  # of one training; None: see `default_evaluations`
     storage: str | None = None  # None: a journal in the folder of the study
-    study_name: str | None = None  # in the storage
+    study_name: str | None = None  # None: <algo>_<env>
     space: str | None = None  # file of the user's own search space
     fixed: tuple[str, ...] = ()  # hyperparameters that keep their value
-    objective: str = "last"  # how the evaluations of a training are aggregated
+    objective: str = "last"  # value of a training: last, best or auc of its evaluations
     n_seeds: int | None = None  # trainings of one trial; None: 1, and 3 of those that are trained again
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
-    figures: bool = True  # write figures
+    figures: bool = True  # write figures into the report
 
     @property
     def study(self) -> str:

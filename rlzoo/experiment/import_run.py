@@ -42,11 +42,11 @@ MAX_DEPTH = 6
 class ImportConfig:
     """One `rlzoo import`."""
 
-    source: str  # a model file, or a folder of them
-    output: str  # folder of all runs
+    source: str  # model file, run folder of RL Baselines3 Zoo, or folder of run folders
+    output: str  # folder of the runs
     algo: str = ""  # "": as the files say
-    env_id: str = ""  # id of the environment
-    conf_file: str | None = None  # hyperparameters; None: those of the model file
+    env_id: str = ""  # "": as the files say
+    conf_file: str | None = None  # hyperparameter file; None: as the files say
     hyperparams: dict[str, Any] = field(default_factory=dict)  # overrides, nested
     gym_packages: tuple[str, ...] = ()  # modules to import first
 

@@ -1,1 +1,1 @@
-"""Agents of other libraries, read without running anything of theirs."""
+"""Read agents of other libraries, without running code from their files."""

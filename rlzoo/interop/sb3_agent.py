@@ -1,7 +1,6 @@
-"""What a model file of stable-baselines3 or sb3-contrib says: algorithm, spaces, policy, arguments.
+"""Read agents of stable-baselines3 and sb3-contrib: algorithm, spaces, policy and hyperparameters.
 
-The networks here have the parameters of stable-baselines3 under the same names, but for a few that
-`renamed` maps.
+The networks of rlzoo have the same parameter names, except for a few that `renamed` maps.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -33,39 +32,41 @@ COUNTERS = {
     "n_updates": "_n_updates",
     "episodes": "_episode_num",
 }
-"""Our counters, and their attributes."""
-ELSEWHERE = {"delta_std": "delta_std_schedule", "stats_window_size": "_stats_window_size"}
-"""Our hyperparameters that are attributes of another name there."""
+"""Counters of rlzoo, and the attributes of stable-baselines3."""
+RENAMED_HYPERPARAMETERS = {"delta_std": "delta_std_schedule", "stats_window_size": "_stats_window_size"}
+"""Hyperparameters of rlzoo that have another name as attributes of stable-baselines3."""
+PathOrFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 
 
 @dataclass
 class Sb3Agent:
     """An agent of stable-baselines3.
 
-    :ivar algorithms: classes that can be meant, the likeliest first; empty where the file does not tell
-    :ivar config: `policy`, `arguments`, spaces and `n_envs` as config.json of our model files has them
-    :ivar file: what the file holds
-    :ivar beside: hyperparameters of the config.yml beside the file
-    :ivar statistics: settings and statistics of the VecNormalize beside the file
+    :ivar algorithms: possible algorithms, the most likely first; empty if unknown
+    :ivar config: `policy`, `arguments`, spaces and `n_envs`, as in config.json of rlzoo's model files
+    :ivar file: contents of the file
+    :ivar beside: hyperparameters of the config.yml next to the file
+    :ivar statistics: settings and statistics of the VecNormalize next to the file
+    :ivar notices: messages for the user
     """
 
     algorithms: tuple[str, ...]
-    config: dict[str, Any]
+    config: dict[str, Any]  # JSON
     file: Sb3File
-    beside: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, object] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
 
-    def hyperparameters(self, names: Sequence[str], schedules: Sequence[str]) -> dict[str, Any]:
-        """Return the values of hyperparameters, encoded.
+    def hyperparameters(self, names: Sequence[str], schedules: Sequence[str]) -> dict[str, object]:
+        """Return the encoded values of hyperparameters.
 
-        A value that cannot be read is taken from the config.yml beside the file. Without one a schedule keeps
-        its last value and has to be given again to train, anything else keeps its default; a notice says so.
+        A value that cannot be read is taken from the config.yml next to the file. Otherwise a schedule keeps
+        its last value and must be passed again to train; others keep their defaults. A notice says so.
 
         :param names: of the Config of the algorithm
         :param schedules: those of `names` that may be functions
         """
-        found = {}
+        found: dict[str, object] = {}
         for name in names:
             try:
                 found[name] = self._hyperparameter(name)
@@ -81,9 +82,9 @@ class Sb3Agent:
                     self.notices.append(f"{name} is {error}, which is not read: give {name}=...")
         return found
 
-    def _hyperparameter(self, name: str) -> Any:
+    def _hyperparameter(self, name: str) -> object:
         values = self.file.values
-        key = ELSEWHERE.get(name, name)
+        key = RENAMED_HYPERPARAMETERS.get(name, name)
         if key in self.file.unread:
             raise Unreadable(self.file.unread[key])
         if name == "use_rms_prop" and isinstance(values.get("policy_kwargs"), dict):
@@ -96,7 +97,7 @@ class Sb3Agent:
         return encode(value)
 
     def _last(self, name: str) -> float | None:
-        """The last value of a learning rate, which its optimiser has."""
+        """Return the last value of the learning rate, from the optimiser."""
         if name == "learning_rate":
             for state in self.file.states.values():
                 groups = state.get("param_groups") if isinstance(state, dict) else None
@@ -109,20 +110,22 @@ class Sb3Agent:
 HANDLED_BY_BUFFER = ("handle_timeout_termination", "optimize_memory_usage", "n_steps", "gamma")
 
 
-def _buffer_class(value: Any) -> Any:
+def _buffer_class(value: object) -> object:
     if isinstance(value, Reference) and value.module.startswith(THEIRS):
         if value.name in PLAIN_BUFFERS:
             return None  # chosen by the observations and n_steps
     return encode(value)
 
 
-def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None = None) -> Sb3Agent:
-    """Read a model file, and the config.yml and the statistics of VecNormalize that lie beside it.
+def read_sb3_agent(
+    path: PathOrFile, env: object = None, given: Mapping[str, object] | None = None
+) -> Sb3Agent:
+    """Read a model file, and the config.yml and VecNormalize statistics next to it.
 
     :param path: an existing path, or a binary file object
-    :param env: an environment, whose spaces are taken where the file's are not readable
-    :param given: what the caller hands over; spaces, `policy_class` and `policy_kwargs` in it are not read
-    :raises CheckpointError: the file is damaged, or does not tell a space
+    :param env: an environment, whose spaces are used if those of the file are not readable
+    :param given: values to use instead of the file's: spaces, `policy_class` and `policy_kwargs`
+    :raises CheckpointError: the file is damaged, or a space is not known
     """
     agent = _agent_of(_read(path), env, given or {})
     if not isinstance(path, str | os.PathLike):
@@ -133,22 +136,24 @@ def read_sb3_agent(path: Any, env: Any = None, given: Mapping[str, Any] | None =
     return agent
 
 
-def read_algorithms(path: Any) -> tuple[str, ...]:
-    """Return the algorithms that a model file can be of; see `read_sb3_agent` for `path` and errors."""
+def read_algorithms(path: PathOrFile) -> tuple[str, ...]:
+    """Return the possible algorithms of a model file; see `read_sb3_agent` for `path` and errors."""
     return algorithms_of(_read(path))
 
 
-def _read(path: Any) -> Sb3File:
+def _read(path: PathOrFile) -> Sb3File:
     if not isinstance(path, str | os.PathLike):
         return read_sb3_file(path, "the file object")
     with open(path, "rb") as file:
         return read_sb3_file(file, str(path))
 
 
-def _agent_of(file: Sb3File, env: Any, given: Mapping[str, Any]) -> Sb3Agent:
-    arguments: dict[str, Any] = {"policy_kwargs": None if "policy_kwargs" in given else policy_kwargs(file)}
+def _agent_of(file: Sb3File, env: object, given: Mapping[str, object]) -> Sb3Agent:
+    arguments: dict[str, object] = {
+        "policy_kwargs": None if "policy_kwargs" in given else policy_kwargs(file)
+    }
     for name, kinds in {"stats_window_size": int, "verbose": int, "seed": int}.items():
-        value = file.values.get(ELSEWHERE.get(name, name))
+        value = file.values.get(RENAMED_HYPERPARAMETERS.get(name, name))
         if type(value) is kinds:
             arguments[name] = value
     n_envs = file.values.get("n_envs", 1)
@@ -162,12 +167,12 @@ def _agent_of(file: Sb3File, env: Any, given: Mapping[str, Any]) -> Sb3Agent:
     return Sb3Agent(algorithms_of(file), config, file, notices=list(file.notices))
 
 
-def _space(file: Sb3File, name: str, env: Any, given: Mapping[str, Any]) -> Any:
-    """A space as JSON: the file's, else that of the environment, else what the networks tell."""
+def _space(file: Sb3File, name: str, env: object, given: Mapping[str, object]) -> object:
+    """Return a space as JSON: from the file, else from the environment, else from the networks."""
     if name in given:
-        return space_to_json(given[name])
+        return space_to_json(cast("spaces.Space[object]", given[name]))
     try:
-        space: Any = read_space(file.values.get(name))
+        space: object = read_space(file.values.get(name))
         other = getattr(env, name, None)
         if _differ_in_bounds(space, other) and (name == "observation_space" or _close(space, other)):
             space = other
@@ -181,23 +186,26 @@ def _space(file: Sb3File, name: str, env: Any, given: Mapping[str, Any]) -> Any:
                 raise CheckpointError(
                     f"{other} ({reason}): give env=... or custom_objects={{{name!r}: ...}}"
                 ) from None
-    return space_to_json(space)
+    return space_to_json(cast("spaces.Space[object]", space))
 
 
-def _differ_in_bounds(space: Any, other: Any) -> bool:
-    """Whether two spaces of numbers differ in their bounds alone, which versions of environments changed."""
+def _differ_in_bounds(space: object, other: object) -> bool:
+    """Return whether two spaces differ only in their bounds, which versions of environments changed."""
     if isinstance(space, spaces.Dict) and isinstance(other, spaces.Dict):
         same_keys = list(space.spaces) == list(other.spaces)
         return same_keys and all(
             part == other.spaces[key] or _differ_in_bounds(part, other.spaces[key])
             for key, part in space.spaces.items()
         )
-    boxes = isinstance(space, spaces.Box) and isinstance(other, spaces.Box)
-    return boxes and space.dtype == other.dtype == np.float32 and space.shape == other.shape
+    if not isinstance(space, spaces.Box) or not isinstance(other, spaces.Box):
+        return False
+    return space.dtype == other.dtype == np.float32 and space.shape == other.shape
 
 
-def _close(space: Any, other: Any) -> bool:
-    """Whether two Boxes of actions, which are scaled to their bounds, are the same but for rounding."""
+def _close(space: object, other: object) -> bool:
+    """Return whether two Boxes are the same except for rounding: actions are scaled to the bounds."""
+    if not isinstance(space, spaces.Box) or not isinstance(other, spaces.Box):
+        return False
     return bool(np.allclose(space.low, other.low) and np.allclose(space.high, other.high))
 
 
@@ -214,11 +222,11 @@ _SIGNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("clip_range", "n_epochs"), "PPO"),
     (("gae_lambda", "vf_coef"), "A2C"),
 )
-"""Attributes that only one algorithm has; the first row that fits counts."""
+"""Attributes that identify an algorithm; the first matching row counts."""
 
 
 def algorithms_of(file: Sb3File) -> tuple[str, ...]:
-    """The algorithms that a file can be of, the likeliest first: it names none itself."""
+    """Return the possible algorithms of a file, the most likely first: the file does not name it."""
     known = file.values.keys() | file.unread.keys()
     found = next((name for signs, name in _SIGNS if known >= set(signs)), None)
     policy = file.values.get("policy_class")
@@ -255,11 +263,11 @@ _OURS = {
     "ARSPolicy": "MlpPolicy",
     "ARSLinearPolicy": "LinearPolicy",
 }
-"""Policies of stable-baselines3 and sb3-contrib by class, and by which name they go here."""
+"""Policy classes of stable-baselines3 and sb3-contrib, and their names in rlzoo."""
 
 
-def policy_name(file: Sb3File) -> Any:
-    """The name of a policy of ours, or a class that the reader will ask for.
+def policy_name(file: Sb3File) -> object:
+    """Return the name of a policy of rlzoo, or an encoded class that must be passed to the reader.
 
     :raises CheckpointError: the policy cannot be read
     """
@@ -267,7 +275,7 @@ def policy_name(file: Sb3File) -> Any:
     if "policy_class" in file.unread:
         raise CheckpointError(
             f"the policy is not read ({file.unread['policy_class']});"
-            ' hand it over: custom_objects={"policy_class": ...}'
+            ' pass it: custom_objects={"policy_class": ...}'
         )
     if policy is None:
         return "LinearPolicy" if _is_linear(file) else _guessed_policy(file)
@@ -277,7 +285,7 @@ def policy_name(file: Sb3File) -> Any:
         return encode(policy)
     except Unreadable as error:
         raise CheckpointError(
-            f'the policy is {error}, which is not read; hand it over: custom_objects={{"policy_class": ...}}'
+            f'the policy is {error}, which is not read; pass it: custom_objects={{"policy_class": ...}}'
         ) from None
 
 
@@ -292,13 +300,13 @@ def _guessed_policy(file: Sb3File) -> str:
     return f"{kind if extractors else 'Mlp'}{recurrent}Policy"
 
 
-def policy_kwargs(file: Sb3File) -> Any:
-    """Keywords of the policy, encoded, under the names that they have here.
+def policy_kwargs(file: Sb3File) -> object:
+    """Return the encoded policy_kwargs, by their names in rlzoo.
 
     :raises CheckpointError: they cannot be read
     """
     given = file.values.get("policy_kwargs")
-    hint = 'hand them over: custom_objects={"policy_kwargs": {...}}'
+    hint = 'pass them: custom_objects={"policy_kwargs": {...}}'
     if "policy_kwargs" in file.unread:
         raise CheckpointError(f"policy_kwargs are not read ({file.unread['policy_kwargs']}); {hint}")
     if given is None:
@@ -323,7 +331,7 @@ def policy_kwargs(file: Sb3File) -> Any:
 
 
 def _shares_extractor(weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether the critics see the features of the actor: their tensors are the same."""
+    """Return whether actor and critics share their features extractor: the tensors are the same."""
     pairs = [
         (weights[name], weights[other])
         for name in weights
@@ -336,16 +344,17 @@ def _shares_extractor(weights: Mapping[str, torch.Tensor]) -> bool:
 # -- parameters ----------------------------------------------------------------------------------
 
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps")
-"""Last part of the names of tensors that no optimiser changes."""
+"""Last parts of the names of buffers, which are not optimised."""
 
 
-def renamed(weights: Mapping[str, torch.Tensor], ours: Mapping[str, Any]) -> dict[str, str]:
-    """Our name of each parameter of theirs; second names of a tensor that has one already are left out.
+def renamed(weights: Mapping[str, torch.Tensor], ours: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """Return the name in rlzoo of each parameter; leave out further names of the same tensor.
 
-    :param ours: the state dict of our policy
+    :param weights: the parameters of stable-baselines3
+    :param ours: the state dict of the policy of rlzoo
     """
     names: dict[str, str] = {}
-    seen: set[tuple[int, Any]] = set()
+    seen: set[tuple[int, int | torch.SymInt]] = set()
     for name, tensor in weights.items():
         place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
         own = _our_name(name, ours)
@@ -356,7 +365,7 @@ def renamed(weights: Mapping[str, torch.Tensor], ours: Mapping[str, Any]) -> dic
     return names
 
 
-def _our_name(name: str, ours: Mapping[str, Any]) -> str:
+def _our_name(name: str, ours: Mapping[str, torch.Tensor]) -> str:
     candidates = (
         name,
         name.replace("action_net.0.", "action_net."),  # a linear policy of ARS
@@ -367,7 +376,7 @@ def _our_name(name: str, ours: Mapping[str, Any]) -> str:
 
 
 def _is_second_name(name: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a tensor is that of the extractor which actor and critic share."""
+    """Return whether a tensor belongs to the extractor that actor and critic share."""
     for prefix in ("pi_", "vf_"):
         first = weights.get(name.removeprefix(prefix))
         if name.startswith(f"{prefix}features_extractor.") and first is not None:
@@ -375,11 +384,11 @@ def _is_second_name(name: str, weights: Mapping[str, torch.Tensor]) -> bool:
     return False
 
 
-# -- what lies beside a file ---------------------------------------------------------------------
+# -- files next to the model file ---------------------------------------------------------------------
 
 
-def _hyperparameters_beside(path: Path) -> dict[str, Any]:
-    """The config.yml of RL Baselines3 Zoo beside a model file; empty without one, or where it is damaged."""
+def _hyperparameters_beside(path: Path) -> dict[str, object]:
+    """Return the config.yml of RL Baselines3 Zoo next to a model file; empty if missing or damaged."""
     for place in (path.with_suffix("") / "config.yml", *_in_folder(path, "config.yml")):
         if place.is_file() and not place.is_symlink():
             try:
@@ -391,7 +400,7 @@ def _hyperparameters_beside(path: Path) -> dict[str, Any]:
 
 
 def statistics_beside(path: Path) -> Path | None:
-    """The file of a VecNormalize that was saved with a model."""
+    """Return the path of the VecNormalize that was saved with a model, if any."""
     steps = path.stem.removeprefix("rl_model_")
     names = (f"rl_model_vecnormalize_{steps}.pkl", *STATISTICS)
     places = [path.with_suffix("") / name for name in names]
@@ -400,7 +409,7 @@ def statistics_beside(path: Path) -> Path | None:
 
 
 def _in_folder(path: Path, name: str) -> list[Path]:
-    """Files of a name in the folder of a model; of a checkpoint, also in the one folder inside with it."""
+    """Return paths of a file name next to a model; for a checkpoint, also in the only folder that has it."""
     inside: list[Path] = []
     if path.stem == "best_model" or path.stem.startswith("rl_model_"):
         inside = sorted(path.parent.glob(f"*/{name}"))

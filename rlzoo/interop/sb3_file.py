@@ -1,14 +1,14 @@
-"""The model files of stable-baselines3 and sb3-contrib, read without unpickling.
+"""Read model files of stable-baselines3 and sb3-contrib without unpickling.
 
-    data                        JSON: plain values, and pickles of the others in base64
+    data                        JSON: plain values, and base64 pickles of others
     policy.pth                  parameters and buffers of the networks (torch.save)
     policy.optimizer.pth, ...   states of the optimisers
     pytorch_variables.pth       further tensors, such as `log_ent_coef`
-    _stable_baselines3_version  a text
+    _stable_baselines3_version  text
 
-Sizes are checked before anything is unpacked. Tensors are read with `weights_only=True`, which refuses every
-name but those of tensors; the pickles in `data` are followed opcode by opcode (`rlzoo.io.pickle_tree`), and
-what they would build is described by inert records.
+Sizes are checked before unpacking. Tensors are read with `weights_only=True`, which refuses other classes.
+The pickles in `data` are interpreted opcode by opcode (`rlzoo.io.pickle_tree`) into records of what they
+would build.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ MAKERS = (
     "_codecs.encode", "collections.OrderedDict", "torch.Size", "torch.device",
     "torch._utils._rebuild_parameter", "torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2",
 )  # fmt: skip
-"""What the pickle of tensors may call. `weights_only=True` allows more, `bytearray(2**40)` too."""
+"""Functions that the pickle of tensors may call; `weights_only=True` also allows e.g. `bytearray(2**40)`."""
 POLICY, VARIABLES, VERSION = "policy.pth", "pytorch_variables.pth", "_stable_baselines3_version"
 
 
 @dataclass
 class Sb3File:
-    """The contents of a file.
+    """Contents of a model file.
 
     :ivar values: attributes of the model by name: plain values, arrays, references and instances
-    :ivar unread: attributes whose pickle could not be followed, with the reason
-    :ivar weights: of the networks
+    :ivar weights: parameters and buffers of the networks
+    :ivar unread: reasons why attributes could not be read, by name
     :ivar states: state dicts of the optimisers, `{"policy.optimizer": {...}}`
     :ivar variables: further tensors
-    :ivar notices: what was passed over, a sentence each
+    :ivar notices: messages about parts that were ignored
     """
 
     values: dict[str, Any]
     weights: dict[str, torch.Tensor]
     unread: dict[str, str] = field(default_factory=dict)
-    states: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, object] = field(default_factory=dict)
     variables: dict[str, torch.Tensor] = field(default_factory=dict)
     version: str = "an unknown version"
     notices: list[str] = field(default_factory=list)
@@ -70,8 +70,8 @@ class Sb3File:
 def read_sb3_file(file: BinaryIO, name: str) -> Sb3File:
     """Read a model file.
 
-    :param name: of the file, for errors
-    :raises CheckpointError: it is damaged, too large for its size, or made to run a program when unpickled
+    :param name: name of the file, for errors
+    :raises CheckpointError: the file is damaged, unpacks to too much, or would run code when unpickled
     """
     try:
         file.seek(0)
@@ -119,7 +119,7 @@ def _read(contents: dict[str, bytes]) -> Sb3File:
     return file
 
 
-def _json(content: bytes) -> dict[str, Any]:
+def _json(content: bytes) -> dict[str, object]:
     if len(content) > LIMITS.json_bytes or content.count(b"[") + content.count(b"{") > LIMITS.json_nodes:
         raise CheckpointError("its member data is too large")
     try:
@@ -131,7 +131,7 @@ def _json(content: bytes) -> dict[str, Any]:
     return tree
 
 
-def _add_value(file: Sb3File, name: str, value: Any, opcodes: Iterator[int], left: Allowance) -> None:
+def _add_value(file: Sb3File, name: str, value: object, opcodes: Iterator[int], left: Allowance) -> None:
     if not isinstance(value, dict) or SERIALIZED not in value:
         file.values[name] = value
         return
@@ -151,7 +151,7 @@ def _add_value(file: Sb3File, name: str, value: Any, opcodes: Iterator[int], lef
 
 
 def _tensors(name: str, content: bytes) -> dict[str, torch.Tensor]:
-    """The tensors of a member by name."""
+    """Return the tensors of a member by name."""
     loaded = _load(name, content)
     if not isinstance(loaded, Mapping):
         raise CheckpointError(f"{name} holds no tensors by name")
@@ -161,8 +161,8 @@ def _tensors(name: str, content: bytes) -> dict[str, torch.Tensor]:
     return {key: value.detach() for key, value in loaded.items()}
 
 
-def _load(name: str, content: bytes) -> Any:
-    """What torch.save wrote: tensors on the CPU, plain values, and dictionaries and lists of them."""
+def _load(name: str, content: bytes) -> object:
+    """Read a file of torch.save: tensors on the CPU, plain values, and dictionaries and lists of them."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = check_members(archive, LIMITS, folders=True)
@@ -176,8 +176,8 @@ def _load(name: str, content: bytes) -> Any:
         raise
     except CheckpointError as error:
         raise CheckpointError(f"{name}: {error}") from None
-    except Exception as error:  # torch raises what its C++ and its reader of pickles do
-        kind = type(error).__name__  # its text tells to load the file without a check
+    except Exception as error:  # torch raises various classes
+        kind = type(error).__name__  # its message suggests to load the file unchecked
         raise CheckpointError(f"{name} is damaged, or names more than tensors ({kind})") from None
     for value in walk(loaded):
         if isinstance(value, torch.Tensor):
@@ -185,7 +185,7 @@ def _load(name: str, content: bytes) -> Any:
     return loaded
 
 
-def _check_makers(tree: Any, name: str) -> None:
+def _check_makers(tree: object, name: str) -> None:
     refuse_execution(tree, name)
     for value in walk(tree):
         if isinstance(value, Instance) and value.path not in MAKERS and value.maker is not None:
@@ -193,7 +193,7 @@ def _check_makers(tree: Any, name: str) -> None:
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:
-    """Ask for numbers that are really there: views may repeat a few bytes without end."""
+    """Raise unless the tensor owns its numbers: a view may repeat a few bytes endlessly."""
     plain = (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided

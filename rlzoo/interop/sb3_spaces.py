@@ -1,11 +1,12 @@
-"""Spaces of gym and Gymnasium as a pickle describes them, as ours."""
+"""Read spaces of gym and Gymnasium from the tree of a pickle."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -15,13 +16,14 @@ from rlzoo.io.pickled_values import plain_value
 
 ROOTS = ("gym.", "gymnasium.")
 MAX_NUMBERS = 2**24
-"""Numbers in an observation, those of one-hot codes included."""
+"""Limit of numbers in an observation, including those of one-hot codes."""
+Attributes: TypeAlias = Mapping[str, Any]  # of a pickled space
 
 
-def read_space(tree: Any) -> spaces.Space[Any]:
-    """Return the space that an instance describes.
+def read_space(tree: object) -> spaces.Space:
+    """Return the space of an instance in the tree.
 
-    :raises CheckpointError: it is no space of gym or Gymnasium, or of a kind that no agent takes
+    :raises CheckpointError: not a space of gym or Gymnasium, or one that agents do not support
     """
     if not isinstance(tree, Instance) or not tree.path.startswith(ROOTS):
         raise CheckpointError("it is no space")
@@ -38,30 +40,30 @@ def read_space(tree: Any) -> spaces.Space[Any]:
         raise CheckpointError(f"a damaged {kind} space: {error}"[:200]) from None
 
 
-def _box(state: Mapping[str, Any]) -> spaces.Space[Any]:
+def _box(state: Attributes) -> spaces.Space:
     low, high = state["low"], state["high"]
     if not (isinstance(low, np.ndarray) and isinstance(high, np.ndarray)) or low.shape != high.shape:
         raise CheckpointError("a Box without bounds")
     return spaces.Box(low, high, low.shape, _dtype(state.get("dtype"), low.dtype).type)
 
 
-def _dtype(value: Any, default: Any) -> np.dtype[Any]:
-    """The dtype of a space, which is an object of NumPy's, a name, or a class that the pickle names."""
+def _dtype(value: npt.DTypeLike | Reference | None, default: np.dtype) -> np.dtype:
+    """Return the dtype of a space, from a dtype, its name, or a reference to a NumPy class."""
     name = value.name if isinstance(value, Reference) else value
-    dtype: np.dtype[Any] = np.dtype(default if name is None else name)
+    dtype = np.dtype(default if name is None else name)
     if dtype.kind not in "biuf":
         raise CheckpointError(f"a space of dtype {dtype}")
     return dtype
 
 
-def _discrete(state: Mapping[str, Any]) -> spaces.Space[Any]:
+def _discrete(state: Attributes) -> spaces.Space:
     n = int(state["n"])
     if not 0 < n <= MAX_NUMBERS:
         raise CheckpointError(f"a Discrete space of {n:,} choices")
     return spaces.Discrete(n, start=int(state.get("start", 0)))
 
 
-def _multi_discrete(state: Mapping[str, Any]) -> spaces.Space[Any]:
+def _multi_discrete(state: Attributes) -> spaces.Space:
     nvec = np.asarray(state["nvec"], np.int64)
     if nvec.size == 0 or (nvec <= 0).any() or nvec.astype(float).sum() > MAX_NUMBERS:
         raise CheckpointError("a MultiDiscrete space without choices, or of too many")
@@ -69,7 +71,7 @@ def _multi_discrete(state: Mapping[str, Any]) -> spaces.Space[Any]:
     return spaces.MultiDiscrete(nvec, start=start)
 
 
-def _multi_binary(state: Mapping[str, Any]) -> spaces.Space[Any]:
+def _multi_binary(state: Attributes) -> spaces.Space:
     n = state["n"]
     shape = [int(size) for size in n] if isinstance(n, list | tuple | np.ndarray) else [int(n)]
     if not shape or min(shape) < 1 or float(np.prod(np.array(shape, float))) > MAX_NUMBERS:
@@ -77,14 +79,14 @@ def _multi_binary(state: Mapping[str, Any]) -> spaces.Space[Any]:
     return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
 
 
-def _dict(state: Mapping[str, Any]) -> spaces.Space[Any]:
+def _dict(state: Attributes) -> spaces.Space:
     if any(isinstance(part, Instance) and part.path.endswith(".Dict") for part in state["spaces"].values()):
         raise CheckpointError("a Dict space in another, which no policy takes")
     parts = {key: read_space(part) for key, part in state["spaces"].items()}
     if not parts or not all(isinstance(key, str) for key in parts):
         raise CheckpointError("a Dict space whose keys are no texts")
     space = spaces.Dict(parts)
-    space.spaces = parts  # in the order that the networks were built in
+    space.spaces = parts  # keep the order in which the networks were built
     return space
 
 
@@ -97,7 +99,7 @@ _READERS = {
 }
 
 
-# -- where the file does not say -----------------------------------------------------------------
+# -- spaces from the networks -----------------------------------------------------------------
 
 _INPUTS = (
     "mlp_extractor.policy_net.0.weight", "mlp_extractor.shared_net.0.weight", "lstm_actor.weight_ih_l0",
@@ -106,10 +108,10 @@ _INPUTS = (
 )  # fmt: skip
 
 
-def observations_of(weights: Mapping[str, torch.Tensor]) -> spaces.Space[Any]:
-    """Return a Box of as many numbers as the first layer takes.
+def observations_of(weights: Mapping[str, torch.Tensor]) -> spaces.Space:
+    """Return a Box with the input size of the first layer.
 
-    :raises CheckpointError: the networks begin with an extractor of images or of a Dict
+    :raises CheckpointError: the networks start with an extractor for images or a Dict
     """
     first = next((weights[name] for name in _INPUTS if name in weights), None)
     if first is None or first.dim() != 2 or any("features_extractor." in name for name in weights):
@@ -117,10 +119,10 @@ def observations_of(weights: Mapping[str, torch.Tensor]) -> spaces.Space[Any]:
     return spaces.Box(-np.inf, np.inf, (first.shape[1],), np.float32)
 
 
-def actions_of(weights: Mapping[str, torch.Tensor]) -> spaces.Space[Any]:
-    """Return a Discrete space of the size of the last layer; bounds of a Box, no network tells.
+def actions_of(weights: Mapping[str, torch.Tensor]) -> spaces.Space:
+    """Return a Discrete space with the output size of the last layer.
 
-    :raises CheckpointError: the networks do not tell it
+    :raises CheckpointError: the networks do not determine the space, e.g. the bounds of a Box
     """
     for name in ("q_net.q_net.", "action_net."):
         last = [key for key in weights if key.startswith(name) and key.endswith("weight")]

@@ -1,8 +1,8 @@
-"""Hyperparameters of stable-baselines3 as the JSON that our model files hold (`rlzoo.io.encoding`).
+"""Encode hyperparameters of stable-baselines3 as JSON of rlzoo's model files (`rlzoo.io.encoding`).
 
-Classes become names, which the reader of that JSON trusts or not; schedules and noise become those of ours
-that do the same. Functions cannot be read. But the closures that stable-baselines3 and RL Baselines3 Zoo make
-of numbers have known names, and the numbers are in the pickle.
+Classes become names, which the reader of the JSON must trust; schedules and noise become the equivalents of
+rlzoo. Functions cannot be read, except for the closures over numbers that stable-baselines3 and
+RL Baselines3 Zoo create: their names are known, and the numbers are in the pickle.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CLASSES = {
     "RMSpropTFLike": "rlzoo.optim.rmsprop_tf.RMSpropTFLike",
     "HerReplayBuffer": "rlzoo.buffers.replay.her_replay_buffer.HerReplayBuffer",
 }
-"""Classes of stable-baselines3 by name, and what does the same here."""
+"""Classes of stable-baselines3 by name, and their equivalents in rlzoo."""
 PLAIN_BUFFERS = ("ReplayBuffer", "DictReplayBuffer", "NStepReplayBuffer")
-"""Replay buffers that the algorithms here choose by themselves."""
+"""Replay buffers that the algorithms of rlzoo select themselves."""
 NOISE: dict[str, dict[str, str]] = {
     "NormalActionNoise": {"mean": "_mu", "sigma": "_sigma"},
     "OrnsteinUhlenbeckActionNoise": {
@@ -39,17 +39,17 @@ NOISE: dict[str, dict[str, str]] = {
         "initial_noise": "initial_noise",
     },
 }
-"""Our arguments of action noise, and the attributes of theirs that hold them."""
+"""Arguments of action noise in rlzoo, and the attributes of stable-baselines3."""
 
 
 class Unreadable(Exception):
-    """A value that only running the file's code would give; its text says what it is."""
+    """A value that cannot be read without running code of the file; the message describes it."""
 
 
-def encode(value: Any) -> Any:
-    """Return a value of the tree as the JSON of our model files.
+def encode(value: object) -> object:
+    """Return a value of the tree as JSON of rlzoo's model files.
 
-    :raises Unreadable: it is a function or an object of a class that is not known
+    :raises Unreadable: a function, or an object of an unknown class
     """
     try:
         return _encode(value)
@@ -57,7 +57,7 @@ def encode(value: Any) -> Any:
         raise Unreadable("nested without end") from None
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: object) -> object:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -82,12 +82,12 @@ def _encode(value: Any) -> Any:
 
 
 def class_path(reference: Reference) -> str:
-    """The dotted name under which our reader finds a class, or asks for it."""
+    """Return the dotted name of the equivalent class in rlzoo, or of the class itself."""
     known = CLASSES.get(reference.name) if reference.module.startswith(THEIRS) else None
     return known or reference.path
 
 
-def _encode_instance(value: Instance) -> Any:
+def _encode_instance(value: Instance) -> object:
     name = value.path.rpartition(".")[2]
     if name in ("TrainFrequencyUnit", "GoalSelectionStrategy") and len(value.args) == 1:  # members of an Enum
         return _encode_plain(value.args[0])
@@ -107,15 +107,15 @@ def _encode_instance(value: Instance) -> Any:
     raise Unreadable(describe(value))
 
 
-def _encode_plain(value: Any) -> Any:
-    """Encode a number, a text or an array: objects in objects in objects could go on without end."""
+def _encode_plain(value: object) -> object:
+    """Encode a number, string or array; refuse nested objects, which could be endless."""
     if value is None or isinstance(value, bool | int | float | str | np.generic | np.ndarray):
         return _encode(value)
     raise Unreadable(describe(value))
 
 
-def describe(value: Any) -> str:
-    """What a value is, for a sentence: `a function (linear_schedule.<locals>.func)`."""
+def describe(value: object) -> str:
+    """Describe a value for a message: `a function (linear_schedule.<locals>.func)`."""
     if isinstance(value, Reference):
         return f"the class {value.path[:80]}"
     if isinstance(value, Instance):
@@ -128,7 +128,7 @@ def describe(value: Any) -> str:
 # -- noise ---------------------------------------------------------------------------------------
 
 
-def _encode_noise(name: str, value: Instance) -> Any:
+def _encode_noise(name: str, value: Instance) -> object:
     attributes = _attributes(value)
     if name == "VectorizedActionNoise":
         noises = attributes.get("_noises", attributes.get("noises"))
@@ -136,7 +136,7 @@ def _encode_noise(name: str, value: Instance) -> Any:
         if not (isinstance(base, Instance) and base.path.rpartition(".")[2] in NOISE):
             raise Unreadable(describe(value))
         n_envs = len(noises) if isinstance(noises, list | tuple) else 1
-        arguments = {"base_noise": _encode(base), "n_envs": max(n_envs, 1)}
+        arguments: dict[str, object] = {"base_noise": _encode(base), "n_envs": max(n_envs, 1)}
     else:
         arguments = {ours: _encode_plain(attributes.get(theirs)) for ours, theirs in NOISE[name].items()}
     return {"$noise": [name, arguments]}
@@ -150,11 +150,8 @@ def _attributes(value: Instance) -> dict[str, Any]:
 # -- schedules -----------------------------------------------------------------------------------
 
 
-def read_schedule(value: Any, depth: int = 0) -> Schedule | None:
-    """Return the schedule that an object or a closure stands for; None for any other.
-
-    The names are those of the classes and functions of stable-baselines3 and RL Baselines3 Zoo.
-    """
+def read_schedule(value: object, depth: int = 0) -> Schedule | None:
+    """Return the schedule of an object or closure of stable-baselines3 or RL Baselines3 Zoo, else None."""
     if (number := _number(value)) is not None:
         return ConstantSchedule(number)
     if not isinstance(value, Instance) or depth > 5:
@@ -190,10 +187,10 @@ _SCHEDULES: dict[str, tuple[Callable[..., Schedule], tuple[tuple[str, ...], ...]
         (("initial_value_", "initial_value"),),
     ),
 }
-"""Name of a class or closure -> what makes ours, and the variables that hold its arguments."""
+"""Schedule of rlzoo and names of the variables of its arguments, by name of a class or closure."""
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, np.generic):
         value = value.item()
     try:
@@ -204,9 +201,9 @@ def _number(value: Any) -> float | None:
 
 
 def function_of(value: Instance) -> tuple[str, dict[str, Any]] | None:
-    """Return the qualified name of a function that cloudpickle wrote, and the variables that it closes over.
+    """Return the qualified name of a function that cloudpickle wrote, and its closure variables.
 
-    None where it is no function.
+    :return: None if it is not a function
     """
     name = value.path.rpartition(".")[2]
     if name == "_make_skel_func":  # cloudpickle on Python 3.7 and older
@@ -230,5 +227,5 @@ def function_of(value: Instance) -> tuple[str, dict[str, Any]] | None:
     return qualified, {key: item for key, item in named if isinstance(key, str)}
 
 
-def _is_cell(cell: Any) -> bool:
+def _is_cell(cell: object) -> bool:
     return isinstance(cell, Instance) and cell.path.endswith("._make_cell") and len(cell.args) == 1

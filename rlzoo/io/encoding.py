@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ class MissingCallable:
     name: str
     value: float | None
 
-    def __call__(self, *_: Any) -> float:
+    def __call__(self, *_: object) -> float:
         if self.value is None:
             raise CheckpointError(self.how_to_give_it())
         return self.value
@@ -68,7 +68,7 @@ class MissingCallable:
         )
 
 
-def pack(nested: Any, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
+def pack(nested: object, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
     """Split nested values into a JSON tree and the tensors it refers to by name.
 
     Dicts (with any plain keys), lists, tuples, numbers (also NaN, infinities and integers of any size),
@@ -82,7 +82,7 @@ def pack(nested: Any, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
     return _pack(nested, name, tensors), tensors
 
 
-def _pack(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
+def _pack(value: object, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -93,7 +93,7 @@ def _pack(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         return {"$array": _add_tensor(_tensor_of(value, path), path, tensors)}
     if isinstance(value, np.generic):
         return {"$scalar": [str(value.dtype), _pack(_item(value, path), path, tensors)]}
-    if type(value) in (list, tuple):
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
         items = [_pack(item, _join(path, index), tensors) for index, item in enumerate(value)]
         return items if type(value) is list else {"$tuple": items}
     if isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def _pack(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
 
 
 @checkpoint_errors("damaged values in the file")
-def unpack(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+def unpack(tree: object, tensors: Mapping[str, torch.Tensor]) -> Any:
     """The values that `pack` split.
 
     :raises CheckpointError: the tree is malformed or names a tensor that is not there
@@ -113,7 +113,7 @@ def unpack(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     return _unpack(tree, tensors)
 
 
-def _unpack(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+def _unpack(tree: object, tensors: Mapping[str, torch.Tensor]) -> Any:
     if isinstance(tree, list):
         return [_unpack(item, tensors) for item in tree]
     if not isinstance(tree, dict):
@@ -136,7 +136,7 @@ def _unpack(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     raise CheckpointError(f"damaged values in the file: unknown kind {tag[:40]!r}")
 
 
-def _tag(tree: dict[str, Any]) -> tuple[str | None, Any]:
+def _tag(tree: dict[str, object]) -> tuple[str | None, Any]:
     """Kind and content of an object that stands for what JSON lacks; (None, None) for a plain dict."""
     if len(tree) == 1:
         key, content = next(iter(tree.items()))
@@ -169,30 +169,30 @@ def _item(value: np.generic, path: str) -> bool | int | float:
     return item
 
 
-def _join(path: str, key: Any) -> str:
+def _join(path: str, key: object) -> str:
     return f"{path}/{key}" if path else str(key)
 
 
-def _list(content: Any) -> list[Any]:
+def _list(content: object) -> list[Any]:
     if not isinstance(content, list):
         raise CheckpointError("damaged values in the file: a list is missing")
     return content
 
 
-def _special_float(content: Any) -> float:
+def _special_float(content: object) -> float:
     if content not in ("nan", "inf", "-inf"):
         raise CheckpointError(f"damaged values in the file: {str(content)[:40]!r} is no number")
     return float(content)
 
 
-def _plain_dtype(name: Any) -> np.dtype[np.generic]:
+def _plain_dtype(name: object) -> np.dtype[np.generic]:
     dtype = np.dtype(str(name))
     if dtype.kind not in "biuf":
         raise CheckpointError(f"damaged values in the file: a number of dtype {dtype}")
     return dtype
 
 
-def encode_value(value: Any, progress_remaining: float = 1.0) -> Any:
+def encode_value(value: object, progress_remaining: float = 1.0) -> Any:
     """A hyperparameter, or a dict of them by name, as JSON.
 
     Classes become dotted names, schedules their text form, and noise of ours its name and arguments. A
@@ -207,18 +207,19 @@ def encode_value(value: Any, progress_remaining: float = 1.0) -> Any:
     return _encode_schedule(value, progress_remaining)
 
 
-def _encode_schedule(value: Any, progress_remaining: float) -> Any:
+def _encode_schedule(value: object, progress_remaining: float) -> Any:
     encoded = _encode(value)
-    if isinstance(encoded, dict) and "$callable" in encoded and not isinstance(value, MissingCallable):
+    is_named = isinstance(encoded, dict) and "$callable" in encoded
+    if is_named and callable(value) and not isinstance(value, MissingCallable):
         encoded["value"] = _value_now(value, progress_remaining)
     return encoded
 
 
-def _plain_keys(value: Mapping[Any, Any]) -> bool:
+def _plain_keys(value: Mapping[object, object]) -> bool:
     return all(type(key) is str and not key.startswith("$") for key in value)
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: object) -> Any:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -254,7 +255,7 @@ def _encode(value: Any) -> Any:
     raise UserError(f"a hyperparameter of type {type(value).__name__} cannot be written into a model file")
 
 
-def _callable_name(value: Any) -> str:
+def _callable_name(value: object) -> str:
     if isinstance(value, MissingCallable):
         return value.name
     value = getattr(value, "value_schedule", value)  # a schedule of ours around a function of the user's
@@ -264,7 +265,7 @@ def _callable_name(value: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _value_now(schedule: Callable[[float], Any], progress_remaining: float) -> float | None:
+def _value_now(schedule: Callable[[float], SupportsFloat], progress_remaining: float) -> float | None:
     try:
         value = float(schedule(progress_remaining))
     except Exception:  # the user's code; that it is no schedule is not our failure
@@ -274,8 +275,8 @@ def _value_now(schedule: Callable[[float], Any], progress_remaining: float) -> f
 
 @checkpoint_errors("damaged values in the file")
 def decode_value(
-    tree: Any,
-    custom_objects: Mapping[str, Any] | None = None,
+    tree: object,
+    custom_objects: Mapping[str, object] | None = None,
     trusted_modules: Iterable[str | ModuleType] = (),
 ) -> Any:
     """The hyperparameter that `encode_value` wrote.
@@ -297,10 +298,10 @@ def decode_value(
 
 @dataclass(frozen=True)
 class _Decoder:
-    custom_objects: dict[str, Any]
+    custom_objects: dict[str, object]
     trusted_modules: tuple[str, ...]
 
-    def decode(self, tree: Any) -> Any:
+    def decode(self, tree: object) -> Any:
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
         if not isinstance(tree, dict):
@@ -335,18 +336,18 @@ class _Decoder:
                 return getattr(torch, content)
         raise CheckpointError(f"damaged values in the file: {str({tag: content})[:80]}")
 
-    def make_noise(self, name: Any, arguments: Any) -> Any:
+    def make_noise(self, name: object, arguments: object) -> Any:
         if name not in NOISE_CLASSES or not isinstance(arguments, dict):
             raise CheckpointError(f"damaged values in the file: {str(name)[:40]!r} is no known noise")
         return NOISE_CLASSES[name](**self.decode(arguments))
 
-    def decode_entry(self, key: str, item: Any) -> Any:
+    def decode_entry(self, key: str, item: object) -> Any:
         """An attribute or keyword; the caller may hand over what it names instead of the name itself."""
         if key in self.custom_objects and isinstance(item, dict) and item.keys() & {"$class", "$callable"}:
             return self.custom_objects[key]
         return self.decode(item)
 
-    def find_class(self, name: Any) -> Any:
+    def find_class(self, name: object) -> Any:
         if not isinstance(name, str):
             raise CheckpointError("damaged values in the file: a class without a name")
         if name in self.custom_objects:
@@ -357,7 +358,7 @@ class _Decoder:
             raise CheckpointError(f"the file names the class {name[:120]!r}, which does not exist")
         return found
 
-    def find_callable(self, name: Any, value: Any) -> Any:
+    def find_callable(self, name: object, value: Any) -> Any:
         if not isinstance(name, str) or not (value is None or type(value) in (int, float)):
             raise CheckpointError("damaged values in the file: a callable without a name")
         if name in self.custom_objects:

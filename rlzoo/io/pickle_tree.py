@@ -58,19 +58,19 @@ class Instance:
     :ivar entries: key-value pairs that it would set in the object
     """
 
-    maker: Any
+    maker: object
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     state: Any = None
-    items: list[Any] = field(default_factory=list)
-    entries: list[tuple[Any, Any]] = field(default_factory=list)
+    items: list[object] = field(default_factory=list)
+    entries: list[tuple[object, object]] = field(default_factory=list)
 
     @property
     def path(self) -> str:
         """The dotted name of what it would call; empty where that is no name."""
         return self.maker.path if isinstance(self.maker, Reference) else ""
 
-    def attributes(self) -> dict[Any, Any]:
+    def attributes(self) -> dict[object, object]:
         """The state as a dictionary, also where there are slots."""
         state = self.state
         if isinstance(state, tuple) and len(state) == 2 and all(isinstance(it, dict | None) for it in state):
@@ -107,7 +107,7 @@ def read_pickle(content: bytes, opcodes: Iterator[int] | None = None) -> Any:
         raise CheckpointError(f"a damaged pickle: {reason}") from None
 
 
-def refuse_execution(tree: Any, where: str) -> None:
+def refuse_execution(tree: object, where: str) -> None:
     """Raise if unpickling would run a program: nobody is to load such a file elsewhere either.
 
     :param where: the pickle stands, for the error
@@ -125,7 +125,7 @@ def refuse_execution(tree: Any, where: str) -> None:
                 raise ExecutingPickle(f"{where} would call {path[:80]} if it were unpickled: refused")
 
 
-def walk(tree: Any) -> Iterator[Any]:
+def walk(tree: object) -> Iterator[object]:
     """Yield every value of a tree once, however many places it stands in."""
     pending, seen = [tree], set()
     while pending:
@@ -152,7 +152,7 @@ class _Machine:
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, object] = {}
 
     def run(self, content: bytes, opcodes: Iterator[int]) -> Any:
         argument: Any
@@ -175,7 +175,7 @@ class _Machine:
                 raise CheckpointError(f"a pickle with {opcode.name}, which is not read")
         raise CheckpointError("a pickle without an end")
 
-    def group(self) -> list[Any]:
+    def group(self) -> list[object]:
         """Take the values behind the last mark off the stack."""
         at = len(self.stack) - 1
         while not isinstance(self.stack[at], _Mark):
@@ -202,54 +202,54 @@ class _Machine:
 
     # ------------------------------------------------------------------ opcodes
 
-    def mark(self, _: Any) -> None:
+    def mark(self, _: object) -> None:
         self.stack.append(_Mark())
 
-    def memoize(self, _: Any) -> None:
+    def memoize(self, _: object) -> None:
         self.memo[len(self.memo)] = self.top()
 
-    def pop(self, _: Any) -> None:
+    def pop(self, _: object) -> None:
         self.stack.pop()
 
-    def pop_mark(self, _: Any) -> None:
+    def pop_mark(self, _: object) -> None:
         self.group()
 
-    def duplicate(self, _: Any) -> None:
+    def duplicate(self, _: object) -> None:
         self.stack.append(self.top())
 
-    def make_tuple(self, _: Any) -> None:
+    def make_tuple(self, _: object) -> None:
         self.stack.append(tuple(self.group()))
 
-    def make_list(self, _: Any) -> None:
+    def make_list(self, _: object) -> None:
         self.stack.append(self.group())
 
-    def make_dict(self, _: Any) -> None:
+    def make_dict(self, _: object) -> None:
         values = self.group()
         self.stack.append(dict(_pairs(values)))
 
-    def make_frozenset(self, _: Any) -> None:
+    def make_frozenset(self, _: object) -> None:
         self.stack.append(frozenset(map(checked_key, self.group())))
 
-    def append(self, _: Any) -> None:
+    def append(self, _: object) -> None:
         self._extend(self.last(1))
 
-    def appends(self, _: Any) -> None:
+    def appends(self, _: object) -> None:
         self._extend(self.group())
 
-    def _extend(self, values: list[Any]) -> None:
+    def _extend(self, values: list[object]) -> None:
         owner = self.top()
         if isinstance(owner, set):
             owner.update(map(checked_key, values))
         else:
             (owner.items if isinstance(owner, Instance) else owner).extend(values)
 
-    def set_item(self, _: Any) -> None:
+    def set_item(self, _: object) -> None:
         self._set(self.last(2))
 
-    def set_items(self, _: Any) -> None:
+    def set_items(self, _: object) -> None:
         self._set(self.group())
 
-    def _set(self, values: list[Any]) -> None:
+    def _set(self, values: list[object]) -> None:
         pairs, owner = _pairs(values), self.top()
         if isinstance(owner, Instance):
             owner.entries.extend(pairs)
@@ -260,20 +260,20 @@ class _Machine:
         module, _, name = argument.partition(" ")
         self.stack.append(Reference(module, name))
 
-    def reference_of_texts(self, _: Any) -> None:
+    def reference_of_texts(self, _: object) -> None:
         module, name = self.last(2)
         if not (isinstance(module, str) and isinstance(name, str)):
             raise CheckpointError("a damaged pickle: a name is no text")
         self.stack.append(Reference(module, name))
 
-    def call(self, _: Any) -> None:
+    def call(self, _: object) -> None:
         maker, args = self.last(2)
         self.stack.append(_called(maker, tuple(args)))
 
-    def new(self, _: Any) -> None:
+    def new(self, _: object) -> None:
         self.call(None)
 
-    def new_with_keywords(self, _: Any) -> None:
+    def new_with_keywords(self, _: object) -> None:
         maker, args, kwargs = self.last(3)
         self.stack.append(Instance(maker, tuple(args), dict(kwargs)))
 
@@ -281,15 +281,15 @@ class _Machine:
         module, _, name = argument.partition(" ")
         self.stack.append(Instance(Reference(module, name), tuple(self.group())))
 
-    def call_first(self, _: Any) -> None:
+    def call_first(self, _: object) -> None:
         maker, *args = self.group()
         self.stack.append(Instance(maker, tuple(args)))
 
-    def stored_elsewhere(self, _: Any) -> None:
+    def stored_elsewhere(self, _: object) -> None:
         """A value that only the owner of the pickle can find, such as the storage of a tensor."""
         self.stack.append(Instance(None, tuple(self.last(1))))
 
-    def build(self, _: Any) -> None:
+    def build(self, _: object) -> None:
         (state,) = self.last(1)
         owner = self.top()
         if not isinstance(owner, Instance):
@@ -297,11 +297,11 @@ class _Machine:
         owner.state = state
 
 
-def _pairs(values: list[Any]) -> list[tuple[Any, Any]]:
+def _pairs(values: list[object]) -> list[tuple[object, object]]:
     return list(zip(map(checked_key, values[::2]), values[1::2], strict=True))
 
 
-def checked_key(value: Any) -> Any:
+def checked_key(value: object) -> object:
     """Return a key of a dictionary, or an item of a set, that is quickly hashed and compared.
 
     :raises CheckpointError: it is large, nested, or cannot be hashed
@@ -312,7 +312,7 @@ def checked_key(value: Any) -> Any:
     return value
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: object) -> bool:
     if isinstance(value, str | bytes):
         return len(value) <= MAX_KEY_LENGTH
     if isinstance(value, int):
@@ -320,7 +320,7 @@ def _is_simple(value: Any) -> bool:
     return isinstance(value, float | None | Reference | Instance)
 
 
-def _called(maker: Any, args: tuple[Any, ...]) -> Any:
+def _called(maker: object, args: tuple[object, ...]) -> object:
     """The record of a call; functions that finish an object give that object, with what they would set."""
     if isinstance(maker, Reference) and maker.name.endswith(("_setstate", "_fill_function")) and args:
         if isinstance(args[0], Instance) and len(args) == 2:
@@ -329,7 +329,7 @@ def _called(maker: Any, args: tuple[Any, ...]) -> Any:
     return Instance(maker, args)
 
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {
+_CONSTANTS: dict[str, Callable[[], object]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
     "NEWFALSE": lambda: False,

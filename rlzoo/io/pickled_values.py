@@ -30,7 +30,7 @@ MAX_BYTES = 256 * 2**20
 """Bytes of arrays, those that stand in several places counted each time."""
 
 
-def plain_value(tree: Any, left: Allowance | None = None) -> Any:
+def plain_value(tree: object, left: Allowance | None = None) -> Any:
     """Return plain values, arrays and containers of them; references and other instances stay as they are.
 
     :param left: what the trees of one file may take together
@@ -56,7 +56,7 @@ class _Reader:
     def __init__(self, left: Allowance) -> None:
         self.left = left
 
-    def read(self, tree: Any, depth: int) -> Any:
+    def read(self, tree: object, depth: int) -> Any:
         value = self._read(tree, depth)
         if isinstance(value, np.ndarray | bytes | bytearray):
             self.left.n_bytes -= value.nbytes if isinstance(value, np.ndarray) else len(value)
@@ -64,11 +64,11 @@ class _Reader:
                 raise CheckpointError(f"a pickle with more than {MAX_BYTES:,} bytes of arrays")
         return value
 
-    def key(self, tree: Any, depth: int) -> Any:
+    def key(self, tree: object, depth: int) -> Any:
         value = self.read(tree, depth)
         return checked_key(value.item() if isinstance(value, np.generic) else value)
 
-    def _read(self, tree: Any, depth: int) -> Any:
+    def _read(self, tree: object, depth: int) -> Any:
         self.left.values -= 1
         if depth > MAX_DEPTH:
             raise CheckpointError("a pickle that is nested too deeply")
@@ -128,7 +128,7 @@ def read_numpy(tree: Instance) -> Any:
         raise CheckpointError(f"a damaged array in a pickle: {error}"[:200]) from None
 
 
-def _dtype(tree: Any) -> np.dtype[np.generic]:
+def _dtype(tree: object) -> np.dtype[np.generic]:
     """The dtype that `numpy.dtype("f4", False, True)` and its state stand for."""
     if not isinstance(tree, Instance) or tree.path != "numpy.dtype" or not isinstance(tree.args[0], str):
         raise CheckpointError("an array in a pickle has no dtype")
@@ -139,7 +139,7 @@ def _dtype(tree: Any) -> np.dtype[np.generic]:
     return dtype.newbyteorder("<" if order == "<" else ">" if order == ">" else "=")
 
 
-def read_bytes(content: Any) -> bytes:
+def read_bytes(content: object) -> bytes:
     """Return the bytes that a value stands for, in whatever way a protocol writes them.
 
     :raises CheckpointError: it stands for none
@@ -154,7 +154,7 @@ def read_bytes(content: Any) -> bytes:
     return bytes(content)
 
 
-def _array(content: Any, shape: Any, dtype: np.dtype[np.generic], order: Any) -> np.ndarray:
+def _array(content: object, shape: object, dtype: np.dtype[np.generic], order: object) -> np.ndarray:
     content = read_bytes(content)
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     if not all(type(size) is int and 0 <= size < 2**40 for size in sizes) or len(sizes) > 32:

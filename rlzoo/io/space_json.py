@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -17,6 +17,7 @@ from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.io.container import checkpoint_errors
 
 Json = dict[str, Any]
+JSONNumber: TypeAlias = "int | float | str"  # infinities are strings
 MAX_ELEMENTS = 2**24
 """Numbers in all Boxes of one space: a file of a few bytes must not ask for terabytes."""
 
@@ -47,7 +48,7 @@ def space_to_json(space: spaces.Space[object]) -> Json:
 
 
 @checkpoint_errors("a damaged description of a space")
-def space_from_json(tree: Any) -> spaces.Space[object]:
+def space_from_json(tree: object) -> spaces.Space[object]:
     """The space that `space_to_json` described.
 
     :raises CheckpointError: the description is damaged, or of a size that no environment has
@@ -61,7 +62,7 @@ class _Budget:
     def __init__(self) -> None:
         self.left = MAX_ELEMENTS
 
-    def shape(self, value: Any) -> tuple[int, ...]:
+    def shape(self, value: object) -> tuple[int, ...]:
         if not isinstance(value, list) or not all(type(size) is int and size >= 0 for size in value):
             raise CheckpointError(f"a damaged description of a space: {str(value)[:60]} is no shape")
         self.left -= math.prod(max(size, 1) for size in value)
@@ -122,24 +123,24 @@ _READERS: dict[str, Callable[[Json, _Budget], spaces.Space[object]]] = {
 }
 
 
-def _numbers_to_json(array: np.ndarray) -> Any:
+def _numbers_to_json(array: np.ndarray) -> JSONNumber | list[JSONNumber]:
     if array.size and (array == array.flat[0]).all():
         return _number_to_json(array.flat[0])
     return [_number_to_json(number) for number in array.ravel()]
 
 
-def _number_to_json(number: Any) -> Any:
+def _number_to_json(number: np.generic) -> JSONNumber:
     value = number.item()
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _numbers_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def _numbers_from_json(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     if isinstance(value, list):
         return np.array([_number(entry) for entry in value], dtype).reshape(shape)
     return np.full(shape, _number(value), dtype)
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> int | float:
     if value in ("inf", "-inf"):
         return float(value)
     if not isinstance(value, int | float):
@@ -147,7 +148,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _int(value: Any) -> int:
+def _int(value: object) -> int:
     if type(value) is not int:
         raise CheckpointError(f"a damaged description of a space: {str(value)[:60]!r} is no whole number")
     return value
@@ -160,7 +161,7 @@ def _dtype(tree: Json) -> np.dtype[Any]:
     return dtype
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if not isinstance(key, str):
         raise UserError(
             f"the keys of a Dict space must be texts to be written into a model file, not {key!r}"

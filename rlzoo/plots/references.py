@@ -1,4 +1,4 @@
-"""Published scores of other zoos, to stand beside ours: files of `benchmarks`."""
+"""Published scores of other zoos, for comparison: files of `benchmarks`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _read(source: str) -> tuple[Reference, ...]:
 
 def _references(lines: Iterator[dict[str, str]] | csv.DictReader[str], source: str) -> Iterator[Reference]:
     for line in lines:
-        # the older zoo's n_timesteps are those that were played, with n_episodes
+        # n_timesteps of RL Baselines Zoo are those that were played, with n_episodes
         trained = line["n_timesteps"] if "eval_episodes" in line else None
         yield Reference(
             algo=_RENAMED.get(line["algo"], line["algo"]),

@@ -1,4 +1,4 @@
-"""Evaluations over seeds, algorithms and environments: gathered from runs, kept in a JSON file.
+"""Evaluations over seeds, algorithms and environments: gather them from runs, store them in a JSON file.
 
 {"format": "rlzoo results", "version": 1, "measure": "return", "curves": [
   {"environment": "CartPole-v1", "name": "ppo", "algorithm": "ppo", "seeds": [0, 1],
@@ -33,8 +33,8 @@ _KEYS = {**COLUMNS, "reward": "return", "success_rate": "success"}
 class Curve:
     """The evaluations of one algorithm, or variant, in one environment.
 
-    :param seeds: of the training runs; None where it is not known
-    :param steps: environment steps trained, [n_evaluations]
+    :param seeds: seeds of the training runs; None if unknown
+    :param steps: number of environment steps at each evaluation, [n_evaluations]
     :param scores: mean over the episodes of each evaluation, [n_runs, n_evaluations]
     """
 
@@ -63,6 +63,7 @@ class Results:
 
     @property
     def environments(self) -> list[str]:
+        """Ids of the environments, in their order."""
         return list(dict.fromkeys(curve.environment for curve in self.curves))
 
     @property
@@ -75,7 +76,7 @@ class Results:
         return [curve for curve in self.curves if curve.environment == environment]
 
     def curve(self, environment: str, name: str) -> Curve | None:
-        """Return one curve; None where there is none."""
+        """Return a curve, or None if there is none."""
         found = (c for c in self.curves if (c.environment, c.name) == (environment, name))
         return next(found, None)
 
@@ -91,9 +92,9 @@ def gather(
 ) -> Results:
     """Gather the evaluations of the runs in folders.
 
-    Runs of one curve that were evaluated at other steps are compared at those of the run with the fewest
-    evaluations, with the nearest evaluation of the others. A run that ended early is left out, and a warning
-    says so, unless `min_timesteps` says that it is long enough.
+    If the runs of a curve were evaluated at different steps, the steps of the run with the fewest evaluations
+    are used, with the nearest evaluations of the others. A run that ended early is left out with a warning,
+    unless `min_timesteps` allows it.
 
     :param labels: one for each folder, which becomes part of the names
     :param algos: names of algorithms or variants; empty: all
@@ -101,7 +102,7 @@ def gather(
     :param key: array of evaluations.npz, or column of `load_runs`
     :param max_timesteps: leave out later evaluations
     :param min_timesteps: leave out runs whose last evaluation is earlier; the others are cut to the shortest
-    :raises UserError: nothing is left, `key` is unknown, or there is not one label of its own for each folder
+    :raises UserError: nothing is left, `key` is unknown, or the labels are not one different label per folder
     """
     folders = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     if labels and len(labels) != len(folders):
@@ -278,7 +279,7 @@ def _curve_of(values: dict[str, Any]) -> Curve:
     return Curve(environment, name, algorithm, seeds, steps.astype(np.int64), scores)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{value!r:.40} is no text")
     return value

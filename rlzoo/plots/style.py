@@ -16,6 +16,7 @@ from rlzoo.core.errors import UserError, one_line
 from rlzoo.io.atomic import atomic_write
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -91,7 +92,7 @@ def describe(axes: Axes, x: str, y: str, title: str = "", fontsize: float = FONT
     axes.set_title(shown(title), fontsize=fontsize * 1.1)
 
 
-def legend_below(figure: Figure, handles: Sequence[Any], fontsize: float, grow: bool) -> None:
+def legend_below(figure: Figure, handles: Sequence[Artist], fontsize: float, grow: bool) -> None:
     """Put one legend for all panels below them, in as many columns as fit.
 
     :param grow: make the figure higher for it, so that the panels stay as they are

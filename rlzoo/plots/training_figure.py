@@ -15,6 +15,7 @@ from rlzoo.plots.style import FONT_SIZE, PALETTE, describe, legend_below, looks,
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -148,7 +149,7 @@ def _legend_name(run: Run, look: dict[str, Any]) -> str:
     return run.folder.name if run.folder.name in look else run.name
 
 
-def _handles(look: dict[str, dict[str, Any]], episodes: dict[Run, Any]) -> list[Any]:
+def _handles(look: dict[str, dict[str, Any]], episodes: dict[Run, Any]) -> Sequence[Artist]:
     from matplotlib.lines import Line2D
 
     handles = []

@@ -33,13 +33,13 @@ class Recipe:
     """
 
     policy_class: type
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     part: str = ""
     learning_rate: float = field(default=0.0)
 
     @classmethod
-    def of(cls, policy_class: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Recipe | None:
+    def of(cls, policy_class: type, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Recipe | None:
         """Keep the arguments of a constructor; of a schedule, its first value.
 
         None where a module is among them: that is a part, which its policy builds.
@@ -68,7 +68,7 @@ class Recipe:
         policy: nn.Module = self.policy_class(*args, **kwargs)
         return policy.get_submodule(self.part)
 
-    def __deepcopy__(self, memo: Any) -> Recipe:
+    def __deepcopy__(self, memo: object) -> Recipe:
         return self
 
 

@@ -1,4 +1,4 @@
-"""Playing the episodes of candidates, in this process or in workers.
+"""Evaluation of candidates (ARS), in this process or in workers.
 
 A candidate is a vector of weights. What its episodes give depends on nothing but the weights, the statistics
 of normalisation and its own environment seed: neither on where they are played nor on what is played beside
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.core.observations import Info
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.finite import check_finite
@@ -45,10 +46,10 @@ MAX_DEATHS = 3  # of workers over one candidate, before the environment is to bl
 
 @dataclass(slots=True)
 class Outcome:
-    """What the episodes of one candidate gave, step by step."""
+    """Rewards and ends of the episodes of one candidate."""
 
     rewards: np.ndarray  # [n_steps], not normalised
-    ends: dict[int, dict[str, Any]] = field(default_factory=dict)  # last step of each episode -> its info
+    ends: dict[int, Info] = field(default_factory=dict)  # last step of each episode -> its info
     seen: RunningMeanStd | None = None  # of the raw observations, where these are normalised
 
     @property
@@ -59,7 +60,7 @@ class Outcome:
 
 @contextmanager
 def _frozen(normalizer: VecNormalize | None) -> Iterator[None]:
-    """Let a VecNormalize learn nothing for a while."""
+    """Freeze the running statistics of a VecNormalize."""
     if normalizer is None:
         yield
         return
@@ -90,7 +91,7 @@ def play(
     normalizer, experience = unwrap_vec_normalize(env), ExperienceNormalizer.of(env)
     rewards: list[np.ndarray] = []
     observed: list[np.ndarray] = []
-    ends: list[dict[int, dict[str, Any]]] = [{} for _ in range(n)]
+    ends: list[dict[int, Info]] = [{} for _ in range(n)]
     playing = n
     with _frozen(normalizer):
         env.seed(seed)
@@ -123,7 +124,7 @@ def play(
 def play_here(
     env: VecEnv, actor: Any, weights: np.ndarray, seed: int, n_episodes: int, learn_statistics: bool
 ) -> Iterator[Outcome]:
-    """The outcomes of all candidates in their order, as many at a time as there are environments."""
+    """Yield the outcomes of all candidates in their order, one batch of environments at a time."""
     for first in range(0, len(weights), env.num_envs):
         part = weights[first : first + env.num_envs]
         yield from play(env, actor, part, seed + first, n_episodes, learn_statistics)
@@ -150,7 +151,7 @@ class AsyncEval:
 
     def __init__(
         self,
-        envs_fn: Sequence[Callable[[], Any]],
+        envs_fn: Sequence[Callable[[], object]],
         train_policy: Any,
         start_method: str | None = None,
         n_eval_episodes: int | None = None,
@@ -184,7 +185,7 @@ class AsyncEval:
         return _EvalWorker(self._context, _work, self._makers[index], self._actor, threads)
 
     def _greet(self, worker: _EvalWorker) -> None:
-        """Wait for the environment of a new worker, and look at it."""
+        """Wait for the environment of a new worker, and check its spaces."""
         try:
             observation_space, action_space, width, normalizes = self._receive(worker)
         except EOFError:
@@ -213,7 +214,7 @@ class AsyncEval:
     def seed(self, seed: int) -> None:
         """Do nothing, for scripts that call it: the agent's seed decides the seed of each candidate."""
 
-    def set_options(self, options: Mapping[str, Any] | None = None) -> None:
+    def set_options(self, options: Mapping[str, object] | None = None) -> None:
         """Accept no options, for scripts that call it.
 
         :raises UserError: options are given
@@ -231,7 +232,7 @@ class AsyncEval:
         statistics: Statistics | None = None,
         learn_statistics: bool = False,
     ) -> Iterator[Outcome]:
-        """The outcomes of all candidates in their order, each as soon as those before it are there.
+        """Yield the outcomes of all candidates in their order.
 
         :param weights: float32 [n_candidates, n_parameters]
         :param seed: of the environment of the first candidate; the i-th has `seed + i`
@@ -294,7 +295,7 @@ class AsyncEval:
                 finished[first] = outcomes
 
     def _replace(self, index: int, first: int, deaths: int) -> None:
-        """A new worker in the place of a dead one."""
+        """Replace a dead worker."""
         dead = self._workers[index]
         how = dead.describe_exit()
         dead.connection.close()
@@ -334,7 +335,7 @@ def _actor_of(policy: Any) -> Any:
 
 
 def _work(connection: Connection, maker: Pickled, actor: Pickled, threads: int) -> None:
-    """A worker's whole life: make the environment, play candidates until told to close."""
+    """Run a worker: make the environment, play candidates until None is received."""
     prepare_worker(threads)
     try:
         env, player = as_vec_env(maker.load()()), actor.load()

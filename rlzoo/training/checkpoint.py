@@ -25,7 +25,7 @@ import platform
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, NoReturn, TypeAlias, cast
 
 import torch
 from torch import nn
@@ -224,7 +224,7 @@ def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfil
     return members
 
 
-def _refuse_foreign_members(names: Any) -> None:
+def _refuse_foreign_members(names: set[str]) -> None:
     if "_stable_baselines3_version" in names or {"data", "policy.pth"} <= names:
         raise ForeignCheckpoint(
             "a stable-baselines3 file: load it with load() of its algorithm, or make a run folder of it with"
@@ -281,7 +281,7 @@ def _read_json(
     raise CheckpointError(f"{name} is nested too deeply")
 
 
-def _refuse_number(text: str) -> Any:
+def _refuse_number(text: str) -> NoReturn:
     raise CheckpointError(f"{text[:20]} is no JSON number")
 
 
@@ -290,7 +290,7 @@ def _finite(text: str) -> float:
     return number if abs(number) != float("inf") else _refuse_number(text)
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> Json:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> Json:
     tree = dict(pairs)
     if len(tree) != len(pairs):
         raise CheckpointError("a JSON object has the same key twice")
@@ -388,7 +388,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
         raise CheckpointError(f"the state of {name} does not fit the model: {error}") from None
 
 
-def _first_entry(kind: Any, options: Json, parameter: torch.Tensor) -> Json:
+def _first_entry(kind: type, options: Json, parameter: torch.Tensor) -> Json:
     """What an optimiser keeps of a parameter after a step, of a vector in its first number; nothing where
     that is unknown."""
     arguments = inspect.signature(kind).parameters
@@ -433,7 +433,7 @@ def _fitting_group(own: Json, saved: Json, name: str) -> Json:
     return {**saved, **{key: own[key] for key in _OF_THIS_MACHINE if key in own}}
 
 
-def _kind(value: Any) -> Any:
+def _kind(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_kind(item) for item in value]
     if isinstance(value, int | float | torch.Tensor) and not isinstance(value, bool):

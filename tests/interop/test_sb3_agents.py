@@ -140,7 +140,7 @@ def test_target_networks_and_coefficient_are_theirs() -> None:
 
 def test_dqn_does_not_copy_its_target_network_on_loading() -> None:
     model = load(NEW / "dqn_mlp.zip", target_update_interval=10)
-    assert model.target_updates.passed(model.num_timesteps + 1, 10) == 0
+    assert model.target_updates.crossings(model.num_timesteps + 1, 10) == 0
 
 
 def test_hyperparameters_are_read() -> None:

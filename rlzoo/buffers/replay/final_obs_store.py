@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rlzoo.buffers.rollout_buffer import Obs, map_obs
 
 
-def allocate(shape: tuple[int, ...], dtype: Any, device: torch.device) -> torch.Tensor:
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike | None, device: torch.device) -> torch.Tensor:
     """Allocate zeros [*shape]; on the CPU the operating system provides a page when it is first written."""
     zeros = torch.from_numpy(np.zeros(shape, dtype))
     return zeros if device.type == "cpu" else zeros.to(device)
@@ -62,7 +62,7 @@ class FinalObsStore:
         handles = np.arange(self._next, self._next + n_rows)
         index = torch.from_numpy(handles % self.capacity)
 
-        def write(target: torch.Tensor, source: Any) -> None:
+        def write(target: torch.Tensor, source: np.ndarray | torch.Tensor) -> None:
             source = torch.from_numpy(np.array(source)) if isinstance(source, np.ndarray) else source
             target[index.to(target.device)] = source.to(target)
 

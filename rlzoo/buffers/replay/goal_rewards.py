@@ -1,18 +1,20 @@
-"""What a goal environment pays for one goal achieved when another was desired, for many pairs at once."""
+"""Rewards of goal environments for pairs of achieved and desired goals."""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import Info
 
 N_PROBES = 8
+RewardFunction: TypeAlias = "Callable[[np.ndarray, np.ndarray, object], np.ndarray]"
 
 
 class GoalRewards:
@@ -25,15 +27,15 @@ class GoalRewards:
     :raises UserError: the environment has no such method, or it fails
     """
 
-    def __init__(self, env: Any, goal_space: spaces.Space[object], needs_infos: bool = False) -> None:
+    def __init__(self, env: object, goal_space: spaces.Space[object], needs_infos: bool = False) -> None:
         self._compute = _compute_reward(env)
-        self._no_infos: list[dict[str, Any]] = []
+        self._no_infos: list[Info] = []
         self._in_batches: bool | None = None
         if not needs_infos:
             self._check(*_probes(goal_space), [{}] * N_PROBES)
 
     def __call__(
-        self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[dict[str, Any]] | None = None
+        self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[Info] | None = None
     ) -> np.ndarray:
         """Rewards [n] float32 of goals [n, ...]."""
         if infos is None:
@@ -46,12 +48,12 @@ class GoalRewards:
             return np.asarray(self._compute(achieved, desired, infos), np.float32).reshape(len(achieved))
         return self._row_by_row(achieved, desired, infos)
 
-    def _row_by_row(self, achieved: np.ndarray, desired: np.ndarray, infos: Any) -> np.ndarray:
+    def _row_by_row(self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[Info]) -> np.ndarray:
         rows = zip(achieved, desired, infos, strict=True)
         return np.array([float(self._compute(*row)) for row in rows], np.float32)
 
-    def _check(self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[dict[str, Any]]) -> None:
-        """Find out whether batches can be asked for, on [n, ...] goals."""
+    def _check(self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[Info]) -> None:
+        """Check on goals [n, ...] whether `compute_reward` takes batches."""
         singly = batched = None
         problem: Exception | None = None
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -83,13 +85,13 @@ class GoalRewards:
             )
 
 
-def _compute_reward(env: Any) -> Callable[..., Any]:
+def _compute_reward(env: Any) -> RewardFunction:
     missing = UserError(
         "HER needs compute_reward(achieved_goal, desired_goal, info), which the environment lacks"
     )
     try:
         if not hasattr(env, "env_method"):
-            found: Callable[..., Any] = env.get_wrapper_attr("compute_reward")
+            found: RewardFunction = env.get_wrapper_attr("compute_reward")
             return found
         if hasattr(env.unwrapped, "envs"):  # in this process, where the method can be called directly
             found = env.get_attr("compute_reward", 0)[0]

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.buffers.base_buffer import StepResult
 from rlzoo.buffers.replay.goal_rewards import GoalRewards
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, ReplayBuffer
@@ -61,7 +62,7 @@ class HerReplayBuffer(ReplayBuffer):
         buffer_size: int,
         observation_space: spaces.Space[object],
         action_space: spaces.Space[object],
-        env: Any = None,
+        env: object = None,
         device: torch.device | str = "cpu",
         n_envs: int = 1,
         optimize_memory_usage: bool = False,
@@ -113,7 +114,7 @@ class HerReplayBuffer(ReplayBuffer):
         if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
             raise UserError("HER needs achieved and desired goals of the same shape")
 
-    def set_env(self, env: Any) -> None:
+    def set_env(self, env: object) -> None:
         """Set another environment, which computes the rewards of new goals."""
         goals = self.observation_space["desired_goal"]  # type: ignore[index]
         self.goal_rewards = GoalRewards(env, goals, needs_infos=self.infos is not None)
@@ -130,9 +131,10 @@ class HerReplayBuffer(ReplayBuffer):
         return super().required_bytes(buffer_size, observation_space, *args, **kwargs) + 8 * buffer_size
 
     @staticmethod
-    def _goal_dtypes(observation_space: Any, dtypes: Dtypes | None) -> dict[str | None, Any]:
+    def _goal_dtypes(observation_space: spaces.Space[object], dtypes: Dtypes | None) -> Dtypes:
         """Add double precision for goals that have it to `dtypes`: `compute_reward` compares them."""
-        goals = [key for key in GOAL_KEYS[1:] if observation_space[key].dtype == np.float64]
+        parts = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {}
+        goals = [key for key in GOAL_KEYS[1:] if key in parts and parts[key].dtype == np.float64]
         return {**(dtypes or {}), **dict.fromkeys(goals, np.float64)}
 
     def reset(self) -> None:
@@ -141,7 +143,7 @@ class HerReplayBuffer(ReplayBuffer):
 
     # ------------------------------------------------------------------ episodes
 
-    def _on_added(self, slot: int, result: Any) -> None:
+    def _on_added(self, slot: int, result: StepResult) -> None:
         self.going_on += 1
         if self.infos is not None:
             self.infos[slot] = [dict(info) for info in result.infos]
@@ -200,7 +202,9 @@ class HerReplayBuffer(ReplayBuffer):
             indices=indices,
         )
 
-    def _compare_rewards(self, indices: np.ndarray, next_obs: Any, rewards: np.ndarray) -> None:
+    def _compare_rewards(
+        self, indices: np.ndarray, next_obs: dict[str, torch.Tensor], rewards: np.ndarray
+    ) -> None:
         """Warn if the rewards [n] of transitions at indices [n] differ from `compute_reward`."""
         self._compared = True
         achieved, desired = (next_obs[key][: len(indices)].cpu().numpy() for key in GOAL_KEYS[1:])
@@ -216,7 +220,13 @@ class HerReplayBuffer(ReplayBuffer):
                 stacklevel=4,
             )
 
-    def _relabel(self, indices: np.ndarray, obs: Any, next_obs: Any, rewards: np.ndarray) -> None:
+    def _relabel(
+        self,
+        indices: np.ndarray,
+        obs: dict[str, torch.Tensor],
+        next_obs: dict[str, torch.Tensor],
+        rewards: np.ndarray,
+    ) -> None:
         """Relabel goals and rewards of n in n + 1 rows; any rows, as they were sampled at random."""
         if len(indices) != self._batch_size:
             self._batch_size = len(indices)
@@ -244,7 +254,7 @@ class HerReplayBuffer(ReplayBuffer):
         if strategy is GoalSelectionStrategy.FINAL:
             steps = ahead.astype(np.int64)
         else:
-            back: Any = 0
+            back: np.ndarray | int = 0
             if strategy is GoalSelectionStrategy.EPISODE:
                 age = (indices // self.n_envs - self.oldest) % self.n_slots  # what came before is overwritten
                 back = np.minimum(self.from_start.reshape(-1).take(indices), age)
@@ -266,13 +276,13 @@ class HerReplayBuffer(ReplayBuffer):
 
     # ------------------------------------------------------------------ files
 
-    def own_state(self) -> dict[str, Any]:
+    def own_state(self) -> dict[str, float]:
         """Return nothing: where episodes begin and end follows from the flags."""
         if self.infos is not None:
             raise UserError("a HerReplayBuffer with copy_info_dict=True cannot be saved: infos hold anything")
         return {}
 
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: dict[str, float]) -> None:
         slots = (self.oldest + np.arange(self._size)) % self.n_slots
         places = np.arange(self._size)[:, None]
         ended = (self.flags[slots] & ENDED) > 0

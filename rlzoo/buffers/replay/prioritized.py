@@ -1,8 +1,8 @@
 """Prioritised experience replay: Schaul et al. (2016), https://arxiv.org/abs/1511.05952.
 
-The proportional variant: a transition is drawn with probability P(i) = p_i^alpha / sum_k p_k^alpha, where p_i
-is its last absolute TD error plus `eps`, and its loss is weighted with (N P(i))^-beta, divided by the largest
-weight of the batch. Transitions that were never drawn have the largest priority so far.
+The proportional variant: a transition is sampled with probability P(i) = p_i^alpha / sum_k p_k^alpha, where
+p_i is its last absolute TD error plus `eps`, and its loss is weighted with (N P(i))^-beta, divided by the
+largest weight of the batch. Transitions that were never sampled have the largest priority so far.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from rlzoo.buffers.base_buffer import StepResult
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.replay.sum_tree import SumTree
@@ -19,14 +20,14 @@ from rlzoo.core.errors import UserError
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """A replay buffer that draws transitions by how wrong their predicted values were.
+    """Replay buffer that samples in proportion to absolute TD errors.
 
-    Batches have `weights`; whoever learns from one tells the absolute TD errors to `update_priorities`.
+    Batches have `weights`; the algorithm passes the absolute TD errors to `update_priorities`.
 
-    :param alpha: 0 draws uniformly, 1 in proportion to the TD errors
-    :param beta0: how far weights make up for it at the beginning: 0 not at all, 1 fully; 1 in the end
+    :param alpha: 0 samples uniformly, 1 in proportion to the TD errors
+    :param beta0: initial exponent of the importance weights: 0 no correction, 1 full; it ends at 1
     :param beta_iters: transitions after which beta is 1; None: at the end of the training (`progress`)
-    :param eps: added to absolute TD errors, so that every transition may be drawn
+    :param eps: added to absolute TD errors, so that every transition may be sampled
     :param args: as of `ReplayBuffer`
     """
 
@@ -57,7 +58,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     @property
     def beta(self) -> float:
-        """The present exponent of the importance weights."""
+        """Current exponent of the importance weights."""
         done = self.progress if self.beta_iters is None else min(self._n_added / self.beta_iters, 1.0)
         return self.beta0 + (1.0 - self.beta0) * done
 
@@ -75,12 +76,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self.tree.set(np.arange(self._n_rows), 0.0)
         self.max_priority, self._n_added, self._pending = 1.0, 0, 0
 
-    def _on_added(self, slot: int, result: Any) -> None:
+    def _on_added(self, slot: int, result: StepResult) -> None:
         self._n_added += self.n_envs
         self._pending += 1
 
     def _write_pending(self) -> None:
-        """The largest priority for the transitions added since the last call, and none for what they drop."""
+        """Give new transitions the largest priority, and overwritten ones none."""
         if self._pending == 0:
             return
         count = min(self._pending, self._size)
@@ -90,12 +91,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self.tree.set(self._rows_of(self.head - count, count), self.max_priority**self.alpha)
 
     def _rows_of(self, first_slot: int, n_slots: int) -> np.ndarray:
-        """Indices of all transitions in slots of the ring that follow each other."""
+        """Return the indices of all transitions in consecutive slots."""
         rows: np.ndarray = np.arange(first_slot * self.n_envs, (first_slot + n_slots) * self.n_envs)
         return rows % self._n_rows
 
     def _draw(self, count: int) -> np.ndarray:
-        """One transition from each of `count` equal parts of the sum of priorities."""
+        """Sample a transition from each of `count` equal parts of the sum of priorities."""
         self._write_pending()
         total = self.tree.total
         places = (np.arange(count) + torch.rand(count, dtype=torch.float64).numpy()) * (total / count)
@@ -110,9 +111,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return batch
 
     def update_priorities(self, indices: np.ndarray, priorities: torch.Tensor | np.ndarray) -> None:
-        """Remember absolute TD errors [B] of the transitions at indices [B].
+        """Set the priorities of the transitions at indices [B] from absolute TD errors [B].
 
-        They may come late: the slot of the present observation, which holds no transition, gets no priority.
+        They may come late: the slot of the current observation, which holds no transition, gets no priority.
         """
         self._write_pending()
         errors = priorities.detach().cpu().numpy() if isinstance(priorities, torch.Tensor) else priorities
@@ -126,10 +127,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._write_pending()
         return {"priorities": self.tree.leaves.reshape(self.n_slots, self.n_envs)}
 
-    def own_state(self) -> dict[str, Any]:
+    def own_state(self) -> dict[str, float]:
         return {"max_priority": self.max_priority, "n_added": self._n_added}
 
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: dict[str, float]) -> None:
         self.max_priority, self._n_added = float(state["max_priority"]), int(state["n_added"])
         self._pending = 0
         self.tree.set(np.arange(self._n_rows), self.tree.leaves)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import BaseBuffer, part_shape
@@ -89,10 +88,10 @@ class ReplayArrays(BaseBuffer):
         rows: np.ndarray = slots[:, None] * self.n_envs + np.arange(self.n_envs)
         return rows.reshape(-1)
 
-    def _spread(self, places: np.ndarray, filled: Any) -> Obs:
+    def _spread(self, places: np.ndarray, filled: Obs) -> Obs:
         """Tensors [k * n_envs, ...] of observations at their places in arrays of the whole buffer."""
 
-        def spread(part: Any, space: spaces.Space[object]) -> np.ndarray:
+        def spread(part: torch.Tensor, space: spaces.Space[object]) -> np.ndarray:
             shape = (self.n_envs, *part_shape(space))
             array = np.zeros((self.buffer_size, *shape), space.dtype)
             array[places] = part.cpu().numpy().reshape(len(places), *shape)

@@ -1,4 +1,4 @@
-"""What one gradient step of an off-policy algorithm learns from."""
+"""Batches of transitions for off-policy algorithms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplayBatch:
     :param next_observations: what the last of the m steps led to; the true final observation at an end
     :param rewards: [B] float32, sum over the m steps of gamma^k r_k
     :param discounts: [B] float32, gamma^m, or 0 where the task ended: what the bootstrap is multiplied with
-    :param indices: [B] int64 array, where the transitions lie in the buffer
+    :param indices: [B] int64 array, position of the transitions in the buffer
     :param weights: [B] float32, importance weights of prioritised replay; None without
     :param priorities: [B], absolute TD errors, written by the algorithm when there are weights
     """
@@ -45,7 +45,7 @@ class ReplayBatch:
 
 
 def as_batch(samples: Any, gamma: float) -> ReplayBatch:
-    """The batch that a named tuple of samples stands for.
+    """Convert a named tuple of samples to a `ReplayBatch`.
 
     :param samples: `ReplayBufferSamples`, or what has its fields
     :param gamma: discount of the transitions, where they do not have their own

@@ -12,21 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
+from rlzoo.buffers.base_buffer import AddedStep, Normalizer, Obs, StepResult, map_obs
 from rlzoo.buffers.replay.replay_arrays import ENDED, FINAL_STORED, TERMINATED, ReplayArrays
 from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch
 from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
-from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError
+from rlzoo.core.observations import Info
 
 CHUNK_BYTES = 4 * 2**20
 """Largest gather for several batches at once: it stays in the CPU caches until it is used."""
@@ -80,7 +81,7 @@ class ReplayBuffer(ReplayArrays):
         self.n_envs, self.n_steps, self.gamma, self.frame_stack = n_envs, n_steps, gamma, frame_stack
         self.handle_timeout_termination = handle_timeout_termination
         self.optimize_memory_usage = optimize_memory_usage
-        self.normalizer: Any = None  # ExperienceNormalizer or VecNormalize: normalises samples
+        self.normalizer: Normalizer | None = None  # ExperienceNormalizer or VecNormalize: normalises samples
         self.stored = Stored()
         self.stored_by_older = Stored()  # the meaning of files that do not say
         self.progress = 0.0  # of the training, 0 to 1; set by the loop
@@ -146,7 +147,7 @@ class ReplayBuffer(ReplayArrays):
         n_envs: int = 1,
         frame_stack: int = 1,
         obs_dtypes: Dtypes | None = None,
-        **unused: Any,
+        **unused: object,
     ) -> int:
         """Return the bytes of a buffer with these arguments, without final observations."""
         observation = Observations.row_bytes(observation_space, obs_dtypes) // frame_stack
@@ -157,7 +158,7 @@ class ReplayBuffer(ReplayArrays):
         zero_frame = observation if frame_stack > 1 else 0
         return _n_slots(buffer_size, n_envs, frame_stack) * n_envs * row + zero_frame
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether a class overrides `add` or `sample`; the training loop then calls these."""
         super().__init_subclass__(**kwargs)
         cls.adds_otherwise = cls.add is not ReplayBuffer.add
@@ -173,7 +174,7 @@ class ReplayBuffer(ReplayArrays):
         :raises UserError: the class does not support it
         """
 
-    def set_env(self, env: Any) -> None:
+    def set_env(self, env: object) -> None:
         """Set another environment; called only if `needs_env`."""
 
     def reset(self) -> None:
@@ -211,7 +212,7 @@ class ReplayBuffer(ReplayArrays):
             self.flags[slot, going_on] |= FINAL_STORED | ENDED
             self._on_closed(slot, going_on)
 
-    def add_step(self, actions: Any, result: Any) -> None:
+    def add_step(self, actions: torch.Tensor | np.ndarray, result: StepResult) -> None:
         """Store a step of all environments from the observations of `start` or of the last step.
 
         :param actions: [n_envs, ...] tensor or array, as they are used for training
@@ -248,10 +249,10 @@ class ReplayBuffer(ReplayArrays):
         self,
         obs: Obs,
         next_obs: Obs,
-        action: Any,
-        reward: Any,
-        done: Any,
-        infos: Sequence[dict[str, Any]],
+        action: torch.Tensor | npt.ArrayLike,
+        reward: npt.ArrayLike,
+        done: npt.ArrayLike,
+        infos: Sequence[Info],
     ) -> None:
         """Store a transition of each environment, [n_envs, ...]; it need not follow the last one.
 
@@ -270,7 +271,7 @@ class ReplayBuffer(ReplayArrays):
         limits = np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
         dones |= limits
         ended = np.flatnonzero(dones)
-        result = SimpleNamespace(
+        result = AddedStep(
             obs=next_obs,
             rewards=np.asarray(reward, dtype=np.float32).reshape(self.n_envs),
             terminated=dones & ~limits,
@@ -303,7 +304,7 @@ class ReplayBuffer(ReplayArrays):
         if channels is not None and not np.array_equal(obs[:, channels:], next_obs[:, :-channels]):
             raise UserError("with frame_stack, next_obs must be obs moved on by one frame")
 
-    def _on_added(self, slot: int, result: Any) -> None:
+    def _on_added(self, slot: int, result: StepResult) -> None:
         """Hook after the transitions in a slot were written; `result` is that of `add_step`."""
 
     def _on_closed(self, slot: int, envs: np.ndarray) -> None:
@@ -311,7 +312,9 @@ class ReplayBuffer(ReplayArrays):
 
     # ------------------------------------------------------------------ drawing
 
-    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples | DictReplayBufferSamples:
+    def sample(
+        self, batch_size: int, env: Normalizer | None = None
+    ) -> ReplayBufferSamples | DictReplayBufferSamples:
         """Sample transitions uniformly with replacement.
 
         A derived class may override it; the algorithm then trains on what it returns.
@@ -325,7 +328,7 @@ class ReplayBuffer(ReplayArrays):
         return self._as_samples(self.draw(batch_size, env))
 
     def _get_samples(
-        self, batch_inds: np.ndarray, env: Any = None
+        self, batch_inds: np.ndarray, env: Normalizer | None = None
     ) -> ReplayBufferSamples | DictReplayBufferSamples:
         """Return the transitions at rows [B] of the arrays, each of a random environment."""
         envs = torch.randint(self.n_envs, (len(batch_inds),)).numpy()
@@ -351,13 +354,13 @@ class ReplayBuffer(ReplayArrays):
     def _column_tensor(self, numbers: np.ndarray) -> torch.Tensor:
         return self._to_device(torch.from_numpy(numbers.astype(np.float32).reshape(-1, 1)))
 
-    def draw(self, batch_size: int, env: Any = None) -> ReplayBatch:
+    def draw(self, batch_size: int, env: Normalizer | None = None) -> ReplayBatch:
         """Sample one of `batches`; `env` as in `sample`."""
         with self._scaled_with(env):
             return self._assemble(self._draw_any(batch_size))
 
     @contextmanager
-    def _scaled_with(self, env: Any) -> Iterator[None]:
+    def _scaled_with(self, env: Normalizer | None) -> Iterator[None]:
         """Normalise samples with a VecNormalize; None leaves that to `normalizer`."""
         normalizer = self.normalizer
         in_use = (
@@ -498,11 +501,11 @@ class ReplayBuffer(ReplayArrays):
         """Return further columns [n_slots, n_envs, ...] for a file by name; loading fills them."""
         return {}
 
-    def own_state(self) -> dict[str, Any]:
-        """Return further state for a file: JSON values."""
+    def own_state(self) -> dict[str, float]:
+        """Return further numbers for a file."""
         return {}
 
-    def load_own_state(self, state: dict[str, Any]) -> None:
+    def load_own_state(self, state: dict[str, float]) -> None:
         """Load `own_state` of a file and recompute what depends on the columns, which are filled."""
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 
+from rlzoo.buffers.base_buffer import Obs
 from rlzoo.buffers.replay.final_obs_store import FinalObsStore
 from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, TERMINATED, ReplayBuffer
 from rlzoo.buffers.replay.replay_observations import RingColumn, StackedObservations
@@ -89,7 +90,7 @@ def _slots(replay: ReplayBuffer, first: int, count: int) -> np.ndarray:
 
 
 def _ring_column(
-    replay: ReplayBuffer, read: Callable[[Any], np.ndarray], count: int, first: int
+    replay: ReplayBuffer, read: Callable[[slice], np.ndarray], count: int, first: int
 ) -> FileColumn:
     """Return the rows of `count` slots from `first` on, around the end of the ring."""
 
@@ -111,7 +112,7 @@ def _segments(replay: ReplayBuffer, first: int, start: int, stop: int) -> Iterat
 
 
 def _store_columns(name: str, store: FinalObsStore, handles: np.ndarray) -> dict[str, FileColumn]:
-    def part(rows: Any, key: str | None) -> FileColumn:
+    def part(rows: torch.Tensor, key: str | None) -> FileColumn:
         def read(start: int, stop: int) -> np.ndarray:
             gathered = store.gather(handles[start:stop])
             array: np.ndarray = (gathered if key is None else gathered[key]).cpu().numpy()
@@ -146,7 +147,7 @@ class Content:
 
     metadata: dict[str, str]
     arrays: dict[str, np.ndarray]  # views of the memory map
-    state: dict[str, Any]  # of a derived buffer
+    state: dict[str, float]  # of a derived buffer
 
     def number(self, name: str) -> int:
         return int(self.metadata[name])
@@ -239,7 +240,7 @@ def _check_columns(content: Content, replay: ReplayBuffer) -> None:
         raise CheckpointError("its episodes are damaged")
 
 
-def part_of(space: Any, key: str) -> Any:
+def part_of(space: spaces.Space[object] | None, key: str) -> spaces.Space[object] | None:
     """Return the part of a Dict space; another space is its only part."""
     return space[key] if isinstance(space, spaces.Dict) else space
 
@@ -253,7 +254,7 @@ def check_rows(
     :param from_zero: choices are counted from zero, wherever those of the space begin
     :raises CheckpointError: NaN, infinity, or a choice that the space does not have
     """
-    choices: Any = None
+    choices: np.ndarray | np.integer | int | None = None
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         choices = space.n if isinstance(space, spaces.Discrete) else space.nvec
     elif isinstance(space, spaces.MultiBinary):
@@ -279,7 +280,7 @@ def _fill(replay: ReplayBuffer, content: Content) -> None:
     first_seen = replay.oldest - obs.n_context
     for name, column in _observation_columns(replay).items():
         _write_slots(replay, column.write, first_seen, arrays[name][skipped:])
-    columns: dict[str, Callable[[Any, np.ndarray], None]] = {
+    columns: dict[str, Callable[[slice, np.ndarray], None]] = {
         "actions": replay.action_column.write,
         "rewards": replay.reward_column.__setitem__,
         "flags": replay.flags.__setitem__,
@@ -301,7 +302,7 @@ def _fill(replay: ReplayBuffer, content: Content) -> None:
 
 
 def _write_slots(
-    replay: ReplayBuffer, write: Callable[[Any, np.ndarray], None], first: int, rows: np.ndarray
+    replay: ReplayBuffer, write: Callable[[slice, np.ndarray], None], first: int, rows: np.ndarray
 ) -> None:
     for start, stop in row_ranges(len(rows), rows[:1].nbytes):
         chunk = rows[start:stop]
@@ -325,7 +326,7 @@ def _fill_store(
     slots = (slots + first) % replay.n_slots
     keys = [key for key in arrays if key.split(".", 1)[0] == name]
 
-    def chunks() -> Iterator[Any]:
+    def chunks() -> Iterator[Obs]:
         for low, high in row_ranges(len(slots), sum(arrays[key][:1].nbytes for key in keys)):
             rows = {key: arrays[key][start + low : start + high] for key in keys}
             yield rows[name] if name in rows else {key.split(".", 1)[1]: value for key, value in rows.items()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -13,7 +14,7 @@ from rlzoo.buffers.replay.final_obs_store import FinalObsStore, allocate, tensor
 from rlzoo.buffers.rollout_buffer import Obs, map_obs, stored_dtype
 from rlzoo.core.errors import UserError
 
-Dtypes: TypeAlias = "Mapping[str | None, Any]"
+Dtypes: TypeAlias = "Mapping[str | None, npt.DTypeLike]"
 
 
 class RingColumn:
@@ -32,16 +33,16 @@ class RingColumn:
         n_slots: int,
         n_envs: int,
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: npt.DTypeLike | None,
         device: torch.device,
         spare: int = 0,
     ) -> None:
         self.rows = allocate((n_slots * n_envs + spare, *shape), dtype, device)
         by_slot = self.rows[: n_slots * n_envs].view(n_slots, n_envs, *shape)
-        self._writer: Any = by_slot.numpy() if device.type == "cpu" else by_slot
+        self._writer: np.ndarray | torch.Tensor = by_slot.numpy() if device.type == "cpu" else by_slot
         self._flat = self.rows.numpy() if device.type == "cpu" else None
 
-    def write(self, slot: int | slice, value: Any) -> None:
+    def write(self, slot: int | slice, value: np.ndarray | torch.Tensor) -> None:
         """Write a row of each environment into a slot."""
         if isinstance(self._writer, np.ndarray):
             self._writer[slot] = value if isinstance(value, np.ndarray) else value.cpu()
@@ -305,15 +306,17 @@ def make_observations(
     return Observations(space, n_slots, n_envs, device, dtypes)
 
 
-def _stored_parts(space: spaces.Space[object], dtypes: Dtypes | None) -> Iterator[tuple[Any, Any, Any]]:
+def _stored_parts(
+    space: spaces.Space[object], dtypes: Dtypes | None
+) -> Iterator[tuple[str | None, spaces.Space[object], npt.DTypeLike | None]]:
     """Yield key (None without a Dict), space and stored dtype of each part of an observation."""
-    parts: Any = space.spaces if isinstance(space, spaces.Dict) else {None: space}
-    for key, part in parts.items():
+    parts = list(space.spaces.items()) if isinstance(space, spaces.Dict) else [(None, space)]
+    for key, part in parts:
         given = None if dtypes is None else dtypes.get(key)
         yield key, part, _torch_dtype(part.dtype) if given is None else given
 
 
-def _torch_dtype(dtype: Any) -> Any:
+def _torch_dtype(dtype: npt.DTypeLike | None) -> npt.DTypeLike | None:
     """Return the dtype for storage: torch can only index signed integers and bytes."""
     wider = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
     return wider.get(np.dtype(dtype).name, stored_dtype(dtype))

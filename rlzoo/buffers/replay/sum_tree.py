@@ -1,9 +1,9 @@
-"""Running sums over a changing list of weights, to draw indices in proportion to them.
+"""Sum tree: sampling of indices in proportion to weights that change.
 
 What Schaul et al. (2016), "Prioritized experience replay", do with a binary tree of twenty levels, vectorised
 and therefore flat: nodes of 32 children, as many levels of them as it takes to come to a list short enough
-to be summed anew after every change. A million leaves have two such levels. A node is computed from its
-children anew, never adjusted, so rounding errors do not add up.
+to be summed again after every change. A million leaves have two such levels. A node is recomputed from its
+children, never adjusted, so rounding errors do not accumulate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHORT = 2048
 
 
 class SumTree:
-    """Weights of the indices 0 to `n_leaves` - 1 in double precision, all zero at first."""
+    """Sum tree over the indices 0 to `n_leaves` - 1 in double precision, all zero at first."""
 
     def __init__(self, n_leaves: int) -> None:
         self.n_leaves = n_leaves
@@ -45,11 +45,11 @@ class SumTree:
         return 2 * sum(level.nbytes for level in (*self.weights, self.top))
 
     def get(self, indices: np.ndarray) -> np.ndarray:
-        """The weights of indices [n]."""
+        """Return the weights of indices [n]."""
         return self.leaves.take(indices)
 
     def set(self, indices: np.ndarray, values: np.ndarray | float) -> None:
-        """Change the weights of indices [n] to `values` [n], or to one number; none may be negative.
+        """Set the weights of indices [n] to `values` [n], or to one number; none may be negative.
 
         Where an index comes twice, its last value counts.
         """
@@ -66,7 +66,7 @@ class SumTree:
         self.top_running = self.top.cumsum()
 
     def find(self, sums: np.ndarray) -> np.ndarray:
-        """The first index up to which the weights sum to more, for each of `sums` [n] in [0, total).
+        """Return the first index whose prefix sum is larger, for each of `sums` [n] in [0, total).
 
         An index of weight zero is never found.
         """

@@ -300,7 +300,7 @@ def wrap_deepmind(
     frame_stack: bool = False,
     scale: bool = False,
 ) -> gym.Env:
-    """Add the preprocessing that follows `make_atari`, with 84x84 grey frames.
+    """Add the preprocessing after `make_atari`, with 84x84 grey frames.
 
     :param episode_life: end episodes at life loss
     :param clip_rewards: replace rewards by their sign

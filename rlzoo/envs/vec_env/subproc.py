@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
-from rlzoo.core.observations import Obs, copy_obs, obs_row, stack_obs
+from rlzoo.core.observations import Info, Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
 from rlzoo.envs.vec_env.shared_arrays import SharedArrays, reserve_file
@@ -48,11 +48,11 @@ class SubprocVecEnv(VecEnv):
     """Steps environments in worker processes, several in each; pays off where a step takes 0.1 ms or more.
 
     Observations, actions, rewards and flags are in shared memory. Workers ignore Ctrl-C, and die with this
-    process. A step that Ctrl-C interrupts is lost; `reset` goes on from there. With the start methods
+    process. A step that Ctrl-C interrupts is lost; `reset` continues from there. With the start methods
     "forkserver" and "spawn" the calling script needs `if __name__ == "__main__":`; "fork" does not, but can
     deadlock where threads are in use.
 
-    :param env_fns: functions of no argument, each returning an environment of its own
+    :param env_fns: functions of no argument, each must return a new environment
     :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
     :param n_workers: number of processes; None takes one per core, at most one per environment
     """
@@ -92,7 +92,7 @@ class SubprocVecEnv(VecEnv):
             self._workers.append(PipeWorker(context, _work, indices.start, makers, threads))
 
     def _attach_workers(self, num_envs: int) -> None:
-        """Learn the spaces from the workers, then let all of them map the memory."""
+        """Receive the spaces from the workers, then let all of them map the memory."""
         described = [self._receive(worker) for worker in range(len(self.ranges))]
         obs_space, action_space, render_mode, metadata = described[0]
         for other in described[1:]:
@@ -121,7 +121,7 @@ class SubprocVecEnv(VecEnv):
         if self._pending or any(self._owed):
             raise UserError(f"call step_wait() before the next step_async(); {LOST}")
         memory = self._memory
-        parts: list[Any] = [None] * len(self.ranges)  # actions that are not in the shared memory
+        parts: list[object] = [None] * len(self.ranges)  # actions that are not in the shared memory
         if isinstance(self.action_space, (spaces.Dict, spaces.Tuple)):
             if len(actions) != self.num_envs:
                 raise UserError(f"{len(actions)} actions for {self.num_envs} environments")
@@ -144,9 +144,9 @@ class SubprocVecEnv(VecEnv):
     def wait_arrays(self) -> VecStep:
         if not self._pending:
             raise UserError("call step_async() before step_wait()")
-        infos: list[dict[str, Any]] = []
+        infos: list[Info] = []
         ended: list[int] = []
-        final_obs: list[Any] = []
+        final_obs: list[Obs] = []
         for worker, indices in enumerate(self.ranges):
             part_infos, ends = self._receive(worker)
             infos.extend(part_infos or [{}] * len(indices))
@@ -172,7 +172,7 @@ class SubprocVecEnv(VecEnv):
             raise UserError("the environments are closed")
         return self._shared
 
-    def _send(self, worker: int, command: str, argument: Any) -> None:
+    def _send(self, worker: int, command: str, argument: object) -> None:
         self._begin_message()
         try:
             self._workers[worker].connection.send((command, argument))
@@ -191,7 +191,7 @@ class SubprocVecEnv(VecEnv):
         self._torn = True
 
     def _receive(self, worker: int) -> Any:
-        """The answer of a worker; an environment that failed, or a dead worker, ends all workers."""
+        """Receive the answer of a worker; a failed environment or a dead worker ends all workers."""
         if not self._owed[worker]:
             raise UserError(f"there are no results to wait for; {LOST}")
         self._workers[worker].wait()
@@ -211,7 +211,7 @@ class SubprocVecEnv(VecEnv):
             self._kill_workers()
         raise error
 
-    def _call(self, command: str, arguments: dict[int, Any]) -> dict[int, Any]:
+    def _call(self, command: str, arguments: Mapping[int, object]) -> dict[int, Any]:
         """Send each worker its argument, then collect every answer before an error is raised."""
         for worker, argument in arguments.items():
             self._send(worker, command, argument)
@@ -246,7 +246,7 @@ class SubprocVecEnv(VecEnv):
         return EnvironmentFailed(f"{text}: {describe(error)}", index, step)
 
     def _drain(self) -> None:
-        """Drop the answers that nobody waited for, as those of a step that Ctrl-C interrupted."""
+        """Drop answers that were not waited for, as those of a step that Ctrl-C interrupted."""
         for worker, owed in enumerate(self._owed):
             for _ in range(owed):
                 self._receive(worker)
@@ -273,7 +273,7 @@ class SubprocVecEnv(VecEnv):
         for worker in self._workers:
             worker.kill()
 
-    def _on_each(self, command: str, indices: Indices, *arguments: Any, **keywords: Any) -> list[Any]:
+    def _on_each(self, command: str, indices: Indices, *arguments: object, **keywords: object) -> list[Any]:
         """Call a method of the workers' vectors for the chosen environments; answers in the order chosen."""
         if self._closed:
             raise UserError("the environments are closed")
@@ -294,7 +294,7 @@ class SubprocVecEnv(VecEnv):
         self._on_each("set_attr", indices, attr_name, value)
 
     def env_method(
-        self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
+        self, method_name: str, *method_args: object, indices: Indices = None, **method_kwargs: object
     ) -> list[Any]:
         return self._on_each("env_method", indices, method_name, *method_args, **method_kwargs)
 
@@ -326,13 +326,13 @@ def _discard(connection: Connection, deadline: float) -> None:
 
 
 class Pickled:
-    """Functions on their way to a worker; cloudpickle also takes lambdas and functions of the main script."""
+    """Functions for a worker; cloudpickle also takes lambdas and functions of the main script."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
         self._bytes: bytes | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # What the functions import may be aliases: a reference has their module imported over there before.
         aliases = sys.modules.get("rlzoo.compat") if "RLZOO_COMPAT" in os.environ else None
         before = getattr(aliases, "enable_from_environment", None)
@@ -370,7 +370,7 @@ class _Chunk(DummyVecEnv):
     def have_attr(self, attr_name: str, indices: Indices) -> list[bool]:
         return [self.envs[index].has_wrapper_attr(attr_name) for index in self._get_indices(indices)]
 
-    def reset_with(self, resets: Sequence[tuple[int | None, dict[str, Any] | None]]) -> list[dict[str, Any]]:
+    def reset_with(self, resets: Sequence[tuple[int | None, Info | None]]) -> list[Info]:
         self._seeds = [seed for seed, _ in resets]
         self._options = [options or {} for _, options in resets]
         self.reset()
@@ -389,9 +389,7 @@ class _Chunk(DummyVecEnv):
                     return EnvironmentFailed(f"{text}: {what}", at, step)
         return None
 
-    def step_shared(
-        self, actions: Any
-    ) -> tuple[list[dict[str, Any]] | None, list[tuple[int, Any, dict[str, Any]]]]:
+    def step_shared(self, actions: Any) -> tuple[list[Info] | None, list[tuple[int, Any, Info]]]:
         """Infos (None: all empty); index, last observation and reset info of each ended episode."""
         if actions is None:
             actions = self._shared_actions.copy()  # an environment may keep its action
@@ -404,7 +402,7 @@ class _Chunk(DummyVecEnv):
 
 
 def _work(connection: Connection, first_index: int, makers: Pickled, threads: int) -> None:
-    """A worker's whole life: make the environments, answer commands until told to close."""
+    """Run a worker: make the environments, answer commands until `close`."""
     prepare_worker(threads)
     envs: list[gym.Env] = []
     try:
@@ -438,7 +436,7 @@ def _serve(connection: Connection, chunk: _Chunk) -> None:
             return
         try:
             if command == "step":
-                value: Any = chunk.step_shared(argument)
+                value: object = chunk.step_shared(argument)
             elif command == "reset":
                 value = chunk.reset_with(argument)
             elif command == "attach":

@@ -147,7 +147,7 @@ class VideoWriter:
                 movflags="+faststart",
             )
         command = file.global_args("-loglevel", "error", "-nostdin").overwrite_output().compile(self._binary)
-        # In a session of its own, so that Ctrl-C does not reach ffmpeg and the video can be finished.
+        # In a separate session, so that Ctrl-C does not reach ffmpeg and the video can be finished.
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             return subprocess.Popen(

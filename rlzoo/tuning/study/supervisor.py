@@ -1,4 +1,4 @@
-"""The processes of a study: as many workers as there are jobs, replaced when they die."""
+"""Supervisor of a study's worker processes, which it replaces when they die."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlzoo.tuning.study.display import Display
 from rlzoo.tuning.study.worker_monitor import WorkerMonitor
 
 POLL = 0.5  # seconds between two looks at the study, at least
-SHARE = 0.05  # of a core that looking may take; a database tells of each waiting trial every time
+SHARE = 0.05  # of a core that looking may take; a database lists all waiting trials every time
 END = 15.0  # seconds that a worker has to give its trial back
 SAME_FAILURES = 5  # in a row end the study
 FRUITLESS = 3  # workers that end with an error while none takes a trial
