@@ -55,7 +55,7 @@ def test_parallel_coordinates_handle_missing_parameters() -> None:
     assert lacking.names[0] == "-"
     assert min(lacking.positions) == lacking.ticks[0] < lacking.ticks[1]
     assert all(-5 <= position <= -2 for position in by_title["learning_rate"].positions)
-    assert all(tick == round(tick) for tick in by_title["log2(n_steps)"].ticks)
+    assert all(tick == round(tick) for tick in by_title["n_steps"].ticks)
 
 
 def test_timeline_stacks_what_ran_at_the_same_time() -> None:

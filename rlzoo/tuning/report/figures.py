@@ -12,6 +12,14 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from rlzoo.tuning.report.natural_units import (
+    Ticks,
+    is_one_minus,
+    natural_name,
+    natural_text,
+    natural_ticks,
+    whole_ticks,
+)
 from rlzoo.tuning.report.study_results import NOTHING, importances, parameters, ranked, short_names, text
 
 BLUE, ORANGE, GREY, RED = "#2f6db5", "#d9731a", "#9aa4b0", "#c8403f"
@@ -23,12 +31,19 @@ MANY_CURVES = 300  # more are no longer told apart
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a panel; `names` are the texts of the positions 0, 1, ... where it is one of categories."""
+    """One axis of a panel.
+
+    :param names: labels of the positions 0, 1, ... of an axis of categories
+    :param ticks: positions and their labels; empty: chosen by the library that draws
+    :param reversed: whether values fall to the right
+    """
 
     title: str
     log: bool = False
     names: tuple[str, ...] = ()
     range: tuple[float, float] | None = None
+    ticks: Ticks = ()
+    reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +138,8 @@ def _pointed_at(trial: FrozenTrial) -> str:
     lines = [f"trial {trial.number}, {trial.state.name.lower()}"]
     if trial.state == TrialState.COMPLETE:
         lines.append("value " + ", ".join(text(value) for value in trial.values))
-    return "\n".join([*lines, *(f"{name}: {text(value)}" for name, value in trial.params.items())])
+    tried = (f"{natural_name(name)}: {natural_text(name, value)}" for name, value in trial.params.items())
+    return "\n".join([*lines, *tried])
 
 
 def usual_range(values: Sequence[float], high_is_good: bool = True) -> tuple[float, float] | None:
@@ -152,9 +168,9 @@ def _cut_note(values: Sequence[float], shown: tuple[float, float] | None) -> lis
 
 def _axis(name: str, distribution: BaseDistribution, title: str) -> Axis:
     if isinstance(distribution, CategoricalDistribution):
-        return Axis(title, names=tuple(text(choice) for choice in distribution.choices))
+        return Axis(title, names=tuple(natural_text(name, choice) for choice in distribution.choices))
     log = isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log
-    return Axis(title, log=log)
+    return Axis(title, log=log, ticks=natural_ticks(name, distribution), reversed=is_one_minus(name))
 
 
 def _position(trial: FrozenTrial, name: str) -> float:
@@ -200,7 +216,9 @@ def _history(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure
             y = y + last
         shown = usual_range(y, high_is_good)
         notes += _cut_note(y, shown)
-        panels.append(Panel(tuple(series), Axis("trial"), Axis(title, range=shown)))
+        panels.append(
+            Panel(tuple(series), Axis("trial", ticks=whole_ticks(min(x), max(x))), Axis(title, range=shown))
+        )
     if not panels:
         return replace(figure, missing=_too_few(trials, 1))
     return replace(figure, panels=tuple(panels), notes=tuple(notes))
@@ -246,7 +264,7 @@ def _in_the_plane(kind: Kind, trials: Sequence[FrozenTrial], label: str, color: 
 def _importances(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
     caption = (
         "How much each parameter had to do with a trial being among the best tenth (PED-ANOVA), "
-        "as shares of one. With few trials this is a rough hint."
+        "as fractions that sum to 1. With few trials this is a rough estimate."
     )
     figure = Figure("importances", "Importance of the parameters", caption)
     panels = []
@@ -256,13 +274,15 @@ def _importances(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Fi
             names = list(shares)[::-1]  # the most important stands at the top
             bars = Series("bars", [shares[name] for name in names], list(range(len(names))))
             label = "share" if len(objectives) == 1 else f"share in the {title}"
-            panels.append(Panel((bars,), Axis(label), Axis("", names=tuple(names))))
+            labels = tuple(map(natural_name, names))
+            panels.append(Panel((bars,), Axis(label), Axis("", names=labels)))
     if not panels:
         few = len(_finite(trials)) < 4
         flat = "In these trials no parameter tells the best from the rest."
         return replace(figure, missing=_too_few(trials, 4) if few else flat)
     compared = {name for panel in panels for name in panel.y.names}
-    left_out = [name for name in parameters(_finite(trials)) if name not in compared]
+    sampled = map(natural_name, parameters(_finite(trials)))
+    left_out = [name for name in sampled if name not in compared]
     notes = [f"Left out, as only some trials have them: {', '.join(left_out)}."] if left_out else []
     return replace(figure, panels=tuple(panels), notes=tuple(notes))
 
@@ -283,7 +303,7 @@ def _parallel(trials: Sequence[FrozenTrial], objective: str) -> Figure:
     low, high = usual_range(values) or (min(values), max(values))
     clipped = np.clip(values, low, high).tolist()
     short = short_names(list(known))
-    dimensions = [_dimension(name, short[name], known[name], done) for name in names]
+    dimensions = [_dimension(name, natural_name(short[name]), known[name], done) for name in names]
     dimensions.append(Dimension(objective, clipped, *_plain_ticks(low, high)))
     notes = (
         [] if len(names) == len(known) else [f"The {len(names)} most important of {len(known)} parameters."]
@@ -297,12 +317,17 @@ def _dimension(
     """Trials without the parameter pass below the axis' low end."""
     axis = _axis(name, distribution, title)
     found = [_position(trial, name) if name in trial.params else math.nan for trial in trials]
-    positions = [math.log10(value) for value in found] if axis.log else found
+    sign = -1.0 if axis.reversed else 1.0
+    positions = [sign * math.log10(value) for value in found] if axis.log else found
     present = [value for value in positions if not math.isnan(value)]
     low, high = min(present), max(present)
     if axis.names:
         ticks, names = list(map(float, range(len(axis.names)))), list(axis.names)
         low, high = 0.0, len(ticks) - 1.0
+    elif axis.ticks:
+        places = [(sign * math.log10(place) if axis.log else place, label) for place, label in axis.ticks]
+        shown = [(place, label) for place, label in places if low - 0.1 <= place <= high + 0.1] or places
+        ticks, names = [place for place, _ in shown], [label for _, label in shown]
     elif axis.log:
         ticks, names = _log_ticks(low, high)
     else:
@@ -351,7 +376,9 @@ def _slices(trials: Sequence[FrozenTrial], objective: str) -> Figure:
             texts=[_pointed_at(trial) for trial in having],
             width=6,
         )
-        panels.append(Panel((points,), _axis(name, distribution, name), Axis(objective, range=shown)))
+        panels.append(
+            Panel((points,), _axis(name, distribution, natural_name(name)), Axis(objective, range=shown))
+        )
     return replace(figure, panels=tuple(panels), notes=tuple(_cut_note(values, shown)))
 
 
@@ -378,7 +405,9 @@ def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figur
     series = tuple(_curves(label, color, width, group) for label, color, width, group in groups if group)
     lasts = [value for trial in kept for value in _last_report(trial)]
     shown = usual_range(lasts)
-    panel = Panel(series, Axis("evaluation"), Axis(objective, range=shown))
+    steps = [step for trial in kept for step in trial.intermediate_values]
+    axis = Axis("evaluation", ticks=whole_ticks(min(steps), max(steps)))
+    panel = Panel(series, axis, Axis(objective, range=shown))
     return replace(figure, panels=(panel,), notes=(*notes, *_cut_note(lasts, shown)))
 
 
@@ -397,7 +426,7 @@ def _curves(label: str, color: str, width: float, trials: Sequence[FrozenTrial])
 
 
 def _timeline(trials: Sequence[FrozenTrial]) -> Figure:
-    caption = "When each trial ran; what stands above each other ran at the same time."
+    caption = "When each trial ran; stacked bars ran in parallel."
     figure = Figure("timeline", "Timeline", caption)
     ran = [
         (trial.datetime_start, trial.datetime_complete, trial)
@@ -423,7 +452,7 @@ def _timeline(trials: Sequence[FrozenTrial]) -> Figure:
                 Series("spans", starts, [row for row, *_ in chosen], label, color, texts=texts, ends=ends)
             )
     names = tuple(str(row + 1) for row in range(max(rows) + 1))
-    return replace(figure, panels=(Panel(tuple(series), Axis(unit), Axis("at the same time", names=names)),))
+    return replace(figure, panels=(Panel(tuple(series), Axis(unit), Axis("in parallel", names=names)),))
 
 
 def _rows(spans: Sequence[tuple[datetime, datetime]]) -> list[int]:

@@ -67,6 +67,14 @@ def _axis(axis: Axis) -> dict[str, Any]:
     }
     if axis.log:
         layout |= {"type": "log", "dtick": 1, "exponentformat": "e"}
+    if axis.ticks:
+        layout |= {
+            "tickmode": "array",
+            "tickvals": [place for place, _ in axis.ticks],
+            "ticktext": [html.escape(label) for _, label in axis.ticks],
+        }
+    if axis.reversed:
+        layout["autorange"] = "reversed"
     if axis.names:
         layout |= {
             "tickmode": "array",

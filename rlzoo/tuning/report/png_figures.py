@@ -69,7 +69,14 @@ def _panel(axes: Axes, panel: Panel) -> None:
 def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
     settings: dict[str, Any] = {f"{which}label": _plain(axis.title)}
     if axis.log:
-        settings[f"{which}scale"] = "log"
+        axes.set(**{f"{which}scale": "log"})
+    if axis.ticks and not axis.names:
+        low, high = getattr(axes, f"get_{which}lim")()
+        shown = [(place, label) for place, label in axis.ticks if low <= place <= high] or list(axis.ticks)
+        settings[f"{which}ticks"] = [place for place, _ in shown]
+        settings[f"{which}ticklabels"] = [label for _, label in shown]
+        if axis.log:
+            getattr(axes, f"{which}axis").set_minor_formatter("")
     if axis.names:
         settings[f"{which}ticks"] = range(len(axis.names))
         settings[f"{which}ticklabels"] = [_plain(name[:24]) for name in axis.names]
@@ -79,6 +86,8 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
     if axis.range:
         settings[f"{which}lim"] = axis.range
     axes.set(**settings)
+    if axis.reversed:
+        getattr(axes, f"invert_{which}axis")()
 
 
 def _plain(text: str) -> str:

@@ -13,13 +13,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.config.yaml_text import load_yaml
 from rlzoo.tuning.report.figures import Figure
+from rlzoo.tuning.report.natural_units import natural_name, natural_range, natural_text
 from rlzoo.tuning.report.plotly_figures import plotly_specs
 from rlzoo.tuning.report.study_results import (
     NOTHING,
     hyperparameters,
     importances,
     parameters,
-    range_text,
     ranked,
     text,
 )
@@ -143,7 +143,7 @@ def page(
 <main>
 {"".join(body)}
 <noscript><p class="missing">The figures need JavaScript; the PNG files do not.</p></noscript>
-<footer>All trials stand in trials.csv, the hyperparameters of the best in best.yml.</footer>
+<footer>All trials are in trials.csv, the hyperparameters of the best in best.yml.</footer>
 </main>
 <script type="application/json" id="specs">{data}</script>
 <script>{get_plotlyjs()}</script>
@@ -242,8 +242,15 @@ def _parameters(trials: Sequence[FrozenTrial]) -> str:
         bar = (
             "" if share is None else f'<span class="bar" style="width:{90 * share:.0f}px"></span>{share:.2f}'
         )
-        value = NOTHING if best is None else text(best.params.get(name, NOTHING))
-        rows.append([_escape(name), _escape(range_text(known[name])), _escape(value), bar or NOTHING])
+        value = NOTHING if best is None else natural_text(name, best.params.get(name, NOTHING))
+        rows.append(
+            [
+                _escape(natural_name(name)),
+                _escape(natural_range(name, known[name])),
+                _escape(value),
+                bar or NOTHING,
+            ]
+        )
     return _table(["parameter", "range", "best trial", "importance"], rows, [False] * 4)
 
 
