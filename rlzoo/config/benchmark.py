@@ -1,6 +1,6 @@
 """The list of a benchmark: which algorithms are trained on which environments, with which seeds.
 
-    seeds: [0, 1, 2]                      # of every row that has none of its own
+    seeds: [0, 1, 2]                      # of every row that has none
     episodes: 100                         # likewise
     rows:
       - {algo: ppo, env: CartPole-v1, required: 500}
@@ -13,7 +13,7 @@ its results stand under its name. Lists of algorithms and of environments stand 
 
 Environment i of a training with seed s is seeded s + i: with 8 environments, seeds 0 and 1 share 7 random
 streams. What they learn need not be alike for that: over 90 seeds of A2C on CartPole-v1 the returns of
-neighbours correlated by 0.14 (standard error 0.11; 0.03 with streams of their own). Seeds such as
+neighbours correlated by 0.14 (standard error 0.11; 0.03 with separate streams). Seeds such as
 [0, 100, 200] share none.
 """
 

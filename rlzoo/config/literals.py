@@ -4,9 +4,9 @@
     dict(...)       dict(net_arch=[64, 64], activation_fn=nn.ReLU)
     names           nn.ReLU, torch.optim.Adam, RMSpropTFLike         (the table in class_names.py)
     dotted paths    dict(features_extractor_class=my_package.MyExtractor)
-    anything else   a text: MlpPolicy, lin_3e-4, my_package.MyWrapper
+    other strings   MlpPolicy, lin_3e-4, my_package.MyWrapper
 
-A text is parsed to a Python syntax tree, and the tree is copied node by node: what is not listed is an error.
+A string is parsed to a Python syntax tree, and the tree is copied node by node; other nodes are an error.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _class_name(text: str) -> Name:
 def _value(node: ast.expr, words_are_names: bool) -> object:
     """Copy a syntax tree into plain values.
 
-    :param words_are_names: an unknown bare word is an error, as in Python, not a text, as in YAML
+    :param words_are_names: an unknown bare word is an error, as in Python, not a string, as in YAML
     """
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as constant):

@@ -5,7 +5,7 @@ YAML 1.1 reads `1:30` as ninety, `010` as eight and `2020-01-01` as a date; here
 The two tags that rl_zoo3 writes into its files, tuples and ordered dictionaries, are read as plain values.
 
 Nesting and aliases are counted while the text is parsed into events, before anything is built from it: the
-parser keeps its own stack, but building recurses, in C, and a few aliases can stand for any number of values.
+parser keeps its own stack, but building recurses, in C, and a few aliases can make any number of values.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _check_extent(text: str) -> None:
     :raises yaml.MarkedYAMLError: more than a hyperparameter file can need, or a value that holds itself
     """
     total = 0
-    anchors: dict[str | None, tuple[int, int]] = {}  # values and levels of what an alias stands for
+    anchors: dict[str | None, tuple[int, int]] = {}  # values and levels behind an alias
     stack: list[_Open] = []  # open lists and mappings
     for event in yaml.parse(text, Loader):
         levels = 0

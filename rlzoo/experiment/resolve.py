@@ -49,7 +49,7 @@ def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = Tr
     resolved = resolve(read_config(run), own)
     if not resolved.n_timesteps:
         raise UserError(
-            f"how long? the hyperparameters of {run.algo} for {run.env_id} lack n_timesteps; give -n"
+            f"n_timesteps is not set in the hyperparameters of {run.algo} for {run.env_id}; give -n"
         )
     return _with_demonstrations(resolved) if read_demonstrations else resolved
 

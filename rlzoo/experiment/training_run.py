@@ -220,9 +220,7 @@ def save(session: TrainingRun, failure: BaseException | None, interrupted: bool 
     """
     model, path = session.model, session.model_path
     if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
-        return (
-            f"the agent is not saved, since its parameters are no longer numbers; {_last_checkpoint(session)}"
-        )
+        return f"the agent is not saved, since it has NaN or infinite parameters; {_last_checkpoint(session)}"
     try:
         if session.run.save_replay_buffer and replay_setup.has_buffer(model):
             model.save_replay_buffer(run_folder.replay_path(session.folder))

@@ -81,8 +81,10 @@ def run_trial(
 
 
 def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfig:
-    """The run of a trial: the base hyperparameters, and on top what is drawn for it,
-    or what it is to be trained again with."""
+    """Return the run of a trial: the base hyperparameters with the sampled ones on top.
+
+    A retraining has the hyperparameters of the trial that it repeats.
+    """
     conf_file = settings.config_file(folder)
     if settings.retrain:
         hyperparams = interpret(load_yaml(trial.user_attrs["config"], f"trial {trial.number}"))
