@@ -15,15 +15,14 @@ from rlzoo.config.benchmark import FOLDER, Row
 WIDTH = 100
 
 EXPLANATION = """\
-Each seed: the mean return (or share of successes) of trainings with seed 0, 1, ... in this order; another
-seed stands in brackets, and ± after a single one is the standard deviation over its episodes. All other
-figures are over the seeds: the mean with its 95% bootstrap interval, which of three seeds or fewer is their
-range; the standard deviation; the interquartile mean (IQM) where there are four seeds or more; and the
-median. What is required is asked of the median of the seeds in the list, which is named where others were
-added. Training: seconds that it took, the imports of its process counted or not, median over the seeds
-whose time is known, while other work went on: no measure of speed. Reference: what others have published
-for this algorithm, ± the standard deviation over episodes, with their version of the environment where it
-is another one."""
+Each seed: the mean return (or success rate) of trainings with seed 0, 1, ... in this order; other seeds are
+given in brackets, and ± after a single one is the standard deviation over episodes. All other columns are
+over seeds: the mean with its 95% bootstrap interval (the range for three seeds or fewer), the standard
+deviation, the interquartile mean (IQM) for four seeds or more, and the median. The requirement applies to
+the median of the seeds in the list, which is given if other seeds were added. Training: seconds, with or
+without start-up, median over the seeds whose time is known, on a shared machine: no measure of speed.
+Reference: published scores of this algorithm, ± the standard deviation over episodes, with the version of
+the environment if it differs."""
 
 
 def page(
@@ -102,10 +101,10 @@ def _playing(rows: Iterable[TableRow]) -> str:
     scores = [score for row in rows for score in row.scores]
     drawn = sorted({score.env_id for score in scores if not score.deterministic})
     seeds = sorted({score.evaluation_seed for score in scores})
-    exception = f" (actions are drawn in {', '.join(drawn)})" if drawn else ""
+    exception = f" (actions are sampled in {', '.join(drawn)})" if drawn else ""
     return (
-        f"Final models, playing deterministically{exception} in environments seeded from "
-        f"{' or '.join(f'{seed:,}' for seed in seeds)} on, which training never used."
+        f"Final models, evaluated deterministically{exception} in environments seeded from "
+        f"{' or '.join(f'{seed:,}' for seed in seeds)} on, held out from training."
     )
 
 
