@@ -165,8 +165,8 @@ def _is_tie(model: Any, visits: Visits, row: int, module: PolicyModule) -> bool:
         if hasattr(policy, "q_values"):
             values = policy.q_values(obs)
         elif module.is_recurrent:
-            memory = policy.memory_of([fed[name] for name in STATES], fed[STARTS], 1)
-            values = policy.get_distribution(obs, memory=memory).logits
+            rnn_state = policy.rnn_state_from([fed[name] for name in STATES], fed[STARTS], 1)
+            values = policy.get_distribution(obs, rnn_state=rnn_state).logits
         else:
             masks = [torch.from_numpy(fed[MASKS])] if module.is_masked else []
             values = policy.get_distribution(obs, *masks).logits

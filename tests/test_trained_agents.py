@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlzoo.benchmark.collection import MAX_BYTES, agent_folders, entry_of
+from rlzoo.benchmark.model_zoo import MAX_BYTES, agent_folders, entry_of
 from rlzoo.benchmark.scores import read_scores
 from rlzoo.config.benchmark import read_list
 from rlzoo.config.env_ids import plays_stochastically

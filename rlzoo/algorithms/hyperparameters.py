@@ -86,17 +86,17 @@ _CHECKS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 def field_names(config: type) -> list[str]:
-    """The hyperparameters of a Config class, in order."""
+    """Return the names of the hyperparameters of a Config class, in order."""
     return [field.name for field in dataclasses.fields(config)]
 
 
 def schedule_names(config: type) -> list[str]:
-    """Those that may change with the progress of training."""
+    """Return the names of those that may be schedules."""
     return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
 
 
 def schedule_of(config: Any, name: str) -> Schedule | None:
-    """The schedule that a hyperparameter stands for; None where it is not given.
+    """Return the schedule of a hyperparameter; None where it is not given.
 
     A `learning_rate` that is a number goes by the Config's `lr_schedule`, if it has one.
     """
@@ -124,7 +124,7 @@ def constructor_signature(config: type, common: Mapping[str, Any]) -> inspect.Si
 def bind_arguments(
     owner: str, names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Positional and keyword arguments by name, as Python binds them.
+    """Return positional and keyword arguments by name, as Python binds them.
 
     :raises TypeError: too many, or one given twice
     """
@@ -137,7 +137,7 @@ def bind_arguments(
 
 
 def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[str] = ()) -> Any:
-    """Make a Config from values, each checked against the annotation of its field.
+    """Build a Config from values, each checked against the annotation of its field.
 
     :param also_known: further names to consider when the nearest name to an unknown one is looked for
     :raises UnknownArgument: a name that the Config lacks (also a TypeError)
@@ -153,7 +153,10 @@ def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[s
 
 
 def check_value(name: str, value: Any, annotation: str) -> Any:
-    """The value in the type of its annotation (`1e3` becomes 1000 for an int), or a UserError naming both."""
+    """Return the value in the type of its annotation: `1e3` becomes 1000 for an int.
+
+    :raises UserError: it has another type; names both
+    """
     kinds = [kind.strip() for kind in annotation.split("|")]
     if value is None and "None" in kinds:
         return None
@@ -178,7 +181,7 @@ def check_range(
     high: float = float("inf"),
     above: bool = False,
 ) -> None:
-    """Ask that fields lie in [low, high] (with `above`: in (low, high]); schedules and None are let through.
+    """Check that fields are in [low, high] (with `above`: in (low, high]), except schedules and None.
 
     :raises UserError: naming the field, its value and the range
     """
@@ -195,7 +198,7 @@ def check_range(
 
 
 def check_unused(config: Any, names: Iterable[str], needed: str) -> None:
-    """Ask that fields which have no effect were left at their defaults.
+    """Check that fields without effect have their default values.
 
     :param needed: what would give them one, such as "prioritized_replay=True"
     :raises UserError: naming the first that was changed

@@ -1,7 +1,7 @@
-"""Files of a benchmark in the folders of its runs: of which row it is, that a training began, that it ended.
+"""Marker files of a benchmark in its run folders: task name, training started, training finished.
 
-row.json              {"name": "big_net"}: the variant that it is a run of; missing for a row without a name
-begun_by_benchmark    until the training has ended
+row.json              {"name": "big_net"}: the name of the task; missing if it has none
+begun_by_benchmark    exists until training has finished
 finished.json         {"seconds": 12.5, "date": ..., "evaluation_seconds": 1.2, "expert": ...}
 """
 
@@ -11,7 +11,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 from rlzoo.config.benchmark import is_row_name
 from rlzoo.config.run import RunConfig
@@ -25,9 +24,9 @@ ROW = "row.json"
 
 
 def mark_begun(folder: Path, name: str | None = None) -> None:
-    """Say in the folder of a run that a benchmark has begun it, and may remove it.
+    """Mark a run as started by a benchmark, which may remove it.
 
-    :param name: of its row, if it has one
+    :param name: of its task, if it has one
     """
     (folder / BEGUN).touch()
     if name is not None:
@@ -36,20 +35,20 @@ def mark_begun(folder: Path, name: str | None = None) -> None:
 
 
 def row_name(folder: Path) -> str | None:
-    """The name of the row that a run belongs to; None where it has none, as for every run of `rlzoo train`.
+    """Return the name of a run's task; None if it has none, as every run of `rlzoo train`.
 
     :raises UserError: the file is damaged
     """
     if not (folder / ROW).exists():
         return None
     name = _content(folder / ROW).get("name")
-    if name is not None and not is_row_name(name):
+    if name is not None and not (isinstance(name, str) and is_row_name(name)):
         raise UserError(f"{folder / ROW} is damaged: name is {str(name)[:40]!r}")
     return name
 
 
 def row_key(folder: Path, run: RunConfig) -> tuple[str, str]:
-    """The key of the row that a run belongs to: its name, or else the algorithm, and the environment.
+    """Return the key of a run's task: its name, or else the algorithm, and the environment.
 
     :raises UserError: see `row_name`
     """
@@ -57,7 +56,7 @@ def row_key(folder: Path, run: RunConfig) -> tuple[str, str]:
 
 
 def copy_row_name(source: Path, folder: Path) -> None:
-    """Let the run in `folder` belong to the row of that in `source`."""
+    """Copy the name of the task from one run folder to another."""
     if row_name(source) is not None:
         shutil.copyfile(source / ROW, folder / ROW)
 
@@ -65,11 +64,11 @@ def copy_row_name(source: Path, folder: Path) -> None:
 def mark_finished(
     folder: Path, seconds: float, expert: str | None = None, evaluation_seconds: float | None = None
 ) -> None:
-    """Say in the folder of a run that it is done.
+    """Mark a run as finished.
 
-    :param seconds: that the training took, without its evaluations
-    :param expert: SHA-256 of the file that it learned from, if from any
-    :param evaluation_seconds: that its evaluations took, if there were any
+    :param seconds: training time, without evaluations
+    :param expert: SHA-256 of the demonstrations, if it had any
+    :param evaluation_seconds: time of the evaluations, if there were any
     """
     evaluations = None if evaluation_seconds is None else round(evaluation_seconds, 3)
     content = {"seconds": round(seconds, 3), "date": utc_now(), "expert": expert}
@@ -80,17 +79,17 @@ def mark_finished(
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a benchmark has begun the training in a folder, and has not seen its end."""
+    """Return whether a benchmark has started the training in a folder, but not finished it."""
     return (folder / BEGUN).exists() and not is_finished(folder)
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the training in a folder is done."""
+    """Return whether the training in a folder has finished."""
     return (folder / FINISHED).is_file()
 
 
 def training_seconds(folder: Path) -> float | None:
-    """How long the process of a training took, without evaluations; None where it is not known.
+    """Return the training time in seconds, without evaluations; None if unknown.
 
     :raises UserError: the mark is damaged
     """
@@ -98,8 +97,8 @@ def training_seconds(folder: Path) -> float | None:
         return None
     content = _content(folder / FINISHED)
     try:
-        seconds = float(content["seconds"])
-    except (LookupError, OverflowError, TypeError, ValueError):
+        seconds = float(str(content["seconds"]))
+    except (LookupError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
         raise UserError(f"{folder / FINISHED} does not say how long the training took")
@@ -107,7 +106,7 @@ def training_seconds(folder: Path) -> float | None:
 
 
 def learned_from(folder: Path) -> str | None:
-    """SHA-256 of the file that a finished training learned from; None where it is not known.
+    """Return the SHA-256 of the demonstrations of a finished training; None if it had none.
 
     :raises UserError: the mark is damaged
     """
@@ -117,7 +116,11 @@ def learned_from(folder: Path) -> str | None:
     return expert
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path) -> dict[str, object]:
+    """Read a marker file.
+
+    :raises UserError: it is damaged
+    """
     try:
         content = json.loads(path.read_text())
     except (OSError, RecursionError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""What describes a run, as it may leave the machine: without its folders and without passwords.
+"""The description of a run for publication: without paths of this machine and without passwords.
 
-Files below the working directory are named relative to it. What another path becomes is up to the caller: a
-collection refuses it, a push keeps the last part.
+Paths below the working directory become relative to it. The caller decides about other absolute paths: the
+model zoo refuses them, `rlzoo push` keeps their last part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import overload
 
 from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
@@ -25,10 +25,10 @@ OF_THE_MACHINE = {
     "num_threads": ("--num-threads",),
     "verbose": ("--verbose",),
 }
-"""Arguments of a run that say where and how it ran, and nothing about the agent; and their flags."""
+"""Arguments of a run that depend on the machine and not on the agent -> their flags."""
 
 OF_A_STUDY = ("--storage", "--study-name", "--trial-id")
-"""Flags of `rlzoo train` that name a study, which stays where it is; its database may need a password."""
+"""Flags of `rlzoo train` that name a study: it is not published, and its URL may hold a password."""
 
 COMMAND = Path("command.txt")
 HIDDEN = "***"
@@ -44,7 +44,7 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _KEY_OF_SERVICE = re.compile(
     r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|AKIA)[\w-]{16,}|(?<=Bearer )[\w.~+/=-]+"
 )
-"""Keys that show by their first letters what they are."""
+"""API keys that can be recognised by their prefix."""
 _SECRET = re.compile(
     r"""((?:^|[^a-z0-9])(?:password|passwd|secret|token|api[_-]?key)["']?\s*[:=]\s*)"""
     r"""("[^"]*"|'[^']*'|[^\s&,)}]+)""",
@@ -54,13 +54,13 @@ _LOCAL_URL = re.compile(r"""\b(?:file|sqlite|journal)://(/[^'"\s]*)""")
 _USER_OF_URL = re.compile(r"""(://)(?:[^/\s'"]*|[^/\s'":]*:[^\s'"]*)@""")
 
 Outside = Callable[[str], str]
-"""What stands for an absolute path outside the working directory."""
+"""Function of an absolute path outside the working directory that returns its replacement."""
 
 
 def portable_texts(
     source: Path, run: RunConfig, outside: Outside | None = None, require_command: bool = True
 ) -> dict[Path, str]:
-    """The hyperparameters, the arguments and the command of a run, without what is of this machine.
+    """Return hyperparameters, arguments and command of a run, without what is specific to this machine.
 
     :param source: the folder of the run
     :param outside: what a path outside the working directory becomes; None: it is refused
@@ -77,12 +77,20 @@ def portable_texts(
         config.with_name("args.yml"): dump_yaml(portable(plain(arguments), outside)),
     }
     if require_command or _words(source):
-        texts[COMMAND] = shlex.join(portable(_command(source, run), outside)) + "\n"
+        texts[COMMAND] = shlex.join(str(portable(word, outside)) for word in _command(source, run)) + "\n"
     return texts
 
 
-def portable(value: Any, outside: Outside) -> Any:
-    """A value of lists, dictionaries and texts without absolute paths, user names in URLs and passwords.
+@overload
+def portable(value: dict[str, object], outside: Outside) -> dict[str, object]: ...
+
+
+@overload
+def portable(value: object, outside: Outside) -> object: ...
+
+
+def portable(value: object, outside: Outside) -> object:
+    """Remove absolute paths, user names in URLs and passwords from nested dictionaries and lists.
 
     >>> portable({"file": "/elsewhere/maze.xml", "api_key": "1234"}, lambda path: Path(path).name)
     {'file': 'maze.xml', 'api_key': '***'}
@@ -110,8 +118,8 @@ def portable(value: Any, outside: Outside) -> Any:
     return text
 
 
-def _is_secret(name: str, value: Any) -> bool:
-    """Whether a value is a password by its name. Numbers of tokens are none; a password can be a number."""
+def _is_secret(name: str, value: object) -> bool:
+    """Return whether a value is secret by its name; `max_tokens: 5` is not, `password: 5` is."""
     match = _SECRET_NAME.search(_HUMP.sub("_", name))
     if match is None or isinstance(value, bool) or not value:
         return False
@@ -119,7 +127,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def refusing(source: Path) -> Outside:
-    """Refuse paths outside the working directory.
+    """Return a function that refuses paths outside the working directory.
 
     :param source: what names them, for the error
     """
@@ -131,7 +139,7 @@ def refusing(source: Path) -> Outside:
 
 
 def _words(source: Path) -> list[str]:
-    """The command of a run, word by word; none where it is not `rlzoo train`."""
+    """Return the words of a run's command; none if it is not `rlzoo train`."""
     try:
         words = shlex.split((source / COMMAND).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # not there, or no command of a shell
@@ -140,7 +148,7 @@ def _words(source: Path) -> list[str]:
 
 
 def _command(source: Path, run: RunConfig) -> list[str]:
-    """The command that trains such an agent.
+    """Return the command that reproduces the training.
 
     :raises UserError: the run was not begun by `rlzoo train`
     """

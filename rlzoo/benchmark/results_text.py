@@ -1,4 +1,4 @@
-"""The table of a benchmark as a page, with what its figures mean and the commands that made them."""
+"""The table of a benchmark as a page, with an explanation of its columns and the commands to reproduce it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rlzoo.config.benchmark import FOLDER, Row
 WIDTH = 100
 
 EXPLANATION = """\
+<<<<<<< HEAD
 Each seed: the mean return (or success rate) of trainings with seed 0, 1, ... in this order; other seeds are
 given in brackets, and ± after a single one is the standard deviation over episodes. All other columns are
 over seeds: the mean with its 95% bootstrap interval (the range for three seeds or fewer), the standard
@@ -23,6 +24,16 @@ the median of the seeds in the list, which is given if other seeds were added. T
 without start-up, median over the seeds whose time is known, on a shared machine: no measure of speed.
 Reference: published scores of this algorithm, ± the standard deviation over episodes, with the version of
 the environment if it differs."""
+=======
+Each seed: the mean return (or success rate) of the trainings with seeds 0, 1, ... in this order; other seeds
+are given in brackets, and ± after a single value is the standard deviation over its episodes. All other
+statistics are over the seeds: the mean with its 95% bootstrap interval (with three seeds or fewer, their
+range); the standard deviation; the interquartile mean (IQM) of four seeds or more; and the median. The
+requirement applies to the median of the seeds in the list, which is given where other seeds were added.
+Training: wall time in seconds, with or without start-up, median over the seeds whose time is known; the
+machine was shared, so it does not measure speed. Reference: the published result of this algorithm, ± the
+standard deviation over episodes, with its version of the environment if that differs."""
+>>>>>>> main
 
 
 def page(
@@ -32,13 +43,13 @@ def page(
     places: Sequence[str],
     chosen: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page in Markdown, without a line break at its end.
+    """Return the page in Markdown, without a line break at its end.
 
     :param rows: at least one
-    :param listed: what there could be rows of
+    :param listed: all tasks of the list
     :param list_path: the list of the benchmark, as the commands name it
     :param places: the files and folders that the scores are in, likewise
-    :param chosen: the only rows that were asked for; empty: all
+    :param chosen: keys of the tasks that `--rows` selects; empty: all
     """
     folders = [place for place in places if Path(place).is_dir() or not place.endswith(".json")] or [FOLDER]
     files = [place for place in places if place not in folders]
@@ -81,7 +92,7 @@ def page(
 
 
 def _added_seeds(rows: Iterable[TableRow]) -> list[list[str]]:
-    """The flags of `rlzoo benchmark run` for the seeds that the list lacks."""
+    """Return the flags of `rlzoo benchmark run` for seeds that are not in the list."""
     added: dict[tuple[int, ...], list[str]] = {}
     for row in rows:
         if seeds := tuple(seed for seed in row.seeds if seed not in row.row.seeds):
@@ -90,25 +101,30 @@ def _added_seeds(rows: Iterable[TableRow]) -> list[list[str]]:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Text in lines of a page's width, all but the first of them indented."""
+    """Wrap text to the width of the page, and indent all lines but the first."""
     return textwrap.fill(
         text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
 
 
 def _playing(rows: Iterable[TableRow]) -> str:
-    """In which way the agents of all rows have played."""
+    """Describe how the agents of all rows were evaluated."""
     scores = [score for row in rows for score in row.scores]
     drawn = sorted({score.env_id for score in scores if not score.deterministic})
     seeds = sorted({score.evaluation_seed for score in scores})
     exception = f" (actions are sampled in {', '.join(drawn)})" if drawn else ""
     return (
+<<<<<<< HEAD
         f"Final models, evaluated deterministically{exception} in environments seeded from "
         f"{' or '.join(f'{seed:,}' for seed in seeds)} on, held out from training."
+=======
+        f"Final models, evaluated with deterministic actions{exception} on held-out environment seeds, from "
+        f"{' or '.join(f'{seed:,}' for seed in seeds)} on."
+>>>>>>> main
     )
 
 
 def _indented(commands: Iterable[list[str]]) -> str:
-    """Commands of rlzoo as lines of code, each once."""
+    """Return commands of rlzoo as indented lines, each once."""
     lines = (f"    rlzoo {shlex.join(command)}" for command in commands)
     return "\n".join(dict.fromkeys(lines))

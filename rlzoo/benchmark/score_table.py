@@ -1,4 +1,4 @@
-"""Scores, one line for each algorithm and environment: what the tables of all formats are written from."""
+"""Scores grouped by algorithm and environment: the rows of tables in all formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlzoo.plots.references import Reference, reference
 class TableRow:
     """The scores of one algorithm, or variant of it, on one environment.
 
-    :param row: what was asked for
+    :param row: the task in the benchmark list
     :param scores: of all training seeds there are, in their order
     """
 
@@ -27,13 +27,14 @@ class TableRow:
 
     @property
     def seeds(self) -> list[int]:
+        """Training seeds."""
         return [score.seed for score in self.scores]
 
     @cached_property
     def means(self) -> list[float]:
-        """The mean of each seed's episodes: of returns, or the share of successes.
+        """Mean return of each seed's episodes, or their success rate if the task measures success.
 
-        :raises UserError: success is asked for, and the environment does not tell of it
+        :raises UserError: the environment does not report success
         """
         if self.row.measure == "return":
             return [score.mean for score in self.scores]
@@ -46,64 +47,63 @@ class TableRow:
 
     @cached_property
     def stds(self) -> list[float]:
-        """The standard deviation of each seed's episodes."""
+        """Standard deviation over the episodes of each seed."""
         if self.row.measure == "return":
             return [score.std for score in self.scores]
         return [(rate * (1 - rate)) ** 0.5 for rate in self.means]
 
     @cached_property
     def aggregate(self) -> Aggregate:
-        """Over the seeds."""
+        """Statistics over the seeds."""
         return aggregate(self.means)
 
     @cached_property
     def reference(self) -> Reference | None:
-        """What others have published, which is returns."""
+        """The published result, which exists for returns only."""
         return reference(self.row.algo, self.row.env) if self.row.measure == "return" else None
 
     @property
     def n_timesteps(self) -> int:
-        """Environment steps of a typical training; some algorithms stop where an episode ends."""
+        """Environment steps of training, median over the seeds: they may differ by an episode."""
         return statistics.median_low(score.n_timesteps for score in self.scores)
 
     @property
     def episodes(self) -> int:
-        """Played by each agent, at least."""
+        """The smallest number of episodes that an agent played."""
         return min(score.episodes for score in self.scores)
 
     @property
     def training_seconds(self) -> float | None:
-        """The median of those known."""
+        """Median training time over the seeds for which it is known."""
         known = [score.training_seconds for score in self.scores if score.training_seconds is not None]
         return statistics.median(known) if known else None
 
     @property
     def n_missing(self) -> int:
-        """Seeds that were asked for and have no score."""
+        """Seeds in the list without a score."""
         return len(set(self.row.seeds).difference(self.seeds))
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median over the row's own seeds is what is required; None where nothing is, or scores
-        are missing or other ones.
+        """Whether the median over the seeds in the list meets the requirement.
 
-        More seeds, which may have been added because these missed it, do not count.
+        Seeds that were added later do not count, as they may have been added because the listed ones failed.
+        None without a requirement, with missing scores, and with scores of other settings.
         """
-        judged = self.median_of_listed_seeds
-        if judged is None or self.n_missing or not self.is_as_listed:
+        median = self.median_of_listed_seeds
+        if median is None or self.n_missing or not self.is_as_listed:
             return None
-        return self.row.reached(judged)
+        return self.row.reached(median)
 
     @property
     def median_of_listed_seeds(self) -> float | None:
-        """What is judged; None where no score is of a seed in the list."""
+        """Median over the seeds in the list; None if none of them has a score."""
         own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
         return statistics.median(own) if own else None
 
     @cached_property
     def is_as_listed(self) -> bool:
-        """Whether agents were trained and played for as long as the row says; a training may end somewhat
-        after its last step."""
+        """Whether training steps (roughly) and evaluation episodes are those of the task."""
         steps = planned_steps(self.row)
         return all(score.is_of(self.row.episodes) for score in self.scores) and (
             steps is None or all(0.99 * steps <= score.n_timesteps <= 1.25 * steps for score in self.scores)
@@ -117,8 +117,8 @@ def table(
 ) -> list[TableRow]:
     """Group scores by algorithm (or variant) and environment.
 
-    :param rows: the list of a benchmark: its order, measures and requirements; a row without scores and
-        scores without a row are left out. Without a list, rows are sorted and nothing is required.
+    :param rows: tasks of a benchmark list: its order, measures and requirements; tasks without scores and
+        scores without a task are left out. Without a list, rows are sorted and nothing is required.
     :param experts: algorithm, environment and seed of agents that are left out
     """
     wanted = None if rows is None else list(rows)

@@ -1,6 +1,6 @@
-"""How well an agent plays: one record for each, kept as `score.json` beside its model file.
+"""Scores of agents: one record per agent, stored as `score.json` next to its model file.
 
-Many of them in one file are a JSON list, which is what tables are made from.
+A file with many scores is a JSON list of records; tables are made from these.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from rlzoo.config.benchmark import HELD_OUT, is_row_name
 from rlzoo.config.hyperparams import plays_stochastically
@@ -20,41 +19,39 @@ from rlzoo.core.errors import UserError
 from rlzoo.runs.json_records import read_records, write_record, write_records
 
 SCORE = "score.json"
-CHOSEN_BY = "selection.json"  # likewise, of the episodes that agents of several seeds are compared by
-LARGEST = 1e100  # magnitude of a return; squares of larger ones are too large for their sums
+CHOSEN_BY = "selection.json"  # the same, of the selection episodes
+LARGEST = 1e100  # magnitude of a return; the sum of squares of larger ones would overflow
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One trained agent and the episodes it played.
+    """The evaluation of one trained agent.
 
-    Returns and lengths are those of the raw game; the standard deviation is of the population of episodes.
-    How the agent was chosen says nothing about how it plays: it does not count where scores are compared.
+    Returns and lengths are of the unwrapped environment; `std` is the population standard deviation over
+    episodes. Fields about the selection are ignored when scores are compared.
     """
 
     algo: str
     env_id: str
-    seed: int  # of the training
-    n_timesteps: int  # environment steps that the agent has learned from
-    episodes: int  # played
+    seed: int  # training seed
+    n_timesteps: int  # environment steps of training
+    episodes: int  # evaluation episodes
     mean: float  # return
     std: float
     median: float
     mean_length: float  # steps of an episode
-    success_rate: float | None  # None: the environment does not say
+    success_rate: float | None  # None: the environment does not report success
     deterministic: bool
-    evaluation_seed: int  # environment i of those that were played in is seeded with this + i
+    evaluation_seed: int  # evaluation environment i is seeded with this + i
     training_seconds: float | None  # None: not known
-    sha256: str  # of the model file that played
-    trained_with: dict[str, Any]  # versions, git_commit, processor and date of the model file
-    versions: dict[str, str]  # of what it was played with
-    date: str  # of playing, UTC, ISO 8601
-    name: str | None = None  # of its row in the list of a benchmark; None: it had none
-    n_candidates: int | None = field(default=None, compare=False)  # seeds that this one is the best of
-    selection_score: float | None = field(default=None, compare=False)  # what it was chosen by
-    selection_episodes: int | None = field(
-        default=None, compare=False
-    )  # played for that, apart from the above
+    sha256: str  # of the model file
+    trained_with: dict[str, object]  # versions, git_commit, processor and date of the training
+    versions: dict[str, str]  # packages of the evaluation
+    date: str  # of the evaluation, UTC, ISO 8601
+    name: str | None = None  # of its task in the benchmark list; None: it has none
+    n_candidates: int | None = field(default=None, compare=False)  # seeds among which it was selected
+    selection_score: float | None = field(default=None, compare=False)  # score in the selection episodes
+    selection_episodes: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """:raises UserError: no agent can have such a score"""
@@ -79,11 +76,11 @@ class Score:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Name (or else algorithm) and environment: what a row of a table is about."""
+        """Name (or else algorithm) and environment: the key of a row in a table."""
         return self.name or self.algo, self.env_id
 
     def is_of(self, episodes: int, evaluation_seed: int = HELD_OUT) -> bool:
-        """Whether at least so many episodes were played, in the environments and the way that scores need."""
+        """Return whether the evaluation has enough episodes, this seed, and the right kind of actions."""
         return (
             self.episodes >= episodes
             and self.evaluation_seed == evaluation_seed
@@ -92,20 +89,20 @@ class Score:
 
 
 def write_score(path: Path, score: Score) -> None:
-    """Write one record, whole or not at all."""
+    """Write one record atomically."""
     write_record(path, score)
 
 
 def write_scores(path: Path, scores: Iterable[Score]) -> None:
-    """Write records to one file, in an order that does not depend on that of playing."""
+    """Write records to one file, sorted by key and seed."""
     write_records(path, sorted(scores, key=lambda score: (*score.key, score.seed)))
 
 
 def read_scores(places: Iterable[Path]) -> list[Score]:
-    """The records of files (one, or a list of them) and of all `score.json` below folders.
+    """Read the records of files (one record, or a list) and of all `score.json` below folders.
 
-    :raises UserError: nothing is there, a file holds no records, the agent beside a record is another one
-        by now, or two records are of the same training
+    :raises UserError: there are none, a file holds no records, a model file has changed since it was scored,
+        or two records of one training differ
     """
     scores: dict[tuple[str, str, int], tuple[Score, Path]] = {}
     for place in places:
@@ -131,7 +128,7 @@ def read_scores(places: Iterable[Path]) -> list[Score]:
 
 
 def files_named(name: str, place: Path) -> list[Path]:
-    """All files of that name below a folder, but not in hidden ones, which processes that were killed leave.
+    """Find all files of that name below a folder, except in hidden folders (of killed processes).
 
     :raises UserError: a folder cannot be read
     """
@@ -148,15 +145,15 @@ def _refuse(error: OSError) -> None:
 
 
 def read_score_file(path: Path) -> list[Score]:
-    """The records in a file that holds one, or a list of them.
+    """Read the records of a file.
 
-    :raises UserError: it holds something else
+    :raises UserError: it holds neither a record nor a list of records
     """
     return read_records(path, Score)
 
 
 def digest(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits.
+    """Compute the SHA-256 of a file, in hexadecimal digits.
 
     :raises UserError: it cannot be read
     """

@@ -1,14 +1,13 @@
-"""Which of the agents of a row becomes part of a collection, and whether any of them has learned.
+"""Selection of the best training seed of a benchmark task, and the check that it has learned.
 
-Agents of several training seeds are compared by episodes in environments that neither their training nor
-their published scores use: these are seeded from `SELECTION` on. The best one is chosen by its mean return,
-or its success rate where the row measures success. So its published score, from other episodes, is not better
-for having been chosen; that of the episodes it was chosen by is, as the largest of several noisy numbers.
+The agents of all training seeds play selection episodes, in environments seeded from `SELECTION` on, which
+neither their training nor their published scores use. The best agent has the highest mean return, or success
+rate if the task measures success. Its published score comes from other episodes: the score of the selection
+episodes is biased upwards, as the maximum of several noisy values.
 
-Whether it has learned is asked of the same episodes: it has to reach what its row requires. Where nothing is
-required, it has to be better than two policies that have learned nothing, by at least one standard deviation
-of their episodes: uniformly random actions, and, where actions are continuous, the action 0 (doing nothing is
-better than random on MountainCarContinuous-v0).
+In the selection episodes, the agent must also meet the requirement of its task. Without a requirement, it
+must beat two baselines by at least one standard deviation of their episodes: uniformly random actions and,
+for continuous actions, the action 0 (which is better than random on MountainCarContinuous-v0).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.distributions.masked import make_masked_proba_distribution
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.evaluation.evaluate import Episodes, play_episodes
+from rlzoo.evaluation.evaluate import Episodes, Predictor, play_episodes
 from rlzoo.experiment.environments import build_evaluation_env
 from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
@@ -42,10 +41,10 @@ BASELINE_EPISODES = 100
 
 @dataclass(frozen=True)
 class Choice:
-    """The best agent of a row.
+    """The best agent of a task.
 
-    :param selection: its score in the episodes that it was chosen by; None: one of the row cannot be played
-    :param shortfall: why it is not taken; empty: it has learned
+    :param selection: its score in the selection episodes; None: an agent of the task cannot be played
+    :param shortfall: why it is not published; empty: it has learned
     """
 
     row: Row
@@ -55,12 +54,12 @@ class Choice:
 
 
 def choose_best(candidates: Mapping[Row, Mapping[int, Path]], n_jobs: int = 1) -> Iterator[Choice]:
-    """Play the agents of all rows, and choose the best of each; of equals that with the smallest seed.
+    """Play selection episodes, and yield the best agent of each task; the smallest seed wins a tie.
 
-    The scores of the selection are kept beside the agents, in `selection.json`.
+    The selection scores are stored next to the agents, in `selection.json`.
 
-    :param candidates: row -> training seed -> folder of the run
-    :raises UserError: a row measures success, and its environment does not tell of it
+    :param candidates: task -> training seed -> folder of the run
+    :raises UserError: a task measures success, and its environment does not report it
     """
     folders = [folder for by_seed in candidates.values() for folder in by_seed.values()]
     played: dict[Path, Score] = {}
@@ -82,9 +81,9 @@ def choose_best(candidates: Mapping[Row, Mapping[int, Path]], n_jobs: int = 1) -
 
 
 def value_of(row: Row, score: Score) -> float:
-    """What agents of a row are compared by: the success rate where it measures success, else the mean return.
+    """Return the value by which agents are compared: the success rate or the mean return.
 
-    :raises UserError: success is asked for, and the environment does not tell of it
+    :raises UserError: the task measures success, and the environment does not report it
     """
     if row.measure == "return":
         return score.mean
@@ -94,7 +93,7 @@ def value_of(row: Row, score: Score) -> float:
 
 
 class UniformActions:
-    """A policy that has learned nothing: every valid action is equally likely."""
+    """Baseline policy: uniformly random valid actions."""
 
     def __init__(self, action_space: spaces.Space[Any], seed: int) -> None:
         self.action_space = action_space
@@ -102,49 +101,49 @@ class UniformActions:
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: object = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
         action_masks: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, Any]:
-        """Actions [n_envs, ...]; see `rlzoo.evaluation.evaluate.Predictor`."""
+    ) -> tuple[np.ndarray, None]:
+        """Sample actions [n_envs, ...]; see `rlzoo.evaluation.evaluate.Predictor`."""
         assert episode_start is not None
         if action_masks is None:
             return np.array([self.action_space.sample() for _ in episode_start]), None
         logits = torch.zeros(action_masks.shape)  # [n_envs, n_choices]
-        choices: Any = make_masked_proba_distribution(self.action_space).proba_distribution(logits)
+        choices = make_masked_proba_distribution(self.action_space).proba_distribution(logits)
         return choices.apply_masking(action_masks).sample().numpy(), None
 
 
 class NoAction:
-    """A policy that does nothing: the action 0, or what is nearest to it in a Box."""
+    """Baseline policy: the action 0, or the nearest action of the Box."""
 
     def __init__(self, action_space: spaces.Box) -> None:
         self.action = np.clip(np.zeros_like(action_space.low), action_space.low, action_space.high)
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: object = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-    ) -> tuple[np.ndarray, Any]:
-        """Actions [n_envs, ...]; see `rlzoo.evaluation.evaluate.Predictor`."""
+    ) -> tuple[np.ndarray, None]:
+        """Sample actions [n_envs, ...]; see `rlzoo.evaluation.evaluate.Predictor`."""
         assert episode_start is not None
         return np.stack([self.action] * len(episode_start)), None
 
 
 @dataclass
 class _Baselines:
-    """How well policies play that have learned nothing; each environment is played in once."""
+    """Returns of the baseline policies; each environment is evaluated once."""
 
     played: dict[str, dict[str, Episodes]] = field(default_factory=dict)
 
     def shortfall(self, row: Row, selection: Score, folder: Path) -> str:
-        """Why the best agent of a row has not learned; empty where it has.
+        """Return why the best agent of a task has not learned; empty if it has.
 
-        :param folder: of its run
+        :param folder: the run folder of that agent
         """
         best = value_of(row, selection)
         which = f"its best agent, that of seed {selection.seed}, has {_said(row, best)}"
@@ -158,7 +157,7 @@ class _Baselines:
         return ""
 
     def _of(self, folder: Path) -> dict[str, Episodes]:
-        """The episodes of the baselines in the environments of a run."""
+        """Return the episodes of the baselines in the environment of a run."""
         run = read_run(folder)
         import_packages_of(str(folder), run.gym_packages, run.env_id)
         ensure_registered(run.env_id)
@@ -170,7 +169,9 @@ class _Baselines:
             set_random_seed(SELECTION)
             env = build_evaluation_env(resolved, run.env_id, N_ENVS, SELECTION, "auto")
             try:
-                policies: dict[str, Any] = {"random actions": UniformActions(env.action_space, SELECTION)}
+                policies: dict[str, Predictor] = {
+                    "random actions": UniformActions(env.action_space, SELECTION)
+                }
                 if isinstance(env.action_space, spaces.Box):
                     policies["doing nothing"] = NoAction(env.action_space)
                 self.played[key] = {

@@ -1,4 +1,4 @@
-"""Which suite an environment belongs to: figures are aggregated within one."""
+"""The suite of an environment: scores are aggregated over the environments of one suite."""
 
 from __future__ import annotations
 

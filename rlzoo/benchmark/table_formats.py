@@ -9,7 +9,6 @@ import shutil
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rlzoo.benchmark.score_table import TableRow
 from rlzoo.io.csv_cells import cell
@@ -23,9 +22,9 @@ MISSED = "missed"
 
 @dataclass(frozen=True)
 class Column:
-    """One column for readers.
+    """One column of a table for readers.
 
-    :param least_seeds: left out where no row has so many, because it would say nothing new
+    :param least_seeds: the column is left out if no row has this many seeds
     """
 
     heading: str
@@ -35,14 +34,14 @@ class Column:
 
 
 def markdown(rows: Sequence[TableRow]) -> str:
-    """A Markdown table, without a line break at its end."""
+    """Format rows as a Markdown table, without a line break at its end."""
     return markdown_table(*_parts(rows)).replace(MISSED, f"**{MISSED}**")
 
 
 def short(rows: Sequence[TableRow]) -> str:
-    """A Markdown table with a line for each environment: medians over the seeds, best first, and steps.
+    """Format rows as a Markdown table with a line per environment: medians over the seeds, best first.
 
-    How many seeds stands where it is another number than that of most rows.
+    The number of seeds is given where it differs from that of most rows.
     """
     usual = statistics.mode(len(row.seeds) for row in rows)
     by_env: dict[str, list[TableRow]] = {}
@@ -61,25 +60,25 @@ def short(rows: Sequence[TableRow]) -> str:
 
 
 def _remarks(row: TableRow, usual: int) -> list[str]:
-    """Steps, the number of seeds where it is not the usual one, and what was missed."""
+    """Return training steps, the number of seeds if it is unusual, and a missed requirement."""
     n = len(row.seeds)
     seeds = [] if n == usual else [f"{n} seed{'s' * (n != 1)}"]
-    verdict = [f"**{MISSED}** {_required(row)}{_judged(row)}"] if row.reached is False else []
+    verdict = [f"**{MISSED}** {_required(row)}{_listed_median(row)}"] if row.reached is False else []
     return [short_count(row.n_timesteps), *seeds, *verdict]
 
 
 def latex(rows: Sequence[TableRow]) -> str:
-    r"""A LaTeX tabular of the package booktabs, without a line break at its end."""
+    r"""Format rows as a LaTeX tabular with booktabs, without a line break at its end."""
     return latex_table(*_parts(rows)).replace(MISSED, rf"\textbf{{{MISSED}}}")
 
 
 def to_json(rows: Sequence[TableRow]) -> str:
-    """A JSON list with an object for each row."""
+    """Format rows as a JSON list with an object per row."""
     return json.dumps([record(row) for row in rows], indent=1, allow_nan=False)
 
 
 def to_csv(rows: Sequence[TableRow]) -> str:
-    """Comma-separated values, of which lists are separated by spaces, without a line break at the end."""
+    """Format rows as CSV, lists separated by spaces, without a line break at its end."""
     records = [record(row) for row in rows]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
@@ -120,8 +119,8 @@ FORMATS = {
 SUFFIXES = {".md": "markdown", ".txt": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
 
 
-def record(row: TableRow) -> dict[str, Any]:
-    """What a row says, for programs; what is not known is None."""
+def record(row: TableRow) -> dict[str, object]:
+    """Return the values of a row for programs; unknown values are None."""
     over_seeds, known = row.aggregate, row.reference
     mean_low, mean_high = over_seeds.mean_interval or (None, None)
     iqm_low, iqm_high = over_seeds.iqm_interval or (None, None)
@@ -157,7 +156,7 @@ def record(row: TableRow) -> dict[str, Any]:
 
 
 def columns_of(rows: Sequence[TableRow]) -> list[Column]:
-    """The columns that have something to say about these rows."""
+    """Return the columns that are not empty for these rows."""
     most = max(len(row.seeds) for row in rows)
     return [
         column
@@ -167,7 +166,7 @@ def columns_of(rows: Sequence[TableRow]) -> list[Column]:
 
 
 def _parts(rows: Sequence[TableRow]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """Headings, cells, and which columns are numbers."""
+    """Return headings, cells, and which columns hold numbers."""
     columns = columns_of(rows)
     return (
         [column.heading for column in columns],
@@ -177,12 +176,12 @@ def _parts(rows: Sequence[TableRow]) -> tuple[list[str], list[list[str]], list[b
 
 
 def cells_of(rows: Iterable[TableRow], columns: Iterable[Column]) -> list[list[str]]:
-    """Return the texts of each row's cells."""
+    """Return the cells of each row as text."""
     return [[column.cell(row) for column in columns] for row in rows]
 
 
 def number(row: TableRow, value: float | None) -> str:
-    """A value with one digit, two where the row's are small."""
+    """Format a value with one decimal, or two if the row's values are small."""
     if value is None:
         return NOTHING
     digits = 1 if abs(row.aggregate.median) >= 10 else 2
@@ -201,7 +200,7 @@ def _environment(row: TableRow) -> str:
 
 
 def _each_seed(row: TableRow) -> str:
-    """The mean of each seed; those that are not 0, 1, 2, ... in this order are named."""
+    """Return the mean of each seed; seeds other than 0, 1, 2, ... in this order are given in brackets."""
     means = [number(row, mean) for mean in row.means]
     if len(means) == 1:
         means = [f"{means[0]} ± {number(row, row.stds[0])}"]
@@ -240,7 +239,7 @@ def _verdict(row: TableRow) -> str:
         return f"{len(row.row.seeds) - row.n_missing} of {len(row.row.seeds)} seeds"
     if not row.is_as_listed:
         return "otherwise trained or played"
-    return ("reached" if row.reached else MISSED) + _judged(row)
+    return ("reached" if row.reached else MISSED) + _listed_median(row)
 
 
 def _is_met(row: TableRow) -> str:
@@ -249,12 +248,12 @@ def _is_met(row: TableRow) -> str:
     return "yes" if row.reached else "no"
 
 
-def _judged(row: TableRow) -> str:
-    """Which median is compared with what is required, where that of all seeds is not."""
-    judged, seeds = row.median_of_listed_seeds, row.row.seeds
-    if judged is None or set(row.seeds) <= set(seeds):
+def _listed_median(row: TableRow) -> str:
+    """Return the median that is compared with the requirement, if it is not that of all seeds."""
+    median, seeds = row.median_of_listed_seeds, row.row.seeds
+    if median is None or set(row.seeds) <= set(seeds):
         return ""
-    return f" with {number(row, judged)} on seeds {', '.join(map(str, seeds))}"
+    return f" with {number(row, median)} on seeds {', '.join(map(str, seeds))}"
 
 
 def _seconds(row: TableRow) -> str:

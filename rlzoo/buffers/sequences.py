@@ -16,7 +16,7 @@ from torch import Tensor
 from rlzoo.buffers.rollout_batch import Batch, PolicyContext
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 
-Memory = dict[str, Tensor]
+RNNState = dict[str, Tensor]
 """Recurrent (hidden) state by name: [n_sequences or n_envs, ...]."""
 
 
@@ -25,11 +25,13 @@ class Sequences:
 
     :param starts: bool array [n_rows]: this row begins a sequence; the first does
     :param order: int array [n_rows]: positions of the rows in the batch, in the order of `starts`
-    :param memory: before the first row of each sequence, [n_sequences, ...]
+    :param rnn_state: before the first row of each sequence, [n_sequences, ...]
     """
 
-    def __init__(self, starts: np.ndarray, order: np.ndarray, memory: Memory, device: torch.device) -> None:
-        self.memory = memory
+    def __init__(
+        self, starts: np.ndarray, order: np.ndarray, rnn_state: RNNState, device: torch.device
+    ) -> None:
+        self.rnn_state = rnn_state
         first = np.flatnonzero(starts)
         sequence = np.cumsum(starts) - 1  # the sequence of each row
         time = np.arange(len(starts)) - first[sequence]  # its place in it
@@ -52,24 +54,24 @@ class Sequences:
         return padded.flatten(0, 1).index_select(0, self._cell_of_row)
 
 
-def rollout_sequences(rollout: RolloutBuffer, memory: Memory) -> Sequences:
+def rollout_sequences(rollout: RolloutBuffer, rnn_state: RNNState) -> Sequences:
     """Return the sequences of a whole rollout, whose rows are [n_steps * n_envs], step after step.
 
-    :param memory: before each step, [n_steps (or more), n_envs, ...]
+    :param rnn_state: before each step, [n_steps (or more), n_envs, ...]
     """
     rows = _by_environment(rollout)
-    return _sequences(rows, rows, rollout, memory)
+    return _sequences(rows, rows, rollout, rnn_state)
 
 
 def sequence_minibatches(
-    batch: Batch, batch_size: int, rollout: RolloutBuffer, memory: Memory
+    batch: Batch, batch_size: int, rollout: RolloutBuffer, rnn_state: RNNState
 ) -> Iterator[Batch]:
     """Split a batch into minibatches of `batch_size` neighbouring rows; the last may be smaller.
 
     Rows are taken environment after environment, from a random row on, so that the cuts differ every time. A
     cut sequence continues from the hidden state at collection.
 
-    :param memory: before each step, [n_steps (or more), n_envs, ...]
+    :param rnn_state: before each step, [n_steps (or more), n_envs, ...]
     """
     n_rows = rollout.n_steps * rollout.n_envs
     if batch_size >= n_rows:
@@ -82,7 +84,7 @@ def sequence_minibatches(
     for start in range(0, n_rows, batch_size):
         chosen = rows[start : start + batch_size]
         minibatch = rest.take(torch.from_numpy(chosen))
-        minibatch.context["sequences"] = _sequences(chosen, np.arange(len(chosen)), rollout, memory)
+        minibatch.context["sequences"] = _sequences(chosen, np.arange(len(chosen)), rollout, rnn_state)
         yield minibatch
 
 
@@ -92,7 +94,7 @@ def _by_environment(rollout: RolloutBuffer) -> np.ndarray:
     return rows.T.ravel()
 
 
-def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, memory: Memory) -> Sequences:
+def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, rnn_state: RNNState) -> Sequences:
     """Return the sequences of `rows` of the rollout; `order` has their positions in the batch.
 
     A sequence ends where the episode or the environment does, or where the rows jump.
@@ -103,10 +105,10 @@ def _sequences(rows: np.ndarray, order: np.ndarray, rollout: RolloutBuffer, memo
     starts[0] = True
     starts[1:] |= (np.diff(envs) != 0) | (np.diff(steps) != 1)
     before, fresh = (steps[starts], envs[starts]), episode_starts[starts]
-    device = next(iter(memory.values())).device
-    forget = torch.from_numpy(fresh).to(device)
+    device = next(iter(rnn_state.values())).device
+    is_start = torch.from_numpy(fresh).to(device)
     initial = {
-        name: column[before].masked_fill(forget.reshape(-1, *[1] * (column.dim() - 2)), 0.0)
-        for name, column in memory.items()
+        name: column[before].masked_fill(is_start.reshape(-1, *[1] * (column.dim() - 2)), 0.0)
+        for name, column in rnn_state.items()
     }
     return Sequences(starts, order, initial, device)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlzoo.buffers.frame_stacked_array import FrameStackedArray
 from rlzoo.buffers.rollout_buffer import Finals, Obs, RawRollout, RolloutBuffer, map_obs
-from rlzoo.buffers.sequences import Memory, Sequences
+from rlzoo.buffers.sequences import RNNState, Sequences
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Trajectories:
         order = np.lexsort((time, envs))
         first = order[starts[order]]  # the rows that begin sequences
         kept = torch.from_numpy((time[first] == 0) & ~fresh[first]).to(device)
-        memory: Memory = {}
+        memory: RNNState = {}
         for name, before in self.memory.items():
             column = torch.from_numpy(before[envs[first]]).to(device)
             memory[name] = column * kept.reshape(-1, *[1] * (column.dim() - 1))

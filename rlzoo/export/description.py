@@ -1,28 +1,32 @@
-"""What an exported policy says of itself."""
+"""Metadata of exported policies."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 from gymnasium import spaces
 
 from rlzoo import __version__
 from rlzoo.algorithms.agent.saving import env_id_of
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.export.observation_layers import SINGLE, Part
 from rlzoo.export.policy_module import PolicyModule
 from rlzoo.io.space_json import space_to_json
 
 FORMAT, FORMAT_VERSION = "rlzoo policy", 1
 
+Description: TypeAlias = dict[str, object]
+"""Metadata of an exported agent, ready for JSON."""
 
-def describe(model: Any, module: PolicyModule) -> dict[str, Any]:
+
+def describe(model: Algorithm, module: PolicyModule) -> Description:
     """Return the metadata of an exported agent, as plain JSON.
 
     `inputs` and `outputs` give names, shapes and dtypes in the order of the module's arguments. `frame_stack`
-    tells, for each input that is stacked, the axis (without the batch), and what stands for the frames before
-    the first one of an episode.
+    gives, for each stacked input, the axis (without the batch axis) and the value of the frames before the
+    first one of an episode.
     """
     return {
         "format": FORMAT,
@@ -43,17 +47,17 @@ def describe(model: Any, module: PolicyModule) -> dict[str, Any]:
     }
 
 
-def as_texts(description: dict[str, Any]) -> dict[str, str]:
-    """Return the metadata as one text for each entry: texts as they are, all else as JSON."""
+def as_strings(description: Description) -> dict[str, str]:
+    """Return the metadata with each value as a string: strings as they are, other values as JSON."""
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in description.items()}
 
 
 def _shown_space(module: PolicyModule) -> spaces.Space[Any]:
-    """The space of what comes in."""
+    """Return the observation space of the exported policy."""
     parts = {name: part.space for name, part in module.parts.items()}
     return spaces.Dict(parts) if module.is_dict else parts[SINGLE]
 
 
-def _stack(part: Part) -> dict[str, Any]:
+def _stack(part: Part) -> dict[str, object]:
     assert part.stack is not None
     return {**dataclasses.asdict(part.stack), "order": "oldest first, newest last"}

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import ExportConfig
@@ -18,7 +19,7 @@ from rlzoo.experiment.environments import build_evaluation_env, check_env_argume
 from rlzoo.experiment.factories import load_model
 from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
-from rlzoo.export.description import describe
+from rlzoo.export.description import Description, describe
 from rlzoo.export.export_files import require_onnx, write_onnx, write_torchscript
 from rlzoo.export.html_page import write_html
 from rlzoo.export.layers import as_text, layers_document
@@ -26,8 +27,6 @@ from rlzoo.export.policy_module import PolicyModule
 from rlzoo.io.atomic import atomic_write, check_writable
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import with_agent_file
-
-Description = dict[str, Any]
 
 
 def write_json(module: PolicyModule, description: Description, file: BinaryIO) -> None:
@@ -43,28 +42,27 @@ WRITERS: dict[str, Callable[[PolicyModule, Description, BinaryIO], None]] = {
 }
 
 
-def export_model(model: Any, path: str | os.PathLike[str], to: str = "onnx") -> Path:
+def export_model(model: Algorithm, path: str | os.PathLike[str], to: str = "onnx") -> Path:
     """Write the complete deterministic policy of an agent to a file that runs without rlzoo.
 
-    It does what `model.predict(obs, deterministic=True)` does, VecNormalize and transposed images included:
-    observations come in as the environment gives them, actions come out as the environment takes them. What
-    the inputs are called, their shapes and the order of stacked frames are in the metadata of the file.
+    The file computes `model.predict(obs, deterministic=True)`, VecNormalize and VecTransposeImage included:
+    inputs are raw observations of the environment, outputs are actions that it executes. The metadata of the
+    file give the names and shapes of the inputs and the order of stacked frames.
 
     >>> export_model(model, "policy.onnx")  # doctest: +SKIP
     >>> session = onnxruntime.InferenceSession("policy.onnx")  # doctest: +SKIP
     >>> (actions,) = session.run(None, {"observation": obs})  # obs: [batch, ...]  # doctest: +SKIP
 
-    :param model: an agent, with the environment whose wrappers are to be part of the file
-    :param path: the file; it appears when it is complete
-    :param to: "onnx", "torchscript", "json" (the numbers of plain layers) or "html" (a page where the agent
-        plays)
+    :param model: an agent; the wrappers of its environment become part of the file
+    :param path: the file, written atomically
+    :param to: "onnx", "torchscript", "json" (the weights of an MLP) or "html" (a page where the agent plays)
     :return: the file
     :raises UserError: there is no such format, or the policy cannot be written in it
     """
     check_format(to)
     module = PolicyModule(model)
     description = describe(model, module)
-    written = io.BytesIO()  # so that what cannot be written leaves no folder behind
+    written = io.BytesIO()  # a failed export then leaves no folder behind
     WRITERS[to](module, description, written)
     with atomic_write(path) as file:
         file.write(written.getbuffer())
@@ -72,7 +70,7 @@ def export_model(model: Any, path: str | os.PathLike[str], to: str = "onnx") -> 
 
 
 def check_format(to: str) -> None:
-    """Check the name of a format, and that what it needs is there.
+    """Check that a format is known and that its packages are installed.
 
     :raises UserError: there is no such format, or a package is missing
     """
@@ -83,7 +81,7 @@ def check_format(to: str) -> None:
 
 
 def export(config: ExportConfig) -> Path:
-    """Export an agent as `rlzoo export` does, and print where the file is.
+    """Export an agent as `rlzoo export` does, and print the path of the file.
 
     :raises UserError: there is no such agent, or it cannot be written in this format
     """
@@ -97,7 +95,7 @@ def export(config: ExportConfig) -> Path:
     ensure_registered(play.env_id)
     check_env_arguments(resolved, play.env_id)
     if to == "html" and (resolved.env_kwargs or resolved.eval_env_kwargs or resolved.env_wrappers):
-        raise UserError(f"a page has {play.env_id} as it is, without env_kwargs and wrappers")
+        raise UserError(f"a page runs the plain {play.env_id}, without env_kwargs and wrappers")
     path = _output(config)
     check_writable(path)
     venv = build_evaluation_env(resolved, play.env_id, 1, play.seed, "dummy")
@@ -110,7 +108,7 @@ def export(config: ExportConfig) -> Path:
 
 
 def _output(config: ExportConfig) -> Path:
-    """Where the file goes: the file or the folder that `-o` names, else the working directory."""
+    """Return the path of the file: in the folder, or the file, of `-o`; else in the working directory."""
     output = Path(config.output)
     if config.output and not output.is_dir():
         return output

@@ -1,11 +1,11 @@
-"""The plain layers of a multi-layer policy, as JSON that any language can evaluate."""
+"""The layers of an MLP policy as JSON that any language can evaluate."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,30 +20,35 @@ from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor
 from rlzoo.networks.mlp import MlpExtractor
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy
 from rlzoo.policies.linear_policy import ARSPolicy
 from rlzoo.policies.value_based import DQNPolicy, QNetwork, QRDQNPolicy
 
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, object]
+Numbers: TypeAlias = "list[Numbers] | list[float | None]"
 
-ACTIVATIONS: dict[type[nn.Module], Callable[[Any], Json]] = {
-    nn.Tanh: lambda layer: {"type": "tanh"},
-    nn.ReLU: lambda layer: {"type": "relu"},
-    nn.Sigmoid: lambda layer: {"type": "sigmoid"},
-    nn.SiLU: lambda layer: {"type": "silu"},
-    nn.Softplus: lambda layer: {"type": "softplus"},
-    nn.ELU: lambda layer: {"type": "elu", "alpha": layer.alpha},
-    nn.LeakyReLU: lambda layer: {"type": "leaky_relu", "negative_slope": layer.negative_slope},
-    nn.Hardtanh: lambda layer: {"type": "clip", "low": layer.min_val, "high": layer.max_val},
+ACTIVATIONS: dict[type[nn.Module], tuple[str, dict[str, str]]] = {
+    nn.Tanh: ("tanh", {}),
+    nn.ReLU: ("relu", {}),
+    nn.Sigmoid: ("sigmoid", {}),
+    nn.SiLU: ("silu", {}),
+    nn.Softplus: ("softplus", {}),
+    nn.ELU: ("elu", {"alpha": "alpha"}),
+    nn.LeakyReLU: ("leaky_relu", {"negative_slope": "negative_slope"}),
+    nn.Hardtanh: ("clip", {"low": "min_val", "high": "max_val"}),
 }
-NOTHING = (nn.Identity, nn.Flatten, nn.Dropout)
+"""Activation function -> its type in the document, and the keys of its parameters -> its attributes."""
+
+NO_EFFECT = (nn.Identity, nn.Flatten, nn.Dropout)
+"""Layers that do nothing to flat inputs in evaluation mode."""
 
 
 def layers_document(module: PolicyModule, description: Json) -> Json:
-    """Return a policy of plain layers as JSON: `metadata`, `inputs`, `layers` and `output`.
+    """Return an MLP policy as JSON: `metadata`, `inputs`, `layers` and `output`.
 
-    The inputs are flattened, scaled or one-hot coded, and joined in their order; the layers are applied one
-    after the other; `output` says how actions are made of the last layer's numbers.
+    The inputs are flattened, normalised or one-hot encoded, and concatenated in this order; the layers are
+    applied in sequence; `output` describes how actions are computed from the last layer.
 
     :raises UserError: the policy has other layers, is recurrent, or sees images
     """
@@ -60,23 +65,23 @@ def layers_document(module: PolicyModule, description: Json) -> Json:
 
 
 def as_text(document: Json) -> str:
-    """Return JSON without the spaces, of which there would be one for each weight."""
+    """Serialise the document without spaces between the weights."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
 def _refusal(reason: str) -> UserError:
     return UserError(
-        f"only policies of plain layers can be JSON or a page, and {reason}; use --to onnx or torchscript"
+        f"only MLP policies can be exported to json or html, and {reason}; use --to onnx or torchscript"
     )
 
 
-def _network(policy: Any) -> tuple[nn.Module, list[nn.Module]]:
-    """The features extractor, and what lies behind it."""
+def _network(policy: BasePolicy) -> tuple[nn.Module, list[nn.Module]]:
+    """Return the features extractor and the layers after it."""
     squash: list[nn.Module] = [nn.Tanh()]
     if not type(policy).__module__.startswith("rlzoo."):
         raise _refusal(f"{type(policy).__name__} may do more")
     if isinstance(policy, ActorCriticPolicy):
-        mlp: Any = policy.mlp_extractor
+        mlp = policy.mlp_extractor
         if type(mlp) is not MlpExtractor:
             raise _refusal(f"{type(mlp).__name__} may do more")
         shared = [mlp.shared_net] if mlp.has_shared_net else []
@@ -99,15 +104,16 @@ def _q_network(policy: DQNPolicy) -> tuple[nn.Module, list[nn.Module]]:
         raise _refusal(f"its network is a {type(network).__name__}")
     if network.dueling:
         raise _refusal("this one has a dueling network")
-    head = network._modules[network.head]
+    head = network.get_submodule(network.head)
     assert isinstance(head, nn.Sequential)
     if isinstance(policy, QRDQNPolicy):
         return network.features_extractor, [*list(head)[:-1], _mean_quantile(head[-1], network)]
     return network.features_extractor, [head]
 
 
-def _mean_quantile(layer: Any, network: QNetwork) -> nn.Linear:
-    """The last layer with the mean over the quantiles drawn into its weights."""
+def _mean_quantile(layer: nn.Module, network: QNetwork) -> nn.Linear:
+    """Return the last layer with the mean over the quantiles folded into its weights."""
+    assert isinstance(layer, nn.Linear) and network.n_quantiles is not None
     mean = nn.Linear(layer.in_features, network.n_actions)
     with torch.no_grad():
         mean.weight.copy_(layer.weight.view(network.n_quantiles, network.n_actions, -1).mean(dim=0))
@@ -116,7 +122,7 @@ def _mean_quantile(layer: Any, network: QNetwork) -> nn.Linear:
 
 
 def _order(extractor: nn.Module, module: PolicyModule) -> list[str]:
-    """The names of the inputs in the order in which the network takes them."""
+    """Return the names of the inputs in the order in which the network concatenates them."""
     for part in module.parts.values():
         if is_image_space(part.space):
             raise _refusal("this one sees images")
@@ -164,8 +170,9 @@ def _layers(network: list[nn.Module]) -> Iterator[Json]:
             shift = layer.bias - layer.ra_mean * factor
             yield {"type": "scale", "factor": _numbers(factor), "shift": _numbers(shift)}
         elif type(layer) in ACTIVATIONS:
-            yield ACTIVATIONS[type(layer)](layer)
-        elif type(layer) not in NOTHING:
+            kind, parameters = ACTIVATIONS[type(layer)]
+            yield {"type": kind, **{key: getattr(layer, name) for key, name in parameters.items()}}
+        elif type(layer) not in NO_EFFECT:
             raise _refusal(f"this one has a {type(layer).__name__}")
 
 
@@ -179,14 +186,14 @@ def _output(module: PolicyModule) -> Json:
     return {"type": "choices", "n": choice_counts(space), "start": _starts(space)}
 
 
-def _starts(space: Any) -> list[int]:
-    """The first of the choices of each dimension."""
+def _starts(space: spaces.Space[Any]) -> list[int]:
+    """Return the smallest action of each dimension."""
     first = np.ravel(getattr(space, "start", 0))
     return [int(value) for value in np.broadcast_to(first, len(choice_counts(space)))]
 
 
-def _numbers(tensor: Tensor) -> Any:
-    """Nested lists with no more digits than single precision has; an infinity is null."""
+def _numbers(tensor: Tensor) -> Numbers:
+    """Return nested lists with the digits of single precision; infinities are null."""
     if tensor.dim() > 1:
         return [_numbers(row) for row in tensor]
     return [float(f"{value:.9g}") if math.isfinite(value) else None for value in tensor.tolist()]

@@ -1,4 +1,4 @@
-"""What the wrappers of an environment do to observations before a policy is given them."""
+"""The effect of the environment's wrappers on observations, as layers of the exported policy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import MISSING
 from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
@@ -19,14 +20,14 @@ from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 
 SINGLE = "observation"
-"""What the input is called where observations are no Dict."""
+"""Name of the input where observations are not a Dict."""
 
 
 @dataclass(frozen=True)
 class Scaling:
     """Statistics of VecNormalize for one array: (x - mean) / std, clipped to [-clip, clip].
 
-    :ivar mean: float64, in the shape of the observation; so is `std`
+    :ivar mean: float64, with the shape of the observation, like `std`
     """
 
     mean: np.ndarray
@@ -43,7 +44,7 @@ class Scaling:
 class Stack:
     """Frames of VecFrameStack in one array, the newest at the end of the axis.
 
-    :ivar missing: what stands for the frames before the first one of an episode
+    :ivar missing: value of the frames before the first one of an episode
     """
 
     n_frames: int
@@ -53,10 +54,10 @@ class Stack:
 
 @dataclass
 class Part:
-    """One array of an observation, as it comes from the environment.
+    """One array of the observation, as the environment returns it.
 
-    :ivar space: before it is scaled and transposed, stacked
-    :ivar channels_last: an image that the policy takes with its channels first
+    :ivar space: of the stacked array, before normalisation and transposition
+    :ivar channels_last: the policy takes the image with its channels first
     """
 
     space: spaces.Space[Any]
@@ -65,12 +66,12 @@ class Part:
     channels_last: bool = False
 
 
-def observation_parts(model: Any) -> dict[str, Part]:
-    """Return the arrays of an observation by name, and what the wrappers of the environment do to them.
+def observation_parts(model: Algorithm) -> dict[str, Part]:
+    """Return the arrays of an observation by name, with the effect of the environment's wrappers.
 
-    Without an environment, observations are those of the model's own space.
+    Without an environment, the observation space is that of the model.
 
-    :raises UserError: a wrapper does to normalised observations what an exported policy cannot know
+    :raises UserError: another wrapper changes normalised observations
     """
     reader = _WrapperReader(model.observation_space)
     env = model.env
@@ -81,10 +82,10 @@ def observation_parts(model: Any) -> dict[str, Part]:
 
 
 class _WrapperReader:
-    """Follows observations from a policy back to its environment, one wrapper after the other."""
+    """Collect the effect of the wrappers, from the policy back to the environment."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
-        self.space = space  # of what is read: below the wrappers so far, stacked
+        self.space = space  # below the wrappers read so far, stacked
         self.transposed: list[str] = []
         self.stacks: dict[str, Stack] = {}
         self.scalings: dict[str, Scaling] = {}
@@ -138,15 +139,15 @@ class _WrapperReader:
         }
 
 
-def _with_dtype(space: spaces.Space[Any], dtype: Any) -> spaces.Space[Any]:
-    """A normalised Box with numbers as they were before, without bounds."""
+def _with_dtype(space: spaces.Space[Any], dtype: np.dtype[Any] | None) -> spaces.Space[Any]:
+    """Return the unbounded Box of the unnormalised observations."""
     if not isinstance(space, spaces.Box) or space.dtype == dtype:
         return space
     return spaces.Box(-np.inf, np.inf, space.shape, np.dtype(dtype).type)
 
 
 class PreparePart(nn.Module):
-    """Scale and transpose one array [B, ...], as the wrappers of the environment do."""
+    """Normalise and transpose one array [B, ...], as the wrappers of the environment do."""
 
     mean: Tensor
     std: Tensor

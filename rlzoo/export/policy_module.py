@@ -1,4 +1,4 @@
-"""A policy as one torch module: what the environment shows in, the actions that it executes out."""
+"""A policy as one torch module, from raw observations to the actions that the environment executes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
 from rlzoo.core.spaces import choice_counts
 from rlzoo.export.observation_layers import Part, PreparePart, observation_parts
-from rlzoo.networks.lstm import forget
+from rlzoo.networks.lstm import reset_state
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.masked_policies import MaskableActorCriticPolicy
 from rlzoo.policies.recurrent_policies import ACTOR, RecurrentActorCriticPolicy
@@ -38,7 +39,7 @@ class Port:
 
     @property
     def batch_axis(self) -> int:
-        """The axis of `shape` that is the number of observations."""
+        """Index of the batch axis."""
         return self.shape.index("batch")
 
     def example(self, n: int) -> Tensor:
@@ -48,7 +49,7 @@ class Port:
 
 
 class ExecutedActions(nn.Module):
-    """Turn what a policy gives into what the environment executes; see `BasePolicy.env_actions`."""
+    """Convert the policy's actions to those that the environment executes; see `BasePolicy.env_actions`."""
 
     low: Tensor
     high: Tensor
@@ -81,7 +82,7 @@ class ExecutedActions(nn.Module):
 class PolicyModule(nn.Module):
     """The complete deterministic policy of an agent: `model.predict(obs, deterministic=True)` as a module.
 
-    Inputs, in the order of `inputs`: the observation as the environment shows it, one tensor for each entry
+    Inputs, in the order of `inputs`: the observation as the environment returns it, one tensor for each entry
     of a Dict; for a policy with action masks `action_masks` (bool, true: allowed); for a recurrent one
     `state_h` and `state_c` as `predict` has them, and `episode_start` (bool). Outputs: the actions to
     execute, and for a recurrent policy the state afterwards.
@@ -89,11 +90,11 @@ class PolicyModule(nn.Module):
     >>> module = PolicyModule(model)  # doctest: +SKIP
     >>> actions = module(torch.from_numpy(venv.reset()))  # doctest: +SKIP
 
-    :param model: an agent; what the wrappers of its environment do to observations becomes part of the module
-    :raises UserError: a policy that does more than ours, or observations that no file can describe
+    :param model: an agent; the wrappers of its environment become part of the module
+    :raises UserError: a policy with its own predict method, or a wrapper that cannot be exported
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Algorithm) -> None:
         super().__init__()
         check_policy(model)
         self.parts: dict[str, Part] = observation_parts(model)
@@ -113,8 +114,8 @@ class PolicyModule(nn.Module):
         policy: Any = self.policy
         if self.is_recurrent:
             h, c, starts = others
-            memory = {f"{ACTOR}_h": h.transpose(0, 1), f"{ACTOR}_c": c.transpose(0, 1)}
-            actions, after = policy.act_and_remember(obs, forget(memory, starts), deterministic=True)
+            rnn_state = {f"{ACTOR}_h": h.transpose(0, 1), f"{ACTOR}_c": c.transpose(0, 1)}
+            actions, after = policy.act_recurrent(obs, reset_state(rnn_state, starts), deterministic=True)
             h, c = (after[f"{ACTOR}_{part}"].transpose(0, 1) for part in "hc")
             return self.executed(actions), h, c
         if self.is_masked:
@@ -126,10 +127,10 @@ class PolicyModule(nn.Module):
         return tuple(port.example(n) + (port.name == MASKS) for port in self.inputs)
 
 
-def check_policy(model: Any) -> None:
-    """Check that the policy acts as those of rlzoo do.
+def check_policy(model: Algorithm) -> None:
+    """Check that the policy predicts as those of rlzoo do.
 
-    :raises UserError: it is no BasePolicy, or predicts in a way of its own
+    :raises UserError: it is not a BasePolicy, or overrides `predict`
     """
     policy = model.policy
     name = type(policy).__name__
@@ -137,17 +138,17 @@ def check_policy(model: Any) -> None:
         raise UserError(f"{name} cannot be exported: it is not derived from rlzoo.BasePolicy")
     for method in ("predict", "env_actions"):
         if not any(getattr(type(policy), method) is getattr(known, method) for known in PREDICTS):
-            raise UserError(f"{name} cannot be exported: it has a {method}() of its own")
+            raise UserError(f"{name} cannot be exported: it overrides {method}()")
 
 
 def acting_copy(policy: BasePolicy) -> BasePolicy:
-    """Return a copy of a policy that acts and no more: without critics, target networks and optimisers."""
-    memo: dict[int, Any] = {id(getattr(policy, "optimizer", None)): None}
+    """Return a copy of a policy without critics, target networks and optimisers."""
+    memo: dict[int, object] = {id(getattr(policy, "optimizer", None)): None}
     for (
         module
-    ) in policy.modules():  # what an update computed, and the matrices of gSDE, have a graph: no copy
+    ) in policy.modules():  # detach tensors with a graph (of an update, of gSDE): they cannot be copied
         for value in _tensors(getattr(module, "action_dist", None)):
-            if not value.is_leaf:  # a parameter that it refers to stays one
+            if not value.is_leaf:  # parameters stay parameters
                 memo[id(value)] = value.detach()
     copied = copy.deepcopy(policy, memo).cpu().eval().requires_grad_(False)
     modules = dict(copied.named_modules())
@@ -158,8 +159,8 @@ def acting_copy(policy: BasePolicy) -> BasePolicy:
     return copied
 
 
-def _tensors(distribution: Any) -> Iterator[Tensor]:
-    """The tensors that an action distribution holds, and those of the distributions in it."""
+def _tensors(distribution: object) -> Iterator[Tensor]:
+    """Yield the tensors of an action distribution, and of the distributions in it."""
     held = vars(distribution) if hasattr(distribution, "__dict__") else {}
     slots = [slot for kind in type(distribution).__mro__ for slot in getattr(kind, "__slots__", ())]
     for value in (*held.values(), *(getattr(distribution, slot, None) for slot in slots)):
@@ -181,8 +182,8 @@ def torch_dtype(name: str) -> torch.dtype:
         raise UserError(f"PyTorch has no {name} tensors") from None
 
 
-def _ports(model: Any, parts: dict[str, Part]) -> tuple[list[Port], list[Port]]:
-    """The inputs and the outputs of an agent."""
+def _ports(model: Algorithm, parts: dict[str, Part]) -> tuple[list[Port], list[Port]]:
+    """Return the inputs and the outputs of an agent."""
     inputs = [_port(name, part.space) for name, part in parts.items()]
     space = model.action_space
     outputs = [_port(ACTIONS, space)]

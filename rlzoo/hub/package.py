@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rlzoo.benchmark.finished import training_seconds
 from rlzoo.benchmark.portable import Outside, portable, portable_texts
@@ -128,7 +127,7 @@ def _write_card(content: CardContent, place: Path) -> Path:
 
 def _write_agent(agent: Path, checkpoint: Checkpoint, outside: Outside, target: Path) -> None:
     """The model file as it is, or without the paths of this machine that it names."""
-    config: dict[str, Any] = portable(checkpoint.config, outside)
+    config = portable(checkpoint.config, outside)
     arguments = config.get("arguments")
     if isinstance(arguments, dict) and arguments.get("tensorboard_log") is not None:
         arguments["tensorboard_log"] = None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlzoo.buffers.sequences import Memory, Sequences
+from rlzoo.buffers.sequences import RNNState, Sequences
 
 State = tuple[Tensor, Tensor]
 """h and c as PyTorch has them, each [n_layers, n_sequences, hidden_size]."""
@@ -36,7 +36,7 @@ class LSTM(nn.LSTM):
         """As `forward` on sequences of one row each.
 
         :param x: [n, input_size]
-        :param h: with `c` what is remembered, [n, num_layers, hidden_size]
+        :param h: with `c` the recurrent state, [n, num_layers, hidden_size]
         :return: the output [n, hidden_size], and h and c afterwards
         """
         hs, cs = [], []
@@ -85,7 +85,7 @@ class LayerNormLSTMCell(nn.Module):
 
 
 class LayerNormLSTM(nn.Module):
-    """Layers of `LayerNormLSTMCell`, with the face of `LSTM`."""
+    """Layers of `LayerNormLSTMCell`, with the interface of `LSTM`."""
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, dropout: float = 0.0
@@ -122,46 +122,46 @@ class LayerNormLSTM(nn.Module):
 AnyLSTM = LSTM | LayerNormLSTM
 
 
-def fresh_memory(name: str, lstm: AnyLSTM, n: int, device: torch.device) -> Memory:
-    """What the LSTM called `name` remembers before `n` episodes: nothing."""
+def zero_state(name: str, lstm: AnyLSTM, n: int, device: torch.device) -> RNNState:
+    """Return the zero state of the LSTM called `name` for `n` episodes."""
     shape = (n, lstm.num_layers, lstm.hidden_size)
     return {f"{name}_{part}": torch.zeros(shape, device=device) for part in "hc"}
 
 
-def forget(memory: Memory, starts: Tensor) -> Memory:
-    """The memory with the rows of episodes that start ([n], bool) set to zero."""
+def reset_state(rnn_state: RNNState, starts: Tensor) -> RNNState:
+    """Return the recurrent state with the rows of episodes that start ([n], bool) set to zero."""
     return {
         name: value.masked_fill(starts.view(-1, *[1] * (value.dim() - 1)), 0.0)
-        for name, value in memory.items()
+        for name, value in rnn_state.items()
     }
 
 
 class OneStep:
-    """Runs LSTMs one step on from a memory; row by row, each on its own.
+    """Runner of LSTMs for one step from a recurrent state, each row by itself.
 
-    :ivar after: what is remembered then, by those that ran
+    :ivar after: the next state of the LSTMs that ran
     """
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.after: Memory = {}
+    def __init__(self, rnn_state: RNNState) -> None:
+        self.rnn_state = rnn_state
+        self.after: RNNState = {}
 
     def __call__(self, name: str, lstm: AnyLSTM, rows: Tensor) -> Tensor:
         """[n, input_size] -> [n, hidden_size]"""
-        output, h, c = lstm.step(rows, self.memory[f"{name}_h"], self.memory[f"{name}_c"])
+        output, h, c = lstm.step(rows, self.rnn_state[f"{name}_h"], self.rnn_state[f"{name}_c"])
         self.after[f"{name}_h"], self.after[f"{name}_c"] = h, c
         return output
 
 
 class OverSequences:
-    """Runs LSTMs over the sequences that the rows of a batch form; no padding comes in or out."""
+    """Runner of LSTMs over the sequences that the rows of a batch form; no padding comes in or out."""
 
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
 
     def __call__(self, name: str, lstm: AnyLSTM, rows: Tensor) -> Tensor:
         """[n_rows, input_size] -> [n_rows, hidden_size]"""
-        memory = self.sequences.memory
-        h, c = (memory[f"{name}_{part}"].transpose(0, 1).contiguous() for part in "hc")
+        rnn_state = self.sequences.rnn_state
+        h, c = (rnn_state[f"{name}_{part}"].transpose(0, 1).contiguous() for part in "hc")
         padded, _ = lstm(self.sequences.pad(rows), (h, c))
         return self.sequences.unpad(padded)

@@ -69,10 +69,10 @@ def param(default: T, *, doc: Doc | str, section: Section | None = None) -> T:
     """Declare a field of a Config.
 
     :param default: its default
-    :param doc: a description from `rlzoo.params.shared`, or a text: what the hyperparameter does, its unit,
+    :param doc: a description from `rlzoo.params.shared`, or a string: what the hyperparameter does, its unit,
         when to raise or lower it, its source
-    :param section: where it is shown; needed with a text, and replaces the section of a shared description
-    :raises ValueError: a text without a section
+    :param section: where it is shown; needed with a string, and replaces the section of a shared description
+    :raises ValueError: a string without a section
     """
     if isinstance(doc, str):
         if section is None:

@@ -52,10 +52,10 @@ _POLICIES: dict[str, dict[str, type]] = {
     "crossq": variants(CrossQPolicy, "CrossQ", layer_norm=False),
 }
 
-PARTS = {"feed_forward": False, "recurrent": True}
-"""Families that are the part of "actor_critic" without memory, and with it."""
+RECURRENCE = {"feed_forward": False, "recurrent": True}
+"""Families of "actor_critic" policies that are not recurrent, and of those that are."""
 
-REMEMBERING = ("actor_critic", "recurrent", "acer")
+RECURRENT_FAMILIES = ("actor_critic", "recurrent", "acer")
 """Families of algorithms that learn from sequences."""
 
 # Public like MlpPolicy; as for that one, each family puts its own in the place of the class.
@@ -70,7 +70,7 @@ def register_policy(name: str, policy_class: type, family: str = "actor_critic")
     """
     if not isinstance(policy_class, type):
         raise UserError(f"register_policy() needs a class, not {policy_class!r}")
-    policies = _POLICIES.setdefault("actor_critic" if family in PARTS else family, {})
+    policies = _POLICIES.setdefault("actor_critic" if family in RECURRENCE else family, {})
     if policies.get(name, policy_class) is not policy_class:
         raise UserError(f"the policy name {name!r} is taken by {policies[name].__name__}")
     policies[name] = policy_class
@@ -84,7 +84,7 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
     :raises UserError: for a name that the family does not have
     """
-    _check_memory(family, policy)
+    _check_recurrent(family, policy)
     policies = _policies_of(family)
     if isinstance(policy, type):
         if not issubclass(policy, nn.Module):
@@ -112,30 +112,30 @@ def policy_name(family: str, policy_class: type) -> str | type:
 
 
 def _policies_of(family: str) -> dict[str, type]:
-    if family not in PARTS:
+    if family not in RECURRENCE:
         return _POLICIES.get(family, {})
     return {
         name: policy
         for name, policy in _POLICIES["actor_critic"].items()
-        if _remembers(policy) is PARTS[family]
+        if _is_recurrent(policy) is RECURRENCE[family]
     }
 
 
-def _remembers(policy_class: type | None) -> bool:
+def _is_recurrent(policy_class: type | None) -> bool:
     return bool(getattr(policy_class, "recurrent", False))
 
 
-def _check_memory(family: str, policy: str | type) -> None:
-    """Ask that a policy remembers where an algorithm learns from sequences, and only there."""
+def _check_recurrent(family: str, policy: str | type) -> None:
+    """Check that the policy is recurrent where the algorithm needs that, and only where it supports it."""
     policy_class = policy if isinstance(policy, type) else _POLICIES["actor_critic"].get(policy)
     name = policy.__name__ if isinstance(policy, type) else policy
-    if _remembers(policy_class) and family not in REMEMBERING:
+    if _is_recurrent(policy_class) and family not in RECURRENT_FAMILIES:
         raise UserError(
-            f"{name} remembers, and this algorithm does not learn from sequences: use a policy without an "
-            "LSTM, or one of ppo, a2c, ppo_lstm, acer, acktr"
+            f"{name} is recurrent, and this algorithm does not support recurrent policies: use a policy"
+            " without an LSTM, or one of ppo, a2c, ppo_lstm, acer, acktr"
         )
-    if family == "recurrent" and policy_class is not None and not _remembers(policy_class):
+    if family == "recurrent" and policy_class is not None and not _is_recurrent(policy_class):
         raise UserError(
-            f"{name} has no memory, which this algorithm is for: use one such as MlpLstmPolicy "
+            f"{name} is not recurrent, which this algorithm needs: use one such as MlpLstmPolicy "
             "(CnnLstmPolicy, MultiInputLstmPolicy), or ppo"
         )

@@ -1,4 +1,4 @@
-"""Actor-critic policies whose critic tells the value of every action."""
+"""Actor-critic policies whose critic estimates the Q-value of every action."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 @cache
 def with_q_values(policy_class: Any) -> Any:
-    """A variant of a policy for Discrete actions that has Q(s, a) in the place of V(s).
+    """Return a variant of a policy for Discrete actions with Q(s, a) in the place of V(s).
 
-    What asks it for values gets V(s) = sum_a pi(a|s) Q(s, a); `log_probs_and_q_values` gives the rest.
+    `predict_values` gives V(s) = sum_a pi(a|s) Q(s, a); `log_probs_and_q_values` gives the rest.
 
-    :param policy_class: an ActorCriticPolicy, which may remember
+    :param policy_class: an ActorCriticPolicy, which may be recurrent
     :raises UserError: another kind of class
     """
     if not (isinstance(policy_class, type) and issubclass(policy_class, ActorCriticPolicy)):
@@ -33,10 +33,12 @@ def with_q_values(policy_class: Any) -> Any:
         def log_probs_and_q_values(self, obs: TensorObs, **context: Any) -> tuple[Tensor, Tensor]:
             """Log-probabilities and Q values of all actions, both [B, n_actions].
 
-            :param context: `sequences` or `memory`, for a policy that remembers
+            :param context: `sequences` or `rnn_state`, for a recurrent policy
             """
             run = (
-                self._runner(obs, context.get("sequences"), context.get("memory")) if self.recurrent else None
+                self._runner(obs, context.get("sequences"), context.get("rnn_state"))
+                if self.recurrent
+                else None
             )
             distribution, q = super()._distribution_and_values(obs, *([] if run is None else [run]))
             return distribution.log_probs, q

@@ -1,4 +1,4 @@
-"""Actor-critic policies that remember: LSTMs between the features and the heads."""
+"""Recurrent actor-critic policies: LSTMs between the features and the heads."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.accel.fast_mlp import fast_forward
-from rlzoo.buffers.sequences import Memory, Sequences
+from rlzoo.buffers.sequences import RNNState, Sequences
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.distributions import Distribution
 from rlzoo.networks.extractors import CombinedExtractor, NatureCNN
-from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, forget, fresh_memory
+from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, reset_state, zero_state
 from rlzoo.networks.mlp import MlpExtractor, create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.policy_kwargs import policy_keywords
 
 LSTM_KWARGS = ("bias", "dropout")
-ACTOR, CRITIC = "lstm_actor", "lstm_critic"  # what their memory is called
+ACTOR, CRITIC = "lstm_actor", "lstm_critic"  # names of their parts of the recurrent state
 
 State = tuple[np.ndarray, np.ndarray]
-"""What `predict` hands out: h and c of the actor, each [n_layers, n_envs, hidden_size]."""
+"""State of `predict`: h and c of the actor, each [n_layers, n_envs, hidden_size]."""
 
 
 class RecurrentActorCriticPolicy(ActorCriticPolicy):
-    """Actor and critic that remember, for PPO, A2C and their relatives.
+    """Recurrent actor and critic for PPO, A2C and their relatives.
 
         features -> lstm_actor  -> mlp_extractor -> action_net
                  -> lstm_critic -> mlp_extractor -> value_net
 
     Rows of a batch are read in one of two ways: as `sequences` that follow each other in time, or one by one,
-    each one step on from its own row of `memory` (without either: from nothing, as at the start of an
-    episode).
+    each one step from its own row of `rnn_state` (without either: from the zero state of an episode's start).
 
     :param args: as ActorCriticPolicy, as are `kwargs`. `net_arch` is what lies behind the LSTMs; with an
         entry "lstm", as in `[8, "lstm", dict(vf=[5, 10], pi=[10])]`, it is what lies before and behind one
@@ -124,24 +123,24 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         super()._init_orthogonally()
         self.before_lstm.apply(partial(self.init_weights, gain=math.sqrt(2)))
 
-    # ---------------------------------------------------------------- memory
+    # ---------------------------------------------------------------- recurrent state
 
-    def initial_memory(self, n_envs: int) -> Memory:
-        """What is remembered at the start of an episode: zeros, [n_envs, n_layers, hidden_size] by name."""
-        memory = fresh_memory(ACTOR, self.lstm_actor, n_envs, self.device)
+    def initial_state(self, n_envs: int) -> RNNState:
+        """Return the recurrent state at the start of an episode: zeros, [n_envs, n_layers, hidden_size]."""
+        rnn_state = zero_state(ACTOR, self.lstm_actor, n_envs, self.device)
         if self.lstm_critic is not None:
-            memory.update(fresh_memory(CRITIC, self.lstm_critic, n_envs, self.device))
-        return memory
+            rnn_state.update(zero_state(CRITIC, self.lstm_critic, n_envs, self.device))
+        return rnn_state
 
-    def memory_of(self, state: State | None, episode_start: Any, n_envs: int) -> Memory:
-        """The memory that a state of `predict` stands for; the critic's, which it lacks, is fresh.
+    def rnn_state_from(self, state: State | None, episode_start: Any, n_envs: int) -> RNNState:
+        """Return the recurrent state for a `state` of `predict`; the part of the critic is zero.
 
-        :param episode_start: bool array [n_envs], whose memory is forgotten; None: nobody's
+        :param episode_start: bool array [n_envs], where the state is reset; None: nowhere
         :raises UserError: the state or `episode_start` is of another number of environments
         """
-        memory = self.initial_memory(n_envs)
+        rnn_state = self.initial_state(n_envs)
         if state is None:
-            return memory
+            return rnn_state
         shape = (self.n_lstm_layers, n_envs, self.lstm_output_dim)
         if [np.shape(part) for part in state] != [shape, shape]:
             raise UserError(
@@ -150,48 +149,48 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
             )
         for part, array in zip("hc", state, strict=True):
             tensor = torch.as_tensor(np.asarray(array, np.float32), device=self.device)
-            memory[f"{ACTOR}_{part}"] = tensor.transpose(0, 1)
+            rnn_state[f"{ACTOR}_{part}"] = tensor.transpose(0, 1)
         if episode_start is None:
-            return memory
+            return rnn_state
         starts = np.asarray(episode_start, bool).reshape(-1)
         if len(starts) != n_envs:
             raise UserError(f"episode_start has {len(starts)} entries for {n_envs} observations")
-        return forget(memory, torch.as_tensor(starts, device=self.device))
+        return reset_state(rnn_state, torch.as_tensor(starts, device=self.device))
 
     # ---------------------------------------------------------------- acting
 
     def step(
-        self, obs: TensorObs, memory: Memory, episode_starts: Tensor, deterministic: bool = False
-    ) -> tuple[Tensor, Tensor, Tensor, Memory]:
-        """Act on observations and memory, which is forgotten where an episode starts.
+        self, obs: TensorObs, rnn_state: RNNState, episode_starts: Tensor, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor, RNNState]:
+        """Act on observations and the recurrent state, which is reset where an episode starts.
 
-        :param memory: from `initial_memory`, or from the step before
+        :param rnn_state: from `initial_state`, or from the step before
         :param episode_starts: bool, [n_envs]
-        :return: actions [n_envs, ...], values [n_envs], log-probabilities [n_envs], the memory afterwards
+        :return: actions [n_envs, ...], values [n_envs], log-probabilities [n_envs], the next recurrent state
         """
-        run = OneStep(forget(memory, episode_starts))
+        run = OneStep(reset_state(rnn_state, episode_starts))
         distribution, values = self._distribution_and_values(obs, run)
         actions = distribution.get_actions(deterministic)
         return self._shaped(actions), values.flatten(), distribution.log_prob(actions), run.after
 
-    def act(self, obs: TensorObs, deterministic: bool = False, memory: Memory | None = None) -> Tensor:
-        """Actions [B, *action_space.shape] for raw observations; see ActorCriticPolicy."""
-        latent_pi = self._latent_pi(obs, self._runner(obs, None, memory))
+    def act(self, obs: TensorObs, deterministic: bool = False, rnn_state: RNNState | None = None) -> Tensor:
+        """Return actions [B, *action_space.shape] for raw observations; see ActorCriticPolicy."""
+        latent_pi = self._latent_pi(obs, self._runner(obs, None, rnn_state))
         return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
 
-    def act_and_remember(
-        self, obs: TensorObs, memory: Memory, deterministic: bool = False
-    ) -> tuple[Tensor, Memory]:
-        """Actions [B, *action_space.shape] for raw observations, and the actor's memory afterwards."""
-        run = OneStep(memory)
+    def act_recurrent(
+        self, obs: TensorObs, rnn_state: RNNState, deterministic: bool = False
+    ) -> tuple[Tensor, RNNState]:
+        """Return actions [B, *action_space.shape] for raw observations, and the actor's next state."""
+        run = OneStep(rnn_state)
         actions = self._distribution(self._latent_pi(obs, run)).get_actions(deterministic)
         return self._shaped(actions), run.after
 
     def forward(
-        self, obs: TensorObs, deterministic: bool = False, memory: Memory | None = None
+        self, obs: TensorObs, deterministic: bool = False, rnn_state: RNNState | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
-        distribution, values = self._distribution_and_values(obs, self._runner(obs, None, memory))
+        """Return actions [B, *action_space.shape], values [B, 1] and log-probabilities [B]."""
+        distribution, values = self._distribution_and_values(obs, self._runner(obs, None, rnn_state))
         actions = distribution.get_actions(deterministic)
         return self._shaped(actions), values, distribution.log_prob(actions)
 
@@ -202,20 +201,20 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """The actions to execute, and what to hand over as `state` with the next observations.
+        """Return the actions to execute, and the `state` for the next observations.
 
-        :param state: None at first: nothing is remembered
-        :param episode_start: where an episode starts and the state is forgotten, [n_envs]
+        :param state: recurrent state; None at first
+        :param episode_start: where an episode starts and the state is reset, [n_envs]
         """
         obs, vectorized = self.obs_to_tensor(observation)
-        memory = self.memory_of(state, episode_start, _n_rows(obs))
+        rnn_state = self.rnn_state_from(state, episode_start, _n_rows(obs))
         was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
-            actions, memory = self.act_and_remember(obs, memory, deterministic)
+            actions, rnn_state = self.act_recurrent(obs, rnn_state, deterministic)
         self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
-        h, c = (memory[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
+        h, c = (rnn_state[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
         return (executed if vectorized else executed.squeeze(axis=0)), (h, c)
 
     # ---------------------------------------------------------------- learning
@@ -225,39 +224,41 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         obs: TensorObs,
         actions: Tensor,
         sequences: Sequences | None = None,
-        memory: Memory | None = None,
+        rnn_state: RNNState | None = None,
         *,
         gaussian_actions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [B, 1], log-probabilities of `actions` [B] and entropies [B] (or None), with gradients that
-        go back in time to the beginning of each sequence."""
-        distribution, values = self._distribution_and_values(obs, self._runner(obs, sequences, memory))
+        """Return values [B, 1], log-probabilities of `actions` [B] and entropies [B] (or None).
+
+        Gradients go back in time to the beginning of each sequence.
+        """
+        distribution, values = self._distribution_and_values(obs, self._runner(obs, sequences, rnn_state))
         return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
 
     def predict_values(
-        self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
+        self, obs: TensorObs, sequences: Sequences | None = None, rnn_state: RNNState | None = None
     ) -> Tensor:
-        """Values of raw observations, [B, 1]."""
-        run = self._runner(obs, sequences, memory)
+        """Return values of raw observations, [B, 1]."""
+        run = self._runner(obs, sequences, rnn_state)
         features = self.extract_features(obs, self.vf_features_extractor)
-        remembered = self._remembered_by_actor(features, run) if self.one_lstm else None
-        latent_vf = self.mlp_extractor.forward_critic(self._seen_by_critic(features, remembered, run))
+        actor_output = self._actor_lstm(features, run) if self.one_lstm else None
+        latent_vf = self.mlp_extractor.forward_critic(self._critic_input(features, actor_output, run))
         return fast_forward(self.value_net, latent_vf)
 
     def get_distribution(
-        self, obs: TensorObs, sequences: Sequences | None = None, memory: Memory | None = None
+        self, obs: TensorObs, sequences: Sequences | None = None, rnn_state: RNNState | None = None
     ) -> Distribution:
-        """The action distribution of raw observations; later calls do not change it."""
-        return copy.copy(self._distribution(self._latent_pi(obs, self._runner(obs, sequences, memory))))
+        """Return the action distribution of raw observations; later calls do not change it."""
+        return copy.copy(self._distribution(self._latent_pi(obs, self._runner(obs, sequences, rnn_state))))
 
     # ---------------------------------------------------------------- parts
 
     def _runner(
-        self, obs: TensorObs, sequences: Sequences | None, memory: Memory | None
+        self, obs: TensorObs, sequences: Sequences | None, rnn_state: RNNState | None
     ) -> OneStep | OverSequences:
         if sequences is not None:
             return OverSequences(sequences)
-        return OneStep(self.initial_memory(_n_rows(obs)) if memory is None else memory)
+        return OneStep(self.initial_state(_n_rows(obs)) if rnn_state is None else rnn_state)
 
     def _distribution_and_values(
         self, obs: TensorObs, run: OneStep | OverSequences | None = None
@@ -265,32 +266,32 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         run = run or self._runner(obs, None, None)
         features = self.extract_features(obs)
         pi_features, vf_features = (features, features) if self.share_features_extractor else features
-        remembered = self._remembered_by_actor(pi_features, run)
-        seen = self._seen_by_critic(vf_features, remembered, run)
-        if seen is remembered:  # layers that both share are evaluated once
-            latent_pi, latent_vf = self.mlp_extractor(remembered)
+        actor_output = self._actor_lstm(pi_features, run)
+        critic_input = self._critic_input(vf_features, actor_output, run)
+        if critic_input is actor_output:  # layers that both share are evaluated once
+            latent_pi, latent_vf = self.mlp_extractor(actor_output)
         else:
-            latent_pi = self.mlp_extractor.forward_actor(remembered)
-            latent_vf = self.mlp_extractor.forward_critic(seen)
+            latent_pi = self.mlp_extractor.forward_actor(actor_output)
+            latent_vf = self.mlp_extractor.forward_critic(critic_input)
         return self._distribution(latent_pi), fast_forward(self.value_net, latent_vf)
 
     def _latent_pi(self, obs: TensorObs, run: OneStep | OverSequences) -> Tensor:
         features = self.extract_features(obs, self.pi_features_extractor)
-        return self.mlp_extractor.forward_actor(self._remembered_by_actor(features, run))
+        return self.mlp_extractor.forward_actor(self._actor_lstm(features, run))
 
-    def _remembered_by_actor(self, features: Tensor, run: OneStep | OverSequences) -> Tensor:
-        """What the actor's LSTM makes of features, [B, hidden_size]."""
+    def _actor_lstm(self, features: Tensor, run: OneStep | OverSequences) -> Tensor:
+        """Return the output of the actor's LSTM, [B, hidden_size]."""
         return run(ACTOR, self.lstm_actor, fast_forward(self.before_lstm, features))
 
-    def _seen_by_critic(
-        self, features: Tensor, remembered: Tensor | None, run: OneStep | OverSequences
+    def _critic_input(
+        self, features: Tensor, actor_output: Tensor | None, run: OneStep | OverSequences
     ) -> Tensor:
-        """What the critic's layers are given, [B, hidden_size].
+        """Return the input of the critic's layers, [B, hidden_size].
 
-        :param remembered: by the actor; read where there is one LSTM
+        :param actor_output: output of the actor's LSTM; used where there is one LSTM
         """
-        if remembered is not None and self.one_lstm:
-            return remembered if self.lstm_trained_by_both else remembered.detach()
+        if actor_output is not None and self.one_lstm:
+            return actor_output if self.lstm_trained_by_both else actor_output.detach()
         if self.critic is not None:
             return fast_forward(self.critic, features)
         assert self.lstm_critic is not None

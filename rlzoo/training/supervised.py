@@ -100,7 +100,7 @@ class Demonstrations:
         if getattr(self.policy, "recurrent", False):
             starts = self.dataset.episode_starts[rows].copy()
             starts[0] = True
-            memory = self.policy.initial_memory(int(starts.sum()))
+            memory = self.policy.initial_state(int(starts.sum()))
             context["sequences"] = Sequences(starts, np.arange(len(rows)), memory, self.device)
         return Examples(tensors, self.actions[rows], self.executed[rows], context)
 

@@ -158,7 +158,7 @@ def _computed(model: Any, obs: torch.Tensor) -> torch.Tensor:
         if hasattr(policy, "get_distribution"):
             context = {}
             if policy.recurrent:
-                context["memory"] = {name: part + 0.5 for name, part in policy.initial_memory(4).items()}
+                context["rnn_state"] = {name: part + 0.5 for name, part in policy.initial_state(4).items()}
             distribution = policy.get_distribution(obs, **context)
             actions = torch.zeros(4, 2) if isinstance(model.action_space, spaces.Box) else torch.arange(4) % 3
             return distribution.log_prob(actions).clone()

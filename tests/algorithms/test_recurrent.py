@@ -1,4 +1,4 @@
-"""Learning with memory: updates against loops step by step, and tasks that nobody solves without."""
+"""Recurrent policies: updates against loops step by step, and tasks that nobody solves without."""
 
 from __future__ import annotations
 
@@ -58,18 +58,20 @@ def agent(cls, arrangement="own", actions="Discrete", **kwargs):
 
 
 def recorded(model, n_updates, **kwargs):
-    """What each update was given: the policy before it, the rollout, and the memory at its start and end."""
+    """What each update was given: the policy before it, the rollout, and the recurrent state around it."""
     updates, update = [], model.update
 
     def remember(rollout, clock):
         columns = ("obs_column", "action_column", "rewards", "terminated", "truncated", "starts_column")
-        memory = {name: value[0].clone() for name, value in rollout.extra.items() if name.startswith("lstm")}
+        rnn_state = {
+            name: value[0].clone() for name, value in rollout.extra.items() if name.startswith("lstm")
+        }
         updates.append(
             SimpleNamespace(
                 policy=copy.deepcopy(model.policy),
                 finals=copy.deepcopy(rollout.finals()),
-                memory=memory,
-                memory_after={name: value.clone() for name, value in model.memory.items()},
+                rnn_state=rnn_state,
+                state_after={name: value.clone() for name, value in model.rnn_state.items()},
                 **{name: getattr(rollout, name).copy() for name in columns},
             )
         )
@@ -81,7 +83,7 @@ def recorded(model, n_updates, **kwargs):
 
 
 def by_loop(given):
-    """Log-probabilities, values, entropies, values of what follows, [n_steps, n_envs], and the last memory.
+    """Log-probabilities, values, entropies, values of what follows, [n_steps, n_envs], and the last state.
 
     One environment after the other, one step after the other, with gradients back to the rollout's start.
     """
@@ -93,21 +95,21 @@ def by_loop(given):
         }
     policy, rows, following, last = given.policy, {}, np.zeros((N_STEPS, N_ENVS), np.float32), {}
     for e in range(N_ENVS):
-        memory = {name: value[e : e + 1].clone() for name, value in given.memory.items()}
+        rnn_state = {name: value[e : e + 1].clone() for name, value in given.rnn_state.items()}
         for t in range(N_STEPS):
             if given.starts_column[t, e]:
-                memory = policy.initial_memory(1)
-            run = OneStep(memory)
+                rnn_state = policy.initial_state(1)
+            run = OneStep(rnn_state)
             distribution, value = policy._distribution_and_values(as_row(given.obs_column[t, e]), run)
             action = as_row(given.action_column[t, e])
             rows[t, e] = distribution.log_prob(action)[0], value[0, 0], distribution.entropy()[0]
-            memory = run.after
+            rnn_state = run.after
             end = given.terminated[t, e] or given.truncated[t, e]
             seen_next = finals.get((t, e)) if end else given.obs_column[t + 1, e]
             if seen_next is not None:
                 with torch.no_grad():
-                    following[t, e] = policy.predict_values(as_row(seen_next), memory=memory)
-        last[e] = {name: value.detach() for name, value in memory.items()}
+                    following[t, e] = policy.predict_values(as_row(seen_next), rnn_state=rnn_state)
+        last[e] = {name: value.detach() for name, value in rnn_state.items()}
     columns = [
         torch.stack([torch.stack([rows[t, e][part] for e in range(N_ENVS)]) for t in range(N_STEPS)])
         for part in range(3)
@@ -152,7 +154,7 @@ def test_an_update_is_one_step_along_the_gradient_of_a_loop(cls, arrangement, ac
     n_ends = sum(int(given.truncated.sum() + given.terminated.sum()) for given in updates)
     assert n_ends > 5 and any(given.finals is not None for given in updates)
     for given, after in zip(updates, [*(given.policy for given in updates[1:]), model.policy], strict=True):
-        log_probs, values, entropy, following, last_memory = by_loop(given)
+        log_probs, values, entropy, following, last_state = by_loop(given)
         baseline = values.detach()
         advantages = advantages_by_loop(given, baseline.numpy(), following)
         normalised = (advantages - advantages.mean()) / advantages.std()
@@ -163,11 +165,11 @@ def test_an_update_is_one_step_along_the_gradient_of_a_loop(cls, arrangement, ac
         for parameter, gradient, learned in zip(parameters, gradients, after.parameters(), strict=True):
             expected = parameter.detach() + 0.2 * gradient
             torch.testing.assert_close(learned.detach(), expected, atol=2e-6, rtol=1e-4)
-        for name, value in last_memory.items():
-            torch.testing.assert_close(value, given.memory_after[name], atol=1e-5, rtol=1e-4)
+        for name, value in last_state.items():
+            torch.testing.assert_close(value, given.state_after[name], atol=1e-5, rtol=1e-4)
     for given, later in pairwise(updates):
-        for name, value in given.memory_after.items():
-            assert torch.equal(value, later.memory[name]), "the next rollout goes on from what is remembered"
+        for name, value in given.state_after.items():
+            assert torch.equal(value, later.rnn_state[name]), "the next rollout continues from this state"
 
 
 @pytest.mark.filterwarnings("ignore:batch_size")
@@ -200,7 +202,7 @@ def test_the_first_ratios_of_an_update_are_one():
     assert all(float(one["clip_fraction"]) == 0 and abs(float(one["approx_kl"])) < 1e-6 for one in metrics)
 
 
-# Tasks for memory
+# Tasks that need a recurrent state
 
 
 class Recall(gym.Env):
@@ -273,11 +275,11 @@ def test_a_truncated_episode_is_worth_its_future(name):
     kwargs = {"net_arch": [16], "lstm_hidden_size": 16}
     model = cls(policy, env, policy_kwargs=kwargs, seed=0, device="cpu", gamma=0.8, **options)
     model.learn(12_000)
-    memory, values = model.policy.initial_memory(1), []
+    rnn_state, values = model.policy.initial_state(1), []
     with torch.no_grad():
         for _ in range(5):
-            _, value, _, memory = model.policy.step(
-                torch.zeros(1, 1), memory, torch.zeros(1, dtype=torch.bool)
+            _, value, _, rnn_state = model.policy.step(
+                torch.zeros(1, 1), rnn_state, torch.zeros(1, dtype=torch.bool)
             )
             values.append(float(value))
     np.testing.assert_allclose(values, 1 / (1 - 0.8), atol=0.5)
@@ -290,9 +292,9 @@ def test_probabilities_are_those_of_the_state():
     model = agent(RecurrentPPO)
     obs = np.random.default_rng(0).uniform(-1, 1, (2, N_ENVS, 4)).astype(np.float32)
     _, state = model.predict(obs[0])
-    memory = model.policy.memory_of(state, None, N_ENVS)
+    rnn_state = model.policy.rnn_state_from(state, None, N_ENVS)
     with torch.no_grad():
-        expected = model.policy.get_distribution(torch.tensor(obs[1]), memory=memory).probs.numpy()
+        expected = model.policy.get_distribution(torch.tensor(obs[1]), rnn_state=rnn_state).probs.numpy()
     probabilities = model.action_probability(obs[1], state)
     np.testing.assert_allclose(probabilities, expected, atol=1e-6)
     assert np.abs(probabilities - model.action_probability(obs[1])).max() > 1e-4
@@ -322,7 +324,7 @@ def test_other_n_envs_resets_the_rnn_state():
     model = agent(RecurrentPPO).learn(N_STEPS * N_ENVS)
     model.replace_env(DummyVecEnv([lambda: RandomWalk(ACTIONS["Discrete"])] * 2))
     model.learn(2 * N_STEPS)
-    assert all(len(value) == 2 for value in model.memory.values())
+    assert all(len(value) == 2 for value in model.rnn_state.values())
 
 
 def test_noise_that_depends_on_the_state():
@@ -338,14 +340,14 @@ def test_dropout_is_for_updates_alone():
     assert model.has_train_mode_layers
     model.learn(N_STEPS * N_ENVS)
     model.set_training_mode(False)
-    obs, memory = torch.ones(2, 4), model.policy.initial_memory(2)
-    first, second = (model.policy.predict_values(obs, memory=memory) for _ in range(2))
+    obs, rnn_state = torch.ones(2, 4), model.policy.initial_state(2)
+    first, second = (model.policy.predict_values(obs, rnn_state=rnn_state) for _ in range(2))
     assert torch.equal(first, second)
 
 
 def test_the_right_policy_for_the_right_algorithm():
     env = DummyVecEnv([lambda: RandomWalk(ACTIONS["Discrete"])])
-    with pytest.raises(UserError, match="MlpPolicy has no memory"):
+    with pytest.raises(UserError, match="MlpPolicy is not recurrent"):
         RecurrentPPO("MlpPolicy", env)
-    with pytest.raises(UserError, match="MlpLstmPolicy remembers"):
+    with pytest.raises(UserError, match="MlpLstmPolicy is recurrent"):
         DQN("MlpLstmPolicy", env)

@@ -18,14 +18,14 @@ N = N_STEPS * N_ENVS
 STARTS = {0: [4], 1: [0, 1, 6], 2: []}
 
 
-def rollout_and_memory():
+def rollout_and_state():
     """Row t of environment e remembers 100 e + t before it, in two numbers."""
     rollout = RolloutBuffer(N_STEPS, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), n_envs=N_ENVS)
     for env, steps in STARTS.items():
         rollout.starts_column[steps, env] = True
     t, env = np.meshgrid(np.arange(N_STEPS + 1), np.arange(N_ENVS), indexing="ij")
-    memory = torch.tensor(100.0 * env + t)[:, :, None, None].expand(-1, -1, 1, 2) + 1.0
-    return rollout, {"m": memory}
+    rnn_state = torch.tensor(100.0 * env + t)[:, :, None, None].expand(-1, -1, 1, 2) + 1.0
+    return rollout, {"m": rnn_state}
 
 
 def columns():
@@ -54,7 +54,7 @@ def assert_sequences(sequences, rows_of_batch, expected):
         assert padded[: len(rows), column].tolist() == rows
         t, env = divmod(rows[0], N_ENVS)
         remembered = 0.0 if t in STARTS[env] else 100.0 * env + t + 1.0
-        assert sequences.memory["m"][column].tolist() == [[remembered, remembered]]
+        assert sequences.rnn_state["m"][column].tolist() == [[remembered, remembered]]
     assert torch.equal(sequences.unpad(padded), rows_of_batch)
 
 
@@ -79,26 +79,26 @@ def test_gradients_come_back_to_their_rows_and_padding_has_none():
 
 
 def test_the_sequences_of_a_rollout():
-    rollout, memory = rollout_and_memory()
+    rollout, rnn_state = rollout_and_state()
     by_env = [t * N_ENVS + env for env in range(N_ENVS) for t in range(N_STEPS)]
-    assert_sequences(rollout_sequences(rollout, memory), torch.arange(N), expected_sequences(by_env))
+    assert_sequences(rollout_sequences(rollout, rnn_state), torch.arange(N), expected_sequences(by_env))
 
 
 def test_a_rollout_that_no_episode_interrupts_is_not_padded():
-    rollout, memory = rollout_and_memory()
+    rollout, rnn_state = rollout_and_state()
     rollout.starts_column[:] = False
-    sequences = rollout_sequences(rollout, memory)
+    sequences = rollout_sequences(rollout, rnn_state)
     assert torch.equal(sequences.pad(torch.arange(N)), torch.arange(N).reshape(N_STEPS, N_ENVS))
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 7, 10, N - 1])
 def test_cut_sequences_start_from_stored_rnn_state(batch_size):
     torch.manual_seed(batch_size)
-    rollout, memory = rollout_and_memory()
+    rollout, rnn_state = rollout_and_state()
     seen, cuts = [], set()
     for _ in range(5):
         of_pass = []
-        for minibatch in sequence_minibatches(columns(), batch_size, rollout, memory):
+        for minibatch in sequence_minibatches(columns(), batch_size, rollout, rnn_state):
             rows = minibatch.actions
             assert torch.equal(minibatch.obs["a"], rows * 10)
             assert_sequences(minibatch.context["sequences"], rows, expected_sequences(rows.tolist()))
@@ -111,20 +111,20 @@ def test_cut_sequences_start_from_stored_rnn_state(batch_size):
 
 
 def test_one_minibatch_of_all_rows_is_the_rollout_as_it_is():
-    rollout, memory = rollout_and_memory()
+    rollout, rnn_state = rollout_and_state()
     given = columns()
-    (minibatch,) = sequence_minibatches(given, N, rollout, memory)
+    (minibatch,) = sequence_minibatches(given, N, rollout, rnn_state)
     assert minibatch is given
 
 
 def test_one_environment_does_not_run_on_into_itself():
     """Behind its last row comes its first."""
     rollout = RolloutBuffer(4, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
-    memory = {"m": torch.arange(5.0)[:, None, None, None]}
+    rnn_state = {"m": torch.arange(5.0)[:, None, None, None]}
     torch.manual_seed(0)
     batch = RolloutBatch(torch.arange(4), actions=torch.arange(4))
     for _ in range(10):
-        for minibatch in sequence_minibatches(batch, 3, rollout, memory):
+        for minibatch in sequence_minibatches(batch, 3, rollout, rnn_state):
             rows, sequences = minibatch.actions, minibatch.context["sequences"]
             n_jumps = int((rows.diff() != 1).sum())
             assert sequences.n_sequences == n_jumps + 1

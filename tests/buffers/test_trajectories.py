@@ -173,7 +173,7 @@ def test_trajectories_keep_order_and_final_observations():
     assert [numbers[: len(expected)] for numbers, expected in zip(found, real, strict=True)] == real
     torch.testing.assert_close(sequences.unpad(padded), rows)
     # environment 0 began an episode, the others go on from what they remembered; later sequences are fresh
-    assert sequences.memory["h"].flatten().tolist() == [0.0, 0.0, 1.0, 2.0, 0.0]
+    assert sequences.rnn_state["h"].flatten().tolist() == [0.0, 0.0, 1.0, 2.0, 0.0]
 
 
 def filled(n_slots, numbers, **kwargs):

@@ -138,7 +138,7 @@ def test_the_suffix_of_the_output_says_the_format(here):
         (("--algo", "ppo", "--env", "LunarLander-v3", "--to", "html"), "there is no page for LunarLander-v3"),
         (("--algo", "ppo", "--env", "Catch-v0", "--to", "json"), "this one sees images"),
         (("--algo", "ppo_lstm", "--to", "json"), "this one is recurrent; use --to onnx"),
-        (("--env-kwargs", "sutton_barto_reward:True", "--to", "html"), "as it is, without env_kwargs"),
+        (("--env-kwargs", "sutton_barto_reward:True", "--to", "html"), "without env_kwargs"),
         (("--to", "json", "--env-kwargs", "colour:1"), "colour"),
         (("--to", "json", "-o", "/dev/null"), "-o wants a file, and /dev/null is a device"),
         (("--to", "json", "-o", "/dev/null/agent.json"), "cannot write in /dev/null"),

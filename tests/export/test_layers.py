@@ -134,7 +134,7 @@ def test_a_page_is_one_small_file_without_links(env_id):
 def test_a_page_of_another_game_or_of_2_mb_is_refused(tmp_path):
     stacked = rlzoo.VecFrameStack(rlzoo.make_vec_env("CartPole-v1", 1), 2)
     model = rlzoo.PPO("MlpPolicy", stacked, policy_kwargs=SMALL)
-    with pytest.raises(UserError, match="sees it through a wrapper"):
+    with pytest.raises(UserError, match="a wrapper changes the observations"):
         rlzoo.export_model(model, tmp_path / "page.html", to="html")
     model = rlzoo.PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [512, 512]})
     with pytest.raises(UserError, match="2 MB is the limit"):

@@ -262,7 +262,7 @@ class OwnPredict(rlzoo.ActorCriticPolicy):
 
 def test_a_policy_with_a_predict_of_its_own_is_refused():
     model = rlzoo.PPO(OwnPredict, "CartPole-v1")
-    with pytest.raises(UserError, match=r"OwnPredict cannot be exported: it has a predict\(\) of its own"):
+    with pytest.raises(UserError, match=r"OwnPredict cannot be exported: it overrides predict\(\)"):
         PolicyModule(model)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from optuna.trial import TrialState
 
-from rlzoo.benchmark.collection import entry_of
 from rlzoo.benchmark.finished import mark_finished
+from rlzoo.benchmark.model_zoo import entry_of
 from rlzoo.benchmark.scores import write_score
 from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.run import PlayConfig, RunConfig

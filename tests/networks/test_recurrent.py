@@ -74,17 +74,17 @@ def test_every_pair_of_spaces(observations, actions):
     policy = make(policy_class, obs_space, action_space)
     observation = batch(obs_space)
     obs, _ = policy.obs_to_tensor(observation)
-    memory = policy.initial_memory(5)
-    taken, values, log_prob, after = policy.step(obs, memory, torch.zeros(5, dtype=torch.bool))
+    rnn_state = policy.initial_state(5)
+    taken, values, log_prob, after = policy.step(obs, rnn_state, torch.zeros(5, dtype=torch.bool))
     assert taken.shape == (5, *action_space.shape) and values.shape == log_prob.shape == (5,)
     assert {name: value.shape for name, value in after.items()} == {
-        name: value.shape for name, value in memory.items()
+        name: value.shape for name, value in rnn_state.items()
     }
-    again = policy.evaluate_actions(obs, taken, memory=memory)
+    again = policy.evaluate_actions(obs, taken, rnn_state=rnn_state)
     assert torch.allclose(again[0].flatten(), values, atol=1e-5)
     assert torch.allclose(again[1], log_prob, atol=1e-4) and again[2].shape == (5,)
-    assert torch.allclose(policy.predict_values(obs, memory=memory).flatten(), values, atol=1e-5)
-    entropy = policy.get_distribution(obs, memory=memory).entropy()
+    assert torch.allclose(policy.predict_values(obs, rnn_state=rnn_state).flatten(), values, atol=1e-5)
+    entropy = policy.get_distribution(obs, rnn_state=rnn_state).entropy()
     assert torch.allclose(entropy, again[2], atol=1e-5)
     executed, state = policy.predict(observation)
     assert all(action_space.contains(action) for action in executed)
@@ -99,18 +99,18 @@ def test_every_pair_of_spaces(observations, actions):
 
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
 def test_sequences_give_what_steps_give(arrangement):
-    """Two environments, seven steps; episodes start amid the rollout, and memory comes from before it."""
+    """Two environments, seven steps; episodes start amid the rollout, and rnn_state comes from before it."""
     policy = make(actions=ACTIONS["box"], **ARRANGEMENTS[arrangement])
     n_steps, n_envs = 7, 2
     episode_starts = np.zeros((n_steps, n_envs), bool)
     episode_starts[3, 0] = episode_starts[0, 1] = episode_starts[6, 1] = True
     obs = torch.randn(n_steps, n_envs, 4)
-    memory = {name: torch.randn_like(value) for name, value in policy.initial_memory(n_envs).items()}
+    rnn_state = {name: torch.randn_like(value) for name, value in policy.initial_state(n_envs).items()}
     before, steps = [], []
     with torch.no_grad():
         for t in range(n_steps):
-            before.append(memory)
-            *step, memory = policy.step(obs[t], memory, torch.tensor(episode_starts[t]))
+            before.append(rnn_state)
+            *step, rnn_state = policy.step(obs[t], rnn_state, torch.tensor(episode_starts[t]))
             steps.append(step)
     actions, values, log_probs = (torch.stack(parts).flatten(0, 1) for parts in zip(*steps, strict=True))
 
@@ -120,7 +120,7 @@ def test_sequences_give_what_steps_give(arrangement):
     firsts = [(t, e) for e in range(n_envs) for t in range(n_steps) if starts[t, e]]
     initial = {
         name: torch.stack([before[t][name][e] * (not episode_starts[t, e]) for t, e in firsts])
-        for name in memory
+        for name in rnn_state
     }
     sequences = Sequences(starts.T.ravel(), rows, initial, torch.device("cpu"))
     flat = obs.flatten(0, 1)
@@ -132,22 +132,22 @@ def test_sequences_give_what_steps_give(arrangement):
     torch.testing.assert_close(distribution.log_prob(actions), new_log_probs)
     torch.testing.assert_close(distribution.entropy(), entropy)
     # and the values of what follows go one step on from what was remembered, forgetting nothing
-    following = policy.predict_values(obs[0], memory=memory).flatten()
-    *_, expected, _, _ = policy.step(obs[0], memory, torch.zeros(n_envs, dtype=torch.bool))
+    following = policy.predict_values(obs[0], rnn_state=rnn_state).flatten()
+    *_, expected, _, _ = policy.step(obs[0], rnn_state, torch.zeros(n_envs, dtype=torch.bool))
     torch.testing.assert_close(following, expected)
 
 
 def test_without_memory_or_sequences_each_row_starts_an_episode():
     policy = make()
     obs, actions = torch.randn(5, 4), torch.arange(5) % 4
-    fresh = policy.initial_memory(5)
+    fresh = policy.initial_state(5)
     for mine, other in zip(
         policy.evaluate_actions(obs, actions),
-        policy.evaluate_actions(obs, actions, memory=fresh),
+        policy.evaluate_actions(obs, actions, rnn_state=fresh),
         strict=True,
     ):
         assert torch.equal(mine, other)
-    assert torch.equal(policy.predict_values(obs), policy.predict_values(obs, memory=fresh))
+    assert torch.equal(policy.predict_values(obs), policy.predict_values(obs, rnn_state=fresh))
     acted = policy.act(obs, deterministic=True)
     np.testing.assert_array_equal(acted.numpy(), policy.predict(obs.numpy(), deterministic=True)[0])
     actions, values, log_probs = policy(obs, deterministic=True)
@@ -170,16 +170,16 @@ def test_distributions_handed_out_stay_as_they_were():
 def test_predict_goes_on_from_its_state(arrangement):
     policy = make(actions=ACTIONS["box"], **ARRANGEMENTS[arrangement])
     obs = np.random.default_rng(0).normal(size=(4, 3, 4)).astype(np.float32)
-    memory, state = policy.initial_memory(3), None
+    rnn_state, state = policy.initial_state(3), None
     starts = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]], bool)
     for t in range(4):
-        expected, _, _, memory = policy.step(
-            torch.tensor(obs[t]), memory, torch.tensor(starts[t]), deterministic=True
+        expected, _, _, rnn_state = policy.step(
+            torch.tensor(obs[t]), rnn_state, torch.tensor(starts[t]), deterministic=True
         )
         actions, state = policy.predict(obs[t], state, starts[t], deterministic=True)
         np.testing.assert_allclose(actions, expected.detach().clamp(-2, 2), atol=1e-6)
-        np.testing.assert_allclose(state[0].swapaxes(0, 1), memory["lstm_actor_h"].detach(), atol=1e-6)
-        np.testing.assert_allclose(state[1].swapaxes(0, 1), memory["lstm_actor_c"].detach(), atol=1e-6)
+        np.testing.assert_allclose(state[0].swapaxes(0, 1), rnn_state["lstm_actor_h"].detach(), atol=1e-6)
+        np.testing.assert_allclose(state[1].swapaxes(0, 1), rnn_state["lstm_actor_c"].detach(), atol=1e-6)
 
 
 def test_a_list_of_dones_is_as_good():
@@ -375,7 +375,7 @@ def test_policies_are_found_by_name_and_class(family, name):
 
 @pytest.mark.parametrize("policy", ["MlpPolicy", get_policy_class("actor_critic", "CnnPolicy")])
 def test_feedforward_policy_is_refused_by_recurrent_ppo(policy):
-    with pytest.raises(UserError, match=r"has no memory.*such as MlpLstmPolicy") as error:
+    with pytest.raises(UserError, match=r"is not recurrent.*such as MlpLstmPolicy") as error:
         get_policy_class("recurrent", policy)
     assert "\n" not in str(error.value)
 
@@ -383,6 +383,6 @@ def test_feedforward_policy_is_refused_by_recurrent_ppo(policy):
 @pytest.mark.parametrize("family", ["feed_forward", "q_network", "squashed"])
 @pytest.mark.parametrize("policy", ["MlpLstmPolicy", RecurrentActorCriticPolicy])
 def test_recurrent_policy_is_refused_by_other_algorithms(family, policy):
-    with pytest.raises(UserError, match=r"remembers.*ppo, a2c") as error:
+    with pytest.raises(UserError, match=r"is recurrent.*ppo, a2c") as error:
         get_policy_class(family, policy)
     assert "\n" not in str(error.value)

@@ -121,8 +121,10 @@ def test_a_page_says_how_it_was_made(score):
     ]
     rows = table([score(), score("bc")], wanted)
     text = page(rows, [*wanted, Row(algo="sac", env="Pendulum-v1")], "list.yml", ["scores.json"])
-    assert text.startswith("# Results of list.yml\n\nFinal models, playing deterministically in environments")
-    assert "seeded from 1,000,000 on" in text and markdown(rows) in text and "\n## " not in text
+    assert text.startswith(
+        "# Results of list.yml\n\nFinal models, evaluated with deterministic actions on held-out"
+    )
+    assert "environment seeds, from 1,000,000 on" in text and markdown(rows) in text and "\n## " not in text
     assert "\n    rlzoo benchmark score logs/benchmark --list list.yml -o scores.json\n" in text
     assert "\n    rlzoo benchmark table scores.json --list list.yml\n" in text
     assert "\n    rlzoo train --algo ppo --env CartPole-v1 --seed SEED --eval-freq -1 -n 500\n" in text
@@ -184,7 +186,7 @@ def test_commands_with_spaces_can_be_copied(score):
 
 def test_a_page_says_where_actions_are_drawn(score):
     rows = table([score("a2c"), score("a2c", "PongNoFrameskip-v4", deterministic=False)])
-    assert "deterministically (actions are drawn in PongNoFrameskip-v4) in" in page(
+    assert "deterministic actions (actions are sampled in PongNoFrameskip-v4) on" in page(
         rows, [], "l.yml", ["logs"]
     )
     assert "record-expert" not in page(rows, [], "l.yml", ["logs"])

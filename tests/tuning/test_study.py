@@ -265,7 +265,7 @@ def test_five_equal_failures_in_a_row_end_the_search(config: TuneConfig) -> None
     with pytest.raises(RunFailed, match="5 trials in a row failed with the same error: ValueError: nan"):
         supervisor.stop_on_same_failures(failed)
     supervisor.stop_on_same_failures(failed[:4])
-    made.watch.release_stale(opened.study, 9)  # and nothing of it counts as stale
+    made.monitor.release_stale(opened.study, 9)  # and nothing of it counts as stale
 
 
 def test_a_timeout_ends_the_workers_and_keeps_the_list(config: TuneConfig) -> None:

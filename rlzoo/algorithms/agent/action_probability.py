@@ -26,8 +26,8 @@ def action_probability(
         raise UserError(f"{type(policy).__name__} is deterministic: its actions have no probabilities")
     obs, vectorized = policy.obs_to_tensor(observation)
     n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
-    remembers = getattr(policy, "recurrent", False)
-    context = {"memory": policy.memory_of(state, episode_start, n_obs)} if remembers else {}
+    recurrent = getattr(policy, "recurrent", False)
+    context = {"rnn_state": policy.rnn_state_from(state, episode_start, n_obs)} if recurrent else {}
     if action_masks is not None:
         context["action_masks"] = policy.masks_of(action_masks, n_obs)
 

@@ -81,7 +81,7 @@ def position(model: Agent) -> dict[str, object]:
     saved: dict[str, object] = {
         "last_obs": copy_obs(obs),
         "last_episode_starts": model.collector.episode_starts.copy(),
-        "memory": getattr(model, "memory", None),
+        "memory": getattr(model, "rnn_state", None),
         "noise": _noise(model),
         "rollout": {} if rollout is None else rollout.state_dict(),
     }
@@ -144,7 +144,7 @@ def begin_episodes(model: Agent, env: VecEnv, resume: bool) -> None:
         collector.saved_rollout = at.get("rollout") or {}
         if (memory := at.get("memory")) is not None:
             restored = {name: value.to(model.device) for name, value in memory.items()}
-            model.memory = restored  # type: ignore[attr-defined]  # of recurrent policies
+            model.rnn_state = restored  # type: ignore[attr-defined]  # of recurrent policies
         if "envs" in at and env.load_episode_state(at["envs"]):
             _restore(model, at)
             set_rng_state(dict(saved.rng or {}))  # resetting may have drawn numbers

@@ -11,7 +11,7 @@ of mu do not depend on it, as they would with the plain likelihood (Seitzer et a
 https://arxiv.org/abs/2203.09168).
 
 A timestep is a step of the expert that was learned from: `learn(total_timesteps)` draws so many of them, at
-random and with replacement. Minibatches of a policy that remembers are whole episodes. The critic of the
+random and with replacement. Minibatches of a recurrent policy are whole episodes. The critic of the
 policy does not learn.
 """
 

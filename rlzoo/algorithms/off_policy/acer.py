@@ -1,8 +1,8 @@
 """Actor-critic with experience replay (Wang et al. 2017, https://arxiv.org/abs/1611.01224).
 
-Learns from each rollout once as it comes and, on average, `replay_ratio` times from trajectories drawn from
-memory. With the network's probabilities f = pi(.|s), those mu of the policy that acted, rho = f / mu, and
-V(s) = sum_a f(a) Q(s, a):
+Learns from each rollout once as it comes and, on average, `replay_ratio` times from trajectories sampled from
+the replay buffer. With the network's probabilities f = pi(.|s), those mu of the policy that acted,
+rho = f / mu, and V(s) = sum_a f(a) Q(s, a):
 
     Q_ret   Retrace (Munos et al. 2016), see core.returns.retrace
     g       = min(c, rho(a)) (Q_ret - V) grad_f log f(a)                        truncation and its
@@ -13,8 +13,8 @@ V(s) = sum_a f(a) Q(s, a):
 where f_average is the policy of slowly averaged parameters (section 3.3).
 
 Departures from the paper: an entropy bonus (in g); gradients are clipped by their norm; environments step
-together instead of asynchronous workers; an episode may be truncated inside a trajectory, and is then worth
-the value of its final observation.
+together instead of asynchronous workers; an episode that is truncated inside a trajectory is bootstrapped
+with the value of its final observation.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class ACER(OnPolicyAlgorithm):
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         if self.recurrent:
-            step = self._act_with_memory(inputs)
+            step = self._act_recurrent(inputs)
         else:
             actions = self.policy.act(inputs.obs)
             step = PolicyOutput(actions, self.to_env_action(actions))
@@ -218,7 +218,7 @@ class ACER(OnPolicyAlgorithm):
         config, replay = self.config, self.replay_buffer
         learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
         self.set_training_mode(True)
-        new = Trajectories.of_rollout(rollout, tuple(self.memory or ()))
+        new = Trajectories.of_rollout(rollout, tuple(self.rnn_state or ()))
         history = [self._learn(new, clock)]
         if config.replay_ratio > 0:
             replay.add(new if rollout.raw is None else new.before_scaling(rollout.raw))

@@ -1,13 +1,14 @@
 """Deep Q-learning (Mnih et al. 2015, https://doi.org/10.1038/nature14236).
 
-Lowers, on transitions drawn from memory, the Huber loss between the value of the action that was taken and
+Minimises, on transitions sampled from the replay buffer, the Huber loss between the value of the action that
+was taken and
 
     r + gamma max_a' Q'(s', a')                         (the paper's algorithm 1)
     r + gamma Q'(s', argmax_a' Q(s', a'))               with `double_q` (van Hasselt et al. 2016, eq. 4)
 
-where Q' is a copy of the network that follows it in steps (`target_update_interval`, `tau`). Options, all off
-by default: double Q-learning, prioritised replay (Schaul et al. 2016), exploration by noise on the parameters
-(Plappert et al. 2018), and dueling networks (Wang et al. 2016; `policy_kwargs=dict(dueling=True)`).
+where Q' is the target network (`target_update_interval`, `tau`). Options, all off by default: double
+Q-learning, prioritised replay (Schaul et al. 2016), exploration by noise on the parameters (Plappert et al.
+2018), and dueling networks (Wang et al. 2016; `policy_kwargs=dict(dueling=True)`).
 
 Departures from the paper: Adam instead of RMSprop, and gradients clipped by their norm.
 """

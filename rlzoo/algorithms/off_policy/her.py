@@ -1,7 +1,7 @@
 """HER, hindsight experience replay: Andrychowicz et al. (2017), https://arxiv.org/abs/1707.01495.
 
-Not an algorithm of its own: an off-policy algorithm whose replay buffer pretends that goals which were
-reached had been desired. `HER(policy, env, SAC)` is SAC with a `HerReplayBuffer`, which does all of it.
+An off-policy algorithm whose replay buffer relabels transitions: goals that were achieved replace the
+desired ones. `HER(policy, env, SAC)` is SAC with a `HerReplayBuffer`, which does all of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What algorithms that replay experience share: random warm-up, action noise, the replay buffer.
+"""Base class of off-policy algorithms: random warm-up, action noise, the replay buffer.
 
 The equations are in the files of the algorithms, the loop in `rlzoo.training.off_policy_loop`.
 """
@@ -150,7 +150,7 @@ class _RoundOfNoise:
 
 
 class OffPolicyAlgorithm(Algorithm):
-    """A learner from replayed experience; it defines `update`, `setup_optimizers` and `state`."""
+    """Base class of off-policy algorithms; subclasses define `update`, `setup_optimizers` and `state`."""
 
     loop = off_policy
     default_log_interval = 4

@@ -1,4 +1,4 @@
-"""What learners from rollouts share: acting, and reading a rollout back as the policy saw it.
+"""Base class of on-policy algorithms: acting, and reading a rollout as the policy saw it.
 
 Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
 
@@ -33,18 +33,18 @@ from rlzoo.training.on_policy_loop import on_policy
 
 
 class OnPolicyAlgorithm(Algorithm):
-    """A learner that forgets its experience after each update."""
+    """Base class of on-policy algorithms (rollouts are discarded after each update)."""
 
     loop = on_policy
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
     needs_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
-    memory: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
+    rnn_state: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
 
     @property
     def recurrent(self) -> bool:
-        """Whether the policy remembers; one of the user's own need not say."""
+        """Whether the policy is recurrent; False where a user's own does not say."""
         return bool(getattr(self.policy, "recurrent", False))
 
     def _take_common(self, arguments: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ class OnPolicyAlgorithm(Algorithm):
         if inputs.action_masks is not None:
             context["action_masks"] = torch.from_numpy(inputs.action_masks).to(self.device)
         if self.recurrent:
-            return self._act_with_memory(inputs)
+            return self._act_recurrent(inputs)
         if self.shares_convolutions and self.needs_old_values:
             # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
@@ -136,13 +136,13 @@ class OnPolicyAlgorithm(Algorithm):
             return {"gaussian_actions": distribution.gaussian_actions}
         return {}
 
-    def _act_with_memory(self, inputs: PolicyInput) -> PolicyOutput:
-        """Act on observations and memory; the rollout keeps the memory from before each step."""
-        if self.memory is None or len(next(iter(self.memory.values()))) != self.n_envs:
-            self.memory = self.policy.initial_memory(self.n_envs)
+    def _act_recurrent(self, inputs: PolicyInput) -> PolicyOutput:
+        """Act on observations and the recurrent state; the rollout stores the state before each step."""
+        if self.rnn_state is None or len(next(iter(self.rnn_state.values()))) != self.n_envs:
+            self.rnn_state = self.policy.initial_state(self.n_envs)
         starts = torch.from_numpy(inputs.episode_start).to(self.device)
-        before = self.memory
-        actions, values, log_probs, self.memory = self.policy.step(inputs.obs, before, starts)
+        before = self.rnn_state
+        actions, values, log_probs, self.rnn_state = self.policy.step(inputs.obs, before, starts)
         extra = {"values": values, "log_probs": log_probs, **before, **self._before_tanh()}
         return PolicyOutput(actions, self.to_env_action(actions), extra)
 
@@ -173,7 +173,7 @@ class OnPolicyAlgorithm(Algorithm):
         """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
         context: PolicyContext = {}
         if self.recurrent:
-            context["sequences"] = rollout_sequences(rollout, self._memory_columns(rollout))
+            context["sequences"] = rollout_sequences(rollout, self._rnn_state_columns(rollout))
         if "action_masks" in rollout.extra:
             context["action_masks"] = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
         if "gaussian_actions" in rollout.extra:
@@ -234,40 +234,41 @@ class OnPolicyAlgorithm(Algorithm):
 
         :param values: V of the observations that were acted on, [n_steps, n_envs]
         """
-        after = self._memory_columns(rollout)
-        last_memory = {name: column[-1] for name, column in after.items()}
-        last_values = self._values(rollout.last_obs(), last_memory)
+        after = self._rnn_state_columns(rollout)
+        last_state = {name: column[-1] for name, column in after.items()}
+        last_values = self._values(rollout.last_obs(), last_state)
         finals = rollout.finals()
         if finals is None:
             return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
-        final_memory = {name: column[steps + 1, envs] for name, column in after.items()}
-        return bootstrap_values(values, last_values, self._values(final_obs, final_memory), (steps, envs))
+        final_state = {name: column[steps + 1, envs] for name, column in after.items()}
+        return bootstrap_values(values, last_values, self._values(final_obs, final_state), (steps, envs))
 
-    def _values(self, obs: Obs, memory: dict[str, torch.Tensor]) -> np.ndarray:
+    def _values(self, obs: Obs, rnn_state: dict[str, torch.Tensor]) -> np.ndarray:
         tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)
         with torch.no_grad():
-            values = self.policy.predict_values(tensors, **({"memory": memory} if memory else {}))
+            values = self.policy.predict_values(tensors, **({"rnn_state": rnn_state} if rnn_state else {}))
         result: np.ndarray = values.flatten().cpu().numpy()
         return result
 
-    def _memory_columns(self, rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
-        """The memory before each step and after the last, [n_steps + 1, n_envs, ...]; none without one.
+    def _rnn_state_columns(self, rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
+        """Return the recurrent states before each step and after the last, [n_steps + 1, n_envs, ...].
 
-        It is as the step before left it: that an episode began is for the reader to see.
+        They are not reset where an episode starts: the reader does that. Without a recurrent policy: {}.
         """
-        if self.memory is None:
+        if self.rnn_state is None:
             return {}
         return {
-            name: torch.cat([rollout.extra[name], value.unsqueeze(0)]) for name, value in self.memory.items()
+            name: torch.cat([rollout.extra[name], value.unsqueeze(0)])
+            for name, value in self.rnn_state.items()
         }
 
     def minibatches(
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
-        """Shuffled minibatches of `batch_size` rows; of neighbouring rows where the policy remembers."""
+        """Shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
         if self.recurrent:
-            batches = sequence_minibatches(batch, batch_size, rollout, self._memory_columns(rollout))
+            batches = sequence_minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
         else:
             batches = minibatches(batch, batch_size, rollout.n_steps * rollout.n_envs, self.device)
         return iter(self.threads.timed(batches))

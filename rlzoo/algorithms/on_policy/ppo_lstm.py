@@ -6,7 +6,7 @@ comes from all earlier observations of the episode.
 
 A minibatch therefore holds neighbouring steps, and the gradient goes back in time from each to the first
 step of its sequence: the start of the episode, of the rollout, or of the minibatch. A sequence that does not
-start with its episode goes on from the memory with which it was collected, as it was then ("stored state" in
+start with its episode continues from the recurrent state with which it was collected ("stored state" in
 Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX).
 """
 

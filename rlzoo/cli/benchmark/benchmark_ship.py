@@ -16,7 +16,7 @@ from rlzoo.cli.benchmark.benchmark_flags import (
 from rlzoo.cli.flags.parser import IntInRange
 
 if TYPE_CHECKING:
-    from rlzoo.benchmark.collection import NotShipped, Shipped
+    from rlzoo.benchmark.model_zoo import NotPublished, Published
 
 HELP = "copy trained agents to a collection and write its registry"
 EPILOG = """\
@@ -72,7 +72,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from rlzoo.benchmark.collection import NotShipped, Shipped, index, ship
+    from rlzoo.benchmark.model_zoo import NotPublished, Published, index, publish
     from rlzoo.config.benchmark import read_list
     from rlzoo.config.shipped import benchmark_file
     from rlzoo.core.errors import RunFailed, UserError
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     if args.places:
         with folder_for_results(args.output):
             jobs = choose_jobs(args.n_jobs)
-            for result in ship(args.places, args.seed, args.output, rows=rows, n_jobs=jobs):
-                n_changes += isinstance(result, Shipped) or result.removed is not None
-                n_failed += isinstance(result, NotShipped) and result.failed
+            for result in publish(args.places, args.seed, args.output, rows=rows, n_jobs=jobs):
+                n_changes += isinstance(result, Published) or result.removed is not None
+                n_failed += isinstance(result, NotPublished) and result.failed
                 say(result)
             if not n_changes:  # not a UserError: the agents were evaluated, and the scores are stored
                 reason = "agents could not be evaluated" if n_failed else "no agent has learned"
@@ -100,11 +100,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def say(result: Shipped | NotShipped) -> None:
+def say(result: Published | NotPublished) -> None:
     """Print whether a row was copied, and if not, why."""
-    from rlzoo.benchmark.collection import Shipped
+    from rlzoo.benchmark.model_zoo import Published
 
-    if isinstance(result, Shipped):
+    if isinstance(result, Published):
         what = "is there already" if result.unchanged else "the actor only" if result.actor_only else "whole"
         score = result.score
         among = f" of {score.n_candidates}" if score.n_candidates and score.n_candidates > 1 else ""

@@ -76,7 +76,7 @@ def _unsuited(
     if not isinstance(action_space, gym_spaces.Box):
         unsuited |= {*ranges.STATE_DEPENDENT_NOISE, *ranges.ACTION_NOISE, "policy_kwargs.log_std_init"}
     if not isinstance(policy, str) or "." in policy:
-        unsuited |= {"policy_kwargs"}  # a policy of the user's own has keywords of its own
+        unsuited |= {"policy_kwargs"}  # a custom policy has other keywords
     elif policy.startswith(("Cnn", "Linear")):
         layers = {"policy_kwargs.net_arch", "policy_kwargs.activation_fn"}
         unsuited |= layers - given.keys()  # none, unless the configuration puts some behind the images
@@ -116,7 +116,7 @@ def overrides(algo: str, values: Mapping[str, Any], sampled: Mapping[str, Any]) 
 
 
 def complete(algo: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration by key path, under today's names, with the defaults of what it leaves unsaid."""
+    """Return a configuration by key path, under current names, with defaults for what it leaves out."""
     learner, entry = learner_of(algo, values)
     config = getattr(catalog.load(learner), "Config", None)
     defaults = {

@@ -1,4 +1,4 @@
-"""Taking agents of runs over into a collection."""
+"""Publishing agents of runs in the model zoo."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 import rlzoo
 from rlzoo.benchmark import scoring
-from rlzoo.benchmark.collection import NotShipped, Shipped, index, ship
 from rlzoo.benchmark.finished import mark_begun, mark_finished, row_name
+from rlzoo.benchmark.model_zoo import NotPublished, Published, index, publish
 from rlzoo.benchmark.scores import digest, read_score_file, write_score
 from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.benchmark import HELD_OUT, SELECTION, Row
@@ -75,7 +75,9 @@ PPO, SAC = Path("ppo/CartPole-v1_1"), Path("sac/Pendulum-v1_1")
 
 
 def shipped(logs: Path, root: Path, **kwargs) -> dict[str, object]:
-    return {agent.folder.relative_to(root).as_posix(): agent for agent in ship([logs], 0, root, 2, **kwargs)}
+    return {
+        agent.folder.relative_to(root).as_posix(): agent for agent in publish([logs], 0, root, 2, **kwargs)
+    }
 
 
 def test_the_runs_of_one_seed_are_taken_over(logs, tmp_path):
@@ -107,7 +109,7 @@ def test_the_evaluations_of_a_training_come_along(logs, tmp_path):
     assert load_runs(tmp_path / "collection" / PPO)["return"].tolist() == [9.0, 10.0]
     (logs / "seed1" / PPO / "evaluations.npz").write_bytes(b"damaged")
     with pytest.raises(UserError, match="evaluations"):
-        list(ship([logs], 1, tmp_path / "collection", 2))
+        list(publish([logs], 1, tmp_path / "collection", 2))
     assert len(load_runs(tmp_path / "collection" / PPO)) == 2
 
 
@@ -186,21 +188,23 @@ def test_shipped_agent_is_kept_or_replaced_whole(logs, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
     (root / PPO / "stray.txt").touch()
-    agents = {agent.folder: agent for agent in ship([logs], 1, root, 2)}
+    agents = {agent.folder: agent for agent in publish([logs], 1, root, 2)}
     assert list(agents) == [root / PPO] and not agents[root / PPO].unchanged
     assert read_run(root / PPO).seed == 1 and not (root / PPO / "stray.txt").exists()
     assert not list(root.rglob(".*"))
 
 
 def test_runs_that_cannot_be_told_apart(logs, tmp_path):
-    assert len(list(ship([logs, logs / "seed0"], 0, tmp_path / "collection", 2))) == 2  # the same runs twice
+    assert (
+        len(list(publish([logs, logs / "seed0"], 0, tmp_path / "collection", 2))) == 2
+    )  # the same runs twice
     shutil.copytree(logs / "seed0" / PPO, logs / "seed0" / "ppo" / "CartPole-v1_2")
     with pytest.raises(UserError, match=r"CartPole-v1_1 and .*CartPole-v1_2 are both ppo on CartPole-v1"):
         shipped(logs, tmp_path / "collection")
     with pytest.raises(UserError, match="no trained agent with seed 7"):
-        list(ship([logs], 7, tmp_path / "collection"))
+        list(publish([logs], 7, tmp_path / "collection"))
     with pytest.raises(UserError, match="no trained agent of the list's seeds"):
-        list(ship([logs], None, tmp_path / "collection", rows=[row_of(seeds=(7,))]))
+        list(publish([logs], None, tmp_path / "collection", rows=[row_of(seeds=(7,))]))
 
 
 def test_the_registry_is_made_from_the_folders(logs, tmp_path):
@@ -290,11 +294,11 @@ def test_stopped_or_unreadable_runs_are_not_shipped(logs, tmp_path):
     model.clock.total_timesteps = 50
     model.save(stopped / "CartPole-v1.zip")
     with pytest.raises(UserError, match=r"ppo/CartPole-v1_1 stopped at step 40 of 50; `rlzoo train --resume"):
-        list(ship([logs], 0, tmp_path / "agents"))
+        list(publish([logs], 0, tmp_path / "agents"))
     shutil.rmtree(stopped)
     (whole / "Pendulum-v1.zip").write_bytes(b"PK")
     with pytest.raises(UserError, match="no intact model file"):
-        list(ship([logs], 0, tmp_path / "agents"))
+        list(publish([logs], 0, tmp_path / "agents"))
     assert not (tmp_path / "agents").exists()
 
 
@@ -319,8 +323,8 @@ def row_of(**changes) -> Row:
     return Row(**{**values, **changes})
 
 
-def chosen(logs: Path, root: Path, row: Row) -> Shipped | NotShipped:
-    (result,) = ship([logs], None, root, rows=[row])
+def chosen(logs: Path, root: Path, row: Row) -> Published | NotPublished:
+    (result,) = publish([logs], None, root, rows=[row])
     return result
 
 
@@ -343,7 +347,7 @@ def test_the_best_seed_is_taken_over_with_how_it_was_chosen(logs, tmp_path):
     assert read_registry(root) == [entry] and entry.choice() == f"{best} of 2"
     assert chosen(logs, root, row_of()).unchanged
     assert not chosen(logs, root, row_of(seeds=(best,))).unchanged  # it was chosen otherwise
-    list(ship([logs], best, root, rows=[row_of()]))
+    list(publish([logs], best, root, rows=[row_of()]))
     (score,) = read_score_file(root / PPO / "score.json")
     assert score.n_candidates is score.selection_score is score.selection_episodes is None
 
@@ -356,15 +360,15 @@ def test_only_seeds_of_the_list_are_chosen_among(logs, tmp_path, in_process):
 
 def test_row_without_learning_seed_drops_its_agent(logs, tmp_path, in_process):
     root = tmp_path / "collection"
-    list(ship([logs], 0, root, rows=[row_of()]))
+    list(publish([logs], 0, root, rows=[row_of()]))
     result = chosen(logs, root, row_of(required=501))
-    assert isinstance(result, NotShipped) and result.removed == root / PPO and not (root / PPO).exists()
+    assert isinstance(result, NotPublished) and result.removed == root / PPO and not (root / PPO).exists()
     assert "a return of 501.00 is required" in result.reason
 
 
 def test_an_agent_of_other_runs_stays_when_none_has_learned(logs, tmp_path, in_process):
     root = tmp_path / "collection"
-    list(ship([logs], 0, root, rows=[row_of()]))
+    list(publish([logs], 0, root, rows=[row_of()]))
     shutil.rmtree(logs / "seed0")
     result = chosen(logs, root, row_of(required=501))
     assert result.removed is None and (root / PPO).is_dir()
@@ -373,8 +377,8 @@ def test_an_agent_of_other_runs_stays_when_none_has_learned(logs, tmp_path, in_p
 def test_without_a_list_best_seed_must_beat_random(logs, tmp_path, in_process):
     shutil.rmtree(logs / "seed0" / "ppo")
     shutil.rmtree(logs / "seed1")
-    (result,) = ship([logs], None, tmp_path / "collection", 4)
-    assert isinstance(result, NotShipped) and "is no better than random actions" in result.reason
+    (result,) = publish([logs], None, tmp_path / "collection", 4)
+    assert isinstance(result, NotPublished) and "is no better than random actions" in result.reason
 
 
 def test_variants_are_agents_of_their_own_in_a_collection(logs, tmp_path, in_process):
@@ -386,11 +390,11 @@ def test_variants_are_agents_of_their_own_in_a_collection(logs, tmp_path, in_pro
     for name in ("score.json", "selection.json"):
         (variant / name).unlink(missing_ok=True)
     rows = [row_of(), row_of(name="big")]
-    results = list(ship([logs], None, root, rows=rows))
+    results = list(publish([logs], None, root, rows=rows))
     places = [result.folder.relative_to(root).as_posix() for result in results]
     assert places == ["ppo/CartPole-v1_1", "ppo/CartPole-v1_2"]
     assert [result.score.name for result in results] == [None, "big"]
     assert [result.score.n_candidates for result in results] == [2, 1]
     assert row_name(root / places[0]) is None and row_name(root / places[1]) == "big"
     assert [entry.name for entry in index(root)] == [None, "big"]
-    assert all(result.unchanged for result in ship([logs], None, root, rows=rows))
+    assert all(result.unchanged for result in publish([logs], None, root, rows=rows))

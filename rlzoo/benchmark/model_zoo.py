@@ -1,11 +1,11 @@
-"""The collection of trained agents that comes with rlzoo: what is taken over from runs, and its registry.
+"""The model zoo: pretrained agents that are published from runs, and their registry.
 
     <root>/<algo>/<env>_1/   <env>.zip   score.json   command.txt   <env>/config.yml   <env>/args.yml
                              evaluations.npz, where the training was evaluated
-    <root>/<algo>/<env>_2/   row.json    ...       of a variant: a row with a name
+    <root>/<algo>/<env>_2/   row.json    ...       of a variant: a task with a name
 
-An agent is taken over as it is, or without what only training needs where its file is too large. Nothing in
-a collection names a folder of the machine that it was trained on.
+An agent is copied as it is, or without its training-only parameters if the file is too large. Nothing in the
+model zoo names a folder of the machine on which an agent was trained.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rlzoo.algorithms.agent.saving import to_checkpoint
 from rlzoo.benchmark.finished import copy_row_name, row_key, row_name, training_seconds
@@ -37,7 +36,7 @@ from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_link
 from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 
 MAX_BYTES = 2_000_000
-"""Largest model file in a collection."""
+"""Largest model file in the model zoo."""
 
 _OF_SCORE = (
     {field.name for field in dataclasses.fields(AgentEntry)}
@@ -46,30 +45,30 @@ _OF_SCORE = (
 
 
 OF_SELECTION = ("n_candidates", "selection_score", "selection_episodes")
-"""Fields of a score and of the registry: how an agent was chosen; None: it was not chosen among others."""
+"""Fields of a score and of the registry about the selection of an agent; None: it was not selected."""
 
 
 @dataclass(frozen=True)
-class Shipped:
-    """An agent that was taken over."""
+class Published:
+    """A published agent."""
 
     folder: Path
     actor_only: bool
-    unchanged: bool  # it had been there before
+    unchanged: bool  # it was in the model zoo before
     score: Score
 
 
 @dataclass(frozen=True)
-class NotShipped:
-    """A row of which no agent has learned, or one cannot be played."""
+class NotPublished:
+    """A task without a published agent: none has learned, or one cannot be played."""
 
     row: Row
     reason: str
-    failed: bool  # to play
-    removed: Path | None = None  # an agent that has not learned, which the collection had
+    failed: bool  # an agent cannot be played
+    removed: Path | None = None  # an agent that has not learned and was in the model zoo
 
 
-def ship(
+def publish(
     places: Iterable[Path],
     seed: int | None,
     root: Path,
@@ -77,47 +76,47 @@ def ship(
     max_bytes: int = MAX_BYTES,
     rows: Iterable[Row] | None = None,
     n_jobs: int = 1,
-) -> Iterator[Shipped | NotShipped]:
-    """Take over the final agent of the best training seed of each row, or that of one seed.
+) -> Iterator[Published | NotPublished]:
+    """Publish the final agent of the best training seed of each task, or that of one seed.
 
-    An agent that is there already stays; one of another training is replaced whole. `index` comes next.
+    An agent that is in the model zoo already stays; one of another training is replaced. Call `index` next.
 
-    :param seed: of the trainings; None: the best of each row is chosen (see `rlzoo.benchmark.selection`),
-        among the seeds in the list where there is one; a row of which none has learned is not taken over
-    :param rows: of the list of a benchmark: only its agents. Without a list, each algorithm, or variant, on
-        each environment is a row.
-    :param episodes: that an agent without a score plays; without a list, also to be chosen
-    :raises UserError: no run, two of the same row and seed, a training that was stopped, an agent that does
-        not fit into `max_bytes`, or a path that would name a folder of this machine
-    :raises RunFailed: the collection cannot be written
+    :param seed: training seed; None: the best of each task (see `rlzoo.benchmark.selection`), among the
+        seeds in the list if there is one; a task of which no agent has learned is skipped
+    :param rows: tasks of a benchmark list: only their agents. Without a list, each algorithm, or variant, on
+        each environment is a task.
+    :param episodes: episodes for agents without a score; without a list, also selection episodes
+    :raises UserError: no run, two of the same task and seed, a training that was stopped, an agent larger
+        than `max_bytes`, or a path that would name a folder of this machine
+    :raises RunFailed: the model zoo cannot be written
     """
     candidates = _candidates(places, seed, episodes, None if rows is None else list(rows))
     folders = [folder for by_seed in candidates.values() for folder in by_seed.values()]
-    for folder in folders:  # all of them before the first is taken over
-        _check_whole(folder, model_path(folder, read_run(folder).env_id))
+    for folder in folders:  # check all of them before the first is published
+        _check_complete(folder, model_path(folder, read_run(folder).env_id))
     texts = {folder: portable_texts(folder, read_run(folder)) for folder in folders}
     if seed is not None:
         for folder in folders:
-            yield _take_over(folder, texts[folder], root, episodes, max_bytes)
+            yield _publish_run(folder, texts[folder], root, episodes, max_bytes)
         return
     for choice in choose_best(candidates, n_jobs):
         by_seed = candidates[choice.row]
         if choice.selection is None:
-            yield NotShipped(choice.row, choice.shortfall, failed=True)
+            yield NotPublished(choice.row, choice.shortfall, failed=True)
         elif choice.shortfall:
             removed = _remove(root, by_seed.values())
-            yield NotShipped(choice.row, choice.shortfall, False, removed)
+            yield NotPublished(choice.row, choice.shortfall, False, removed)
         else:
             score = value_of(choice.row, choice.selection)
             selection = dict(zip(OF_SELECTION, (len(by_seed), score, choice.selection.episodes), strict=True))
             folder = choice.folder
-            yield _take_over(folder, texts[folder], root, choice.row.episodes, max_bytes, selection)
+            yield _publish_run(folder, texts[folder], root, choice.row.episodes, max_bytes, selection)
 
 
 def _candidates(
     places: Iterable[Path], seed: int | None, episodes: int, rows: list[Row] | None
 ) -> dict[Row, dict[int, Path]]:
-    """The runs that agents are chosen among: row -> training seed -> folder."""
+    """Return the candidates for the selection: task -> training seed -> run folder."""
     listed = {row.key: row for row in rows or ()}
     found: dict[Row, dict[int, Path]] = {}
     for source in dict.fromkeys(folder for place in places for folder in find_agents(place, rows)):
@@ -139,7 +138,7 @@ def _candidates(
 
 
 def _remove(root: Path, folders: Iterable[Path]) -> Path | None:
-    """Remove the agent of a row from a collection if it is one of these; returns its folder then."""
+    """Remove the agent of a task from the model zoo if it is one of these; return its folder then."""
     for folder in folders:
         run = read_run(folder)
         target = _place(root, folder, run)
@@ -150,9 +149,9 @@ def _remove(root: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def index(root: Path) -> list[AgentEntry]:
-    """Write the registry of a collection.
+    """Write the registry of the model zoo.
 
-    :raises UserError: there is no agent, or one has no score, or that of another file
+    :raises UserError: there is no agent, or the score of one is missing or of another file
     """
     entries = [entry_of(root, folder) for folder in agent_folders(root)]
     if not entries:
@@ -162,7 +161,7 @@ def index(root: Path) -> list[AgentEntry]:
 
 
 def agent_folders(root: Path) -> list[Path]:
-    """The folders of a collection that hold an agent, or should."""
+    """Return the folders of the agents in the model zoo."""
     return sorted(
         folder
         for algo in catalog.names()
@@ -172,9 +171,9 @@ def agent_folders(root: Path) -> list[Path]:
 
 
 def entry_of(root: Path, folder: Path) -> AgentEntry:
-    """What the registry says of an agent.
+    """Build the registry entry of an agent.
 
-    :raises UserError: it has no score, or that of another file
+    :raises UserError: its score is missing or of another file
     """
     run = read_run(folder)
     file = model_path(folder, run.env_id)
@@ -190,25 +189,32 @@ def entry_of(root: Path, folder: Path) -> AgentEntry:
         path=folder.relative_to(root).as_posix(),
         bytes=file.stat().st_size,
         actor_only=read_checkpoint(file).actor_only,
-        date=score.trained_with.get("date"),
+        date=_date(score),
     )
 
 
-def _check_whole(source: Path, file: Path) -> None:
-    """Ask that the training of an agent went to its end.
+def _date(score: Score) -> str | None:
+    """Return when an agent was trained, if its score says so."""
+    date = score.trained_with.get("date")
+    return date if isinstance(date, str) else None
 
-    :raises UserError: it was stopped before, or the file cannot be read
+
+def _check_complete(source: Path, file: Path) -> None:
+    """Check that the training of an agent is complete.
+
+    :raises UserError: it was stopped early, or the file cannot be read
     """
     checkpoint = read_checkpoint(file)
     learned, planned = checkpoint.steps(), checkpoint.steps("total_timesteps")
     if learned < planned:
         raise UserError(
-            f"{source} stopped at step {learned:,} of {planned:,}; `rlzoo train --resume {source}` goes on"
+            f"{source} stopped at step {learned:,} of {planned:,};"
+            f" `rlzoo train --resume {source}` continues it"
         )
 
 
 def _place(root: Path, source: Path, run: RunConfig) -> Path:
-    """The folder of a row in a collection: number 1, and for variants those from 2 on."""
+    """Return the folder of a task in the model zoo: number 1, and for variants numbers from 2 on."""
     if (name := row_name(source)) is None:
         return root / run.algo / run_name(run.env_id, 1)
     there = find_runs(root, run.algo, run.env_id)
@@ -217,17 +223,17 @@ def _place(root: Path, source: Path, run: RunConfig) -> Path:
     return of_row[0] if of_row else root / run.algo / run_name(run.env_id, max(highest, 1) + 1)
 
 
-def _take_over(
+def _publish_run(
     source: Path,
     texts: dict[Path, str],
     root: Path,
     episodes: int,
     max_bytes: int,
-    selection: Mapping[str, Any] | None = None,
-) -> Shipped:
-    """Put an agent into a collection.
+    selection: Mapping[str, object] | None = None,
+) -> Published:
+    """Copy an agent into the model zoo.
 
-    :param selection: fields of its score that say how it was chosen
+    :param selection: fields of its score about the selection
     """
     run = read_run(source)
     target = _place(root, source, run)
@@ -236,8 +242,8 @@ def _take_over(
     known = score_of(source / SCORE, run, sha256)
     if (there := _score_there(target, run, sha256, known, selection)) is not None:
         actor_only = read_checkpoint(model_path(target, run.env_id)).actor_only
-        return Shipped(target, actor_only, True, there)
-    for left in target.parent.glob(f".{target.name}-*"):  # by a process that was killed
+        return Published(target, actor_only, True, there)
+    for left in target.parent.glob(f".{target.name}-*"):  # of a killed process
         shutil.rmtree(left)
     fresh = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
@@ -253,7 +259,7 @@ def _take_over(
                 raise UserError(f"the actor of {source} takes {size:,} bytes; {max_bytes:,} are allowed")
         copy_row_name(source, fresh)
         if (source / EVALUATIONS).is_file():
-            read_evaluations(source / EVALUATIONS)  # it is what it is called
+            read_evaluations(source / EVALUATIONS)  # raises if the file is damaged
             shutil.copyfile(source / EVALUATIONS, fresh / EVALUATIONS)
         score = dataclasses.replace(_score(source, fresh, run, episodes), **selection)
         write_score(fresh / SCORE, score)
@@ -262,11 +268,11 @@ def _take_over(
         raise RunFailed(f"cannot write {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return Shipped(target, not whole, False, score)
+    return Published(target, not whole, False, score)
 
 
 def _holds(target: Path, run: RunConfig, sha256: str) -> bool:
-    """Whether a folder of a collection has the agent of a model file, whole or the actor alone."""
+    """Return whether a folder of the model zoo holds the agent of a model file, or its actor."""
     there = model_path(target, run.env_id)
     return there.is_file() and sha256 in (
         digest(there),
@@ -275,12 +281,12 @@ def _holds(target: Path, run: RunConfig, sha256: str) -> bool:
 
 
 def _score_there(
-    target: Path, run: RunConfig, sha256: str, score: Score | None, selection: Mapping[str, Any]
+    target: Path, run: RunConfig, sha256: str, score: Score | None, selection: Mapping[str, object]
 ) -> Score | None:
-    """The score in a collection if it has the agent of a model file, with all that is known of it; else None.
+    """Return the published score if the model zoo holds this agent with this score; else None.
 
-    :param score: of the model file; None: not known
-    :param selection: how the agent was chosen
+    :param score: the score of the model file; None: unknown
+    :param selection: fields about the selection
     """
     if not _holds(target, run, sha256):
         return None
@@ -297,19 +303,18 @@ def _score_there(
 
 
 def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> None:
-    """The model file without what only training needs; it goes on saying when and with what it was made."""
+    """Write the model file without training-only parameters; its metadata stay."""
     import_packages_of(str(source), run.gym_packages, run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(source, run.env_id))).values
     resolved, file = resolve_config(run.algo, hyperparams, own=False), model_path(source, run.env_id)
-    algorithm: Any = resolved.algorithm
-    model = algorithm.load(file, device="cpu", custom_objects=resolved.named_classes())
+    model = resolved.algorithm.load(file, device="cpu", custom_objects=resolved.named_classes())
     checkpoint = to_checkpoint(model, actor_only=True)
     checkpoint.metadata = {**read_checkpoint(file).metadata, "actor_only": True, "source_sha256": sha256}
     write_checkpoint(model_path(folder, run.env_id), checkpoint)
 
 
 def _score(source: Path, folder: Path, run: RunConfig, episodes: int) -> Score:
-    """The score of the agent in `folder`: what is known of the same file, or what it plays now."""
+    """Return the score of the agent in `folder`: the known score of the same file, or a new evaluation."""
     sha256 = digest(model_path(source, run.env_id))
     known = score_of(source / SCORE, run, sha256)
     if known is not None and sha256 == digest(model_path(folder, run.env_id)):
@@ -319,7 +324,7 @@ def _score(source: Path, folder: Path, run: RunConfig, episodes: int) -> Score:
 
 
 def _replace(target: Path, fresh: Path) -> None:
-    """Put a finished folder in the place of another."""
+    """Replace a folder by another, which is complete."""
     old = fresh.with_name(f"{fresh.name}-old")
     if target.is_dir():
         target.rename(old)

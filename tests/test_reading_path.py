@@ -1,0 +1,96 @@
+"""The way from `rlzoo train` to the first gradient is short, and the documentation lists its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reading_path.md"
+MAX_HOPS = 5  # calls from the command's `run` to the algorithm's `update`
+MAX_FILES = 8
+MAX_LINES = 1_460
+DECORATION = {"rlzoo/cli/main.py", "rlzoo/accel/threads.py", "rlzoo/accel/flat_parameters.py"}
+MAX_EXECUTED = 86  # files with a function that runs before the first gradient, imports left out
+
+TRACE = """
+import json, os, sys
+import torch
+root = sys.argv[1]
+executed, importing = set(), 0
+
+def relative(frame):
+    name = frame.f_code.co_filename
+    return os.path.relpath(name, root) if name.startswith(os.path.join(root, "rlzoo") + os.sep) else None
+
+def profile(frame, event, argument):
+    global importing
+    if frame.f_code.co_name == "<module>" and event in ("call", "return"):
+        importing += 1 if event == "call" else -1
+    elif event == "call" and not importing and frame.f_code.co_flags & 1 and (name := relative(frame)):
+        executed.add(name)
+
+def backward(tensor, *args, **kwargs):
+    sys.setprofile(None)
+    stack, frame = [], sys._getframe(1)
+    while frame is not None:
+        if name := relative(frame):
+            stack.insert(0, [name, frame.f_code.co_name])
+        frame = frame.f_back
+    print(json.dumps({"stack": stack, "executed": sorted(executed)}), flush=True)
+    os._exit(0)
+
+from rlzoo.cli.main import main
+torch.Tensor.backward = backward
+sys.setprofile(profile)
+command = "train --algo ppo --env CartPole-v1 -n 512 --eval-freq -1 --verbose 0 -params n_steps:64"
+main(command.split())
+"""
+
+
+@cache
+def trace() -> Any:
+    """The call stack at the first gradient, and the files executed until then."""
+    import tempfile
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", TRACE, str(ROOT)],
+            capture_output=True, text=True, check=False, cwd=folder, env=environment,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def listed() -> list[str]:
+    """The files of the page, in its order."""
+    return re.findall(r"\]\(\.\./(rlzoo/[\w/]+\.py)\)", PAGE.read_text())
+
+
+def test_update_is_few_calls_from_the_command() -> None:
+    names = [name for file, name in trace()["stack"] if file not in DECORATION]
+    hops = names[names.index("run") : names.index("update") + 1]
+    assert len(hops) - 1 <= MAX_HOPS, hops
+
+
+def test_page_lists_the_files_of_the_call_stack() -> None:
+    assert {name for name, _ in trace()["stack"]} - DECORATION <= set(listed())
+
+
+def test_reading_path_is_short() -> None:
+    files = listed()
+    assert 0 < len(files) <= MAX_FILES and len(set(files)) == len(files)
+    lines = sum(len((ROOT / name).read_text().splitlines()) for name in files)
+    assert lines <= MAX_LINES, lines
+
+
+def test_few_files_run_before_the_first_gradient() -> None:
+    executed = trace()["executed"]
+    assert len(executed) <= MAX_EXECUTED, executed
