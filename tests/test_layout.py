@@ -44,6 +44,9 @@ HEAVY = ("torch", "gymnasium", "tensorboard", "pandas", "matplotlib", "optuna", 
 MAX_FILE = 400
 MAX_FUNCTION = 60
 MAX_UPDATE = 100  # an algorithm's `update` is its paper, read top to bottom
+# Ratchets: lower these when the package has fewer, never raise them.
+MAX_ANYS = 2.94  # per 100 lines of code
+MAX_PRIVATE = 65  # uses of private attributes of other objects
 DECLARATIONS = ("build_parser", "add_training_args", "add_search_flags")  # say what exists, do nothing
 SHAPELESS = ("utils", "util", "common", "helpers", "helper", "misc")
 
@@ -244,6 +247,20 @@ def unfinished(path: str, source: str) -> Iterator[str]:
             yield f"{path}:{number}: {line.strip()}"
 
 
+def anys(source: str) -> int:
+    """Number of `Any` in the code of a file."""
+    lines = source.splitlines()
+    code = "\n".join(lines[number - 1] for number in code_lines(source, ast.parse(source)))
+    return len(re.findall(r"\bAny\b", code))
+
+
+def private_uses(source: str) -> int:
+    """Number of times that private attributes of other objects are used."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    private = [node for node in nodes if node.attr.startswith("_") and not node.attr.startswith("__")]
+    return sum(ast.unparse(node.value) not in ("self", "cls", "super()") for node in private)
+
+
 RULES: tuple[Callable[[str, str], Iterator[str]], ...] = (
     wrong_imports,
     heavy_config,
@@ -260,6 +277,22 @@ def test_package_keeps_the_law(rule: Callable[[str, str], Iterator[str]]) -> Non
     assert FILES, "the package was not found"
     complaints = [complaint for path, source in FILES.items() for complaint in rule(path, source)]
     assert not complaints, "\n" + "\n".join(complaints)
+
+
+def test_any_does_not_become_more_frequent() -> None:
+    size = sum(len(code_lines(source, ast.parse(source))) for source in FILES.values())
+    frequency = 100 * sum(map(anys, FILES.values())) / size
+    assert frequency <= MAX_ANYS, f"{frequency:.2f} Any per 100 lines of code: use a type or a Protocol"
+
+
+def test_private_attributes_of_others_do_not_increase() -> None:
+    found = {path: n for path, source in FILES.items() if (n := private_uses(source))}
+    assert sum(found.values()) <= MAX_PRIVATE, f"make a public method or property: {found}"
+
+
+def test_ratchets_count_what_they_should() -> None:
+    source = "# Any\nfrom typing import Any\ndef f(x: Any) -> None:\n    x._y = self._z = x.__z__ = cls._a"
+    assert anys(source) == 2 and private_uses(source) == 1
 
 
 # -- each rule sees what it forbids -------------------------------------------------------------

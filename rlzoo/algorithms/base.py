@@ -233,7 +233,7 @@ class Algorithm(SelfDescribing, Agent):
             arguments["use_sde"] = self.config.use_sde
         return arguments
 
-    def replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: object) -> None:
         values = {name: getattr(self.config, name) for name in field_names(self.Config)}
         self.config = build_config(self.Config, {**values, **changes})
         renamed = {"lr_schedule": "learning_rate"}  # one is made from both
@@ -275,7 +275,7 @@ class Algorithm(SelfDescribing, Agent):
         return means
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
-        """Ask that losses, and `others`, are numbers.
+        """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.
 
         :raises TrainingDiverged: one is NaN or infinite
         """
@@ -297,10 +297,10 @@ def _mean(values: list[torch.Tensor | float]) -> torch.Tensor | float:
 
 
 def _hyperparameter_property(name: str) -> property:
-    def read(self: Algorithm) -> Any:
+    def read(self: Algorithm) -> object:
         return getattr(self.config, name)
 
-    def write(self: Algorithm, value: Any) -> None:
+    def write(self: Algorithm, value: object) -> None:
         self.replace_config(**{name: value})
 
     return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")

@@ -1,15 +1,18 @@
-"""What to say when training leaves the numbers."""
+"""Build the error for NaN or infinite losses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rlzoo.core.errors import TrainingDiverged
+from rlzoo.core.types import Metrics
+
+if TYPE_CHECKING:
+    from rlzoo.algorithms.base import Algorithm
 
 
-def diverged(model: Any, metrics: Mapping[str, Any]) -> TrainingDiverged:
+def diverged(model: Algorithm, metrics: Metrics) -> TrainingDiverged:
     """The error for a model with a loss or a parameter that is NaN or infinite: which, when, and what usually
     does it.
 

@@ -17,6 +17,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.metrics.logger import Logger
 
 StepFunction: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], "bool | None"]
@@ -43,15 +44,16 @@ class BaseCallback(ABC):
         self.verbose = verbose
         self.n_calls = 0
         self.num_timesteps = 0
-        self.locals: Mapping[str, Any] = {}
-        self.globals: dict[str, Any] = {}
+        self.locals: Mapping[str, Any] = {}  # Any: callbacks index and compute with them
+        self.globals: dict[str, object] = {}
         self.model: Any = None
         self.parent: BaseCallback | None = None
 
     @property
-    def training_env(self) -> Any:
+    def training_env(self) -> VecEnv:
         """The vector environment that the model trains in."""
-        return self.model.get_env()
+        env: VecEnv = self.model.get_env()
+        return env
 
     @property
     def logger(self) -> Logger:
@@ -99,7 +101,7 @@ class BaseCallback(ABC):
             child.parent = self._parent_of_children()
             child.init_callback(model)
 
-    def on_training_start(self, locals_: Mapping[str, Any], globals_: dict[str, Any]) -> None:
+    def on_training_start(self, locals_: Mapping[str, Any], globals_: dict[str, object]) -> None:
         self.locals, self.globals = locals_, globals_
         self.num_timesteps = self.model.num_timesteps
         self._on_training_start()
@@ -138,7 +140,7 @@ class BaseCallback(ABC):
 
     # ------------------------------------------------------------------ checkpoints
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The attributes in `state_names` and the children's, ready for JSON."""
         return {
             "type": type(self).__name__,
@@ -173,7 +175,7 @@ class BaseCallback(ABC):
         return [name for cls in type(self).__mro__ for name in vars(cls).get("state_names", ())]
 
 
-def is_callback_state(state: Any) -> bool:
+def is_callback_state(state: object) -> bool:
     """Whether a value has the form of what `BaseCallback.state_dict` returns."""
     return (
         isinstance(state, Mapping)
@@ -184,7 +186,7 @@ def is_callback_state(state: Any) -> bool:
     )
 
 
-def _of_one_type(own: Any, saved: Any) -> bool:
+def _of_one_type(own: object, saved: object) -> bool:
     """Whether a saved value may replace an attribute: numbers numbers, lists lists of numbers or of such."""
     if isinstance(own, Real) and not isinstance(own, bool):
         return isinstance(saved, Real) and not isinstance(saved, bool)
@@ -287,7 +289,7 @@ class ConvertCallback(BaseCallback):
         return True if go_on is None else bool(go_on)
 
 
-def as_callback(callback: Any) -> BaseCallback:
+def as_callback(callback: object) -> BaseCallback:
     """A callback, a list or a function as one callback.
 
     :raises UserError: it is none of these

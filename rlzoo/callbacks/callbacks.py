@@ -115,7 +115,7 @@ class CheckpointCallback(BaseCallback):
             self._save_to("vecnormalize", normalize.save)
         self._save_to("model", partial(self.model.save, include=("position",)))
 
-    def _save_to(self, what: str, save: Callable[[str], Any]) -> None:
+    def _save_to(self, what: str, save: Callable[[str], object]) -> None:
         kind = "" if what == "model" else f"{what}_"
         name = f"{self.name_prefix}_{kind}{self.num_timesteps}_steps{self.suffixes[what]}"
         path = os.path.join(self.save_path, name)
@@ -194,7 +194,7 @@ class LogEveryNTimesteps(EveryNTimesteps):
     def __init__(self, n_steps: int) -> None:
         super().__init__(n_steps, self._log)
 
-    def _log(self, locals_: Mapping[str, Any], globals_: dict[str, Any]) -> None:
+    def _log(self, locals_: Mapping[str, Any], globals_: dict[str, object]) -> None:
         log_progress(self.model, last_metrics(self.model, getattr(locals_, "history", [])))
 
 

@@ -88,7 +88,7 @@ class EvalCallback(EventCallback):
         self._evaluated = False
         self._saved_env: dict[str, Any] | None = None
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """As that of any callback, with the evaluation environments where these can be restored."""
         envs = savable_episodes(self.eval_env) if self._evaluated else None
         return {**super().state_dict(), "eval_env": envs}

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 
-from rlzoo.core.observations import copy_obs
+from rlzoo.core.observations import Info, Obs, copy_obs
+from rlzoo.core.types import Counters, Metrics
 from rlzoo.envs.vec_env.vec_env import infos_of_step
+from rlzoo.metrics.logger import Logger
+
+Metric: TypeAlias = "torch.Tensor | float"
+Reader: TypeAlias = Callable[[], object]
+"""Looks up one of the locals."""
 
 
-def record_episodes(algorithm: Any, infos: Any) -> None:
+class Speed(Protocol):
+    """What the frames per second are computed from."""
+
+    start_timesteps: int
+
+    def time_elapsed(self) -> float:
+        """Return the seconds since training began."""
+
+
+class Reporter(Protocol):
+    """What is reported of an algorithm."""
+
+    clock: Counters
+    ep_info_buffer: deque[Info]
+    ep_success_buffer: deque[bool]
+
+    @property
+    def logger(self) -> Logger:
+        """The logger of the training."""
+
+    @property
+    def collector(self) -> Speed:
+        """The state of the training loop."""
+
+    def rollout_metrics(self) -> Metrics:
+        """Return what is logged under `rollout/` besides statistics of episodes."""
+
+    def summarise(self, history: list[Metrics], clock: Counters) -> Metrics:
+        """Return the mean of each metric."""
+
+
+def record_episodes(algorithm: Reporter, infos: Iterable[Info]) -> None:
     """Keep the statistics of episodes that have just ended for `rollout/ep_rew_mean` and its like."""
     for info in infos:
         if "episode" in info:
@@ -22,7 +60,7 @@ def record_episodes(algorithm: Any, infos: Any) -> None:
                 algorithm.ep_success_buffer.append(bool(info["is_success"]))
 
 
-def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
+def log_progress(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
     """Record and dump metrics under the names that users know.
 
     :param metrics: of the last update
@@ -49,12 +87,12 @@ def log_progress(algorithm: Any, metrics: Mapping[str, Any]) -> None:
     logger.dump(step=clock.num_timesteps)
 
 
-def last_metrics(algorithm: Any, history: list[dict[str, Any]]) -> Mapping[str, Any]:
+def last_metrics(algorithm: Reporter, history: list[Metrics]) -> Metrics:
     """Return the means of the metrics of the last update, which cost nothing until somebody asks."""
     return algorithm.summarise(history, algorithm.clock) if history else {}
 
 
-def record_metrics(algorithm: Any, metrics: Mapping[str, Any]) -> None:
+def record_metrics(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
     """Record the metrics of an update, as plain numbers, without dumping them."""
     for name, value in metrics.items():
         algorithm.logger.record(f"train/{name}", value.item() if isinstance(value, torch.Tensor) else value)
@@ -62,7 +100,7 @@ def record_metrics(algorithm: Any, metrics: Mapping[str, Any]) -> None:
         algorithm.logger.record("train/n_updates", algorithm.clock.n_updates, exclude="tensorboard")
 
 
-class LoopLocals(Mapping[str, Any]):
+class LoopLocals(Mapping[str, object]):
     """What callbacks see as `locals`: looked up when read, so that it costs nothing when nobody looks.
 
     `actions` are the policy's where it learns from a rollout, and what the environments executed where it
@@ -73,15 +111,17 @@ class LoopLocals(Mapping[str, Any]):
     :param buffers: `rollout_buffer` or `replay_buffer`
     """
 
-    def __init__(self, algorithm: Any, callback: Any = None, log_interval: int = 1, **buffers: Any) -> None:
+    def __init__(
+        self, algorithm: Any, callback: object = None, log_interval: int = 1, **buffers: object
+    ) -> None:
         self.algorithm = algorithm
         self.obs: Any = None  # what was acted on
         self.step: Any = None
         self.result: Any = None
-        self.history: list[dict[str, Any]] = []
-        self._read: dict[str, Any] = {}  # of the present step: the same array for all who ask
+        self.history: list[Metrics] = []
+        self._read: dict[str, object] = {}  # of the present step: the same array for all who ask
         self._read_at = -1
-        self._readers: dict[str, Callable[[], Any]] = {
+        self._readers: dict[str, Reader] = {
             "self": lambda: algorithm,
             "callback": lambda: callback,
             "log_interval": lambda: log_interval,
@@ -89,7 +129,7 @@ class LoopLocals(Mapping[str, Any]):
             "env": lambda: algorithm.env,
             "total_timesteps": lambda: algorithm.clock.total_timesteps,
         }
-        self._step_readers: dict[str, Callable[[], Any]] = {
+        self._step_readers: dict[str, Reader] = {
             "infos": lambda: infos_of_step(self.result),
             "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
             "dones": lambda: self.result.terminated | self.result.truncated,
@@ -99,7 +139,7 @@ class LoopLocals(Mapping[str, Any]):
         of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
         self._step_readers |= of_loop()
 
-    def _of_replay(self) -> dict[str, Callable[[], Any]]:
+    def _of_replay(self) -> dict[str, Reader]:
         config = self.algorithm.config
         self._readers |= {
             "learning_starts": lambda: config.learning_starts,
@@ -112,12 +152,12 @@ class LoopLocals(Mapping[str, Any]):
             "buffer_actions": lambda: self.step.action.cpu().numpy(),
         }
 
-    def _of_rollout(self) -> dict[str, Callable[[], Any]]:
+    def _of_rollout(self) -> dict[str, Reader]:
         if "rollout_buffer" in self._readers:
             self._readers |= {
                 "iteration": lambda: self.algorithm.clock.iteration,
                 "n_rollout_steps": lambda: self.algorithm.config.n_steps,
-                "n_steps": lambda: self["rollout_buffer"].filled,
+                "n_steps": lambda: getattr(self["rollout_buffer"], "filled", 0),
             }
         return {
             "actions": lambda: self.step.action.cpu().numpy(),
@@ -126,7 +166,7 @@ class LoopLocals(Mapping[str, Any]):
             "log_probs": self._log_probs,
         }
 
-    def _new_obs(self) -> Any:
+    def _new_obs(self) -> Obs:
         """What the step led to and the agent acts on next; a copy, since environments write into theirs."""
         obs = copy_obs(self.result.obs)
         collector = self.algorithm.collector
@@ -149,10 +189,10 @@ class LoopLocals(Mapping[str, Any]):
             _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)
         return log_probs  # type: ignore[no-any-return]
 
-    def _present(self) -> dict[str, Callable[[], Any]]:
+    def _present(self) -> dict[str, Reader]:
         return self._readers if self.result is None else {**self._readers, **self._step_readers}
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         if name in self._readers:
             return self._readers[name]()
         if self.result is None:

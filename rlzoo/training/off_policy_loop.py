@@ -1,4 +1,4 @@
-"""The off-policy loop: act, remember, and learn from what is drawn from memory.
+"""The off-policy loop: collect transitions, store them, and train on sampled batches.
 
 It drives every algorithm that replays experience. The loop steps the environments, fills the replay buffer
 and owns the clock; the algorithm acts, and takes one gradient step on each batch that it is given.
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
 
 from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
 from rlzoo.core.observations import copy_obs
-from rlzoo.core.types import PolicyInput
+from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecStep, infos_of_step
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
+from rlzoo.training.learner import OffPolicyLearner, PrioritizedBuffer
 
 
-def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
     """Train until `clock.total_timesteps`, or until a callback says stop.
 
     :param log_interval: episodes between two dumps of metrics
@@ -55,18 +58,24 @@ def off_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.on_training_end()
 
 
-def start_replay(algorithm: Any) -> None:
-    """Tell the replay buffer what the environments show, unless their episodes go on where it stands."""
+def normalizer_of(replay: ReplayBuffer) -> ExperienceNormalizer | None:
+    """Return what undoes the normalisation of steps before they are stored, if anything does."""
+    return cast("ExperienceNormalizer | None", replay.normalizer)
+
+
+def start_replay(algorithm: OffPolicyLearner) -> None:
+    """Initialise the buffer with the current observations unless training resumes mid-episode."""
     if not algorithm.buffer_in_sync:
         replay, clock = algorithm.replay_buffer, algorithm.clock
-        n_envs = algorithm.env.num_envs
+        n_envs = replay.n_envs
         obs = algorithm.collector.current_obs()
         check_finite_obs(obs, range(n_envs), clock.num_timesteps // n_envs)
-        replay.start(obs if replay.normalizer is None else replay.normalizer.raw_obs(obs))
+        normalizer = normalizer_of(replay)
+        replay.start(obs if normalizer is None else normalizer.raw_obs(obs))
         algorithm.buffer_in_sync = True
 
 
-def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
+def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
     """Steps until the next round of updates is due; False when a callback ended the training."""
     clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
     collector = algorithm.collector
@@ -90,8 +99,8 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             check_finite(result, clock.num_timesteps // env.num_envs + 1)
-            raw = result if replay.normalizer is None else replay.normalizer.raw_step(result)
-            record(step.action, raw)
+            normalizer = normalizer_of(replay)
+            record(step.action, result if normalizer is None else normalizer.raw_step(result))
             clock.num_timesteps += env.num_envs
             clock.collected += 1
             if len(result.ended):
@@ -107,7 +116,7 @@ def collect(algorithm: Any, env: VecEnv, callback: BaseCallback, locals_: LoopLo
     return True
 
 
-def add_transition(replay: Any, actions: Any, result: VecStep) -> None:
+def add_transition(replay: ReplayBuffer, actions: torch.Tensor, result: VecStep) -> None:
     """Give a step to the `add` that a derived class of replay buffers has, with the arguments of that."""
     obs, next_obs = map_obs(np.array, replay.obs.current(replay.head)), copy_obs(result.obs)
     infos = infos_of_step(result)
@@ -125,7 +134,7 @@ def add_transition(replay: Any, actions: Any, result: VecStep) -> None:
         replay.obs.begin(replay.head, result.obs, result.ended)
 
 
-def can_learn(algorithm: Any, n_envs: int) -> bool:
+def can_learn(algorithm: OffPolicyLearner, n_envs: int) -> bool:
     """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one."""
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
     enough = min(learning_starts, replay.buffer_size * n_envs)
@@ -133,7 +142,7 @@ def can_learn(algorithm: Any, n_envs: int) -> bool:
     return warm and bool(replay.can_sample())
 
 
-def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
+def learn(algorithm: OffPolicyLearner, n_envs: int) -> list[Metrics]:
     """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
     clock, config = algorithm.clock, algorithm.config
     if algorithm.trained_externally or not can_learn(algorithm, n_envs):
@@ -143,7 +152,7 @@ def learn(algorithm: Any, n_envs: int) -> list[dict[str, Any]]:
     return take_gradient_steps(algorithm, steps, config.batch_size)
 
 
-def take_gradient_steps(algorithm: Any, steps: int, batch_size: int) -> list[dict[str, Any]]:
+def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int) -> list[Metrics]:
     """Gradient steps on batches of the replay buffer; the metrics of each."""
     clock, replay = algorithm.clock, algorithm.replay_buffer
     if not replay.own_gamma:
@@ -154,7 +163,7 @@ def take_gradient_steps(algorithm: Any, steps: int, batch_size: int) -> list[dic
         for batch in algorithm.threads.timed(replay.batches(steps, batch_size)):
             history.append(algorithm.update(batch, clock))
             if batch.priorities is not None:
-                replay.update_priorities(batch.indices, batch.priorities)
+                cast(PrioritizedBuffer, replay).update_priorities(batch.indices, batch.priorities)
     if history and algorithm.device.type == "cpu":  # elsewhere, reading a loss would wait for the device
         algorithm.check_losses(history[-1])
     return history

@@ -1,4 +1,4 @@
-"""The on-policy loop: collect a rollout with the present policy, learn from it, forget it.
+"""The on-policy loop: collect a rollout with the current policy, learn from it, discard it.
 
 It drives every algorithm that learns from the experience it has just made. The loop steps the
 environments and owns the clock; the algorithm acts, and learns from the whole rollout at once.
@@ -6,20 +6,19 @@ environments and owns the clock; the algorithm acts, and learns from the whole r
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer, map_obs
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, log_progress, record_episodes, record_metrics
-from rlzoo.core.types import PolicyInput
+from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
+from rlzoo.training.learner import OnPolicyLearner
 
 
-def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
+def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
     """Train until `clock.total_timesteps`, or until a callback says stop.
 
     :param log_interval: iterations between two dumps of metrics
@@ -31,7 +30,7 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
     algorithm.rollout_buffer = rollout
     resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
-    metrics: dict[str, Any] = {}
+    metrics: Metrics = {}
     try:
         callback.on_training_start(locals_, globals())
         while clock.num_timesteps < clock.total_timesteps or rollout.filled:
@@ -49,23 +48,27 @@ def on_policy(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval:
         callback.on_training_end()
 
 
-def resume_rollout(algorithm: Any, rollout: RolloutBuffer) -> None:
+def resume_rollout(algorithm: OnPolicyLearner, rollout: RolloutBuffer) -> None:
     """Take over the rollout of a loaded checkpoint; where its episodes could not be, they end there."""
     collector = algorithm.collector
-    rollout.load_state_dict(collector.take_rollout(), algorithm.device)
+    rollout.load_state_dict(dict(collector.take_rollout()), algorithm.device)
     if not collector.episodes_restored:
-        rollout.restart(collector.obs)
+        rollout.restart(collector.current_obs())
 
 
 def collect(
-    algorithm: Any, env: VecEnv, rollout: RolloutBuffer, callback: BaseCallback, locals_: LoopLocals
+    algorithm: OnPolicyLearner,
+    env: VecEnv,
+    rollout: RolloutBuffer,
+    callback: BaseCallback,
+    locals_: LoopLocals,
 ) -> bool:
     """Fill one rollout, or the rest of it; False when a callback ended the training."""
     clock, collector = algorithm.clock, algorithm.collector
     algorithm.set_training_mode(False)
     first = rollout.filled
     if not first:
-        rollout.start(collector.obs)
+        rollout.start(collector.current_obs())
     episode_start = collector.episode_starts
     on_device = algorithm.device.type != "cpu"
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None

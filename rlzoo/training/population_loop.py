@@ -14,6 +14,7 @@ import torch
 
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import log_progress, record_episodes
+from rlzoo.core.types import Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.candidates import AsyncEval, Outcome, play_here
 
@@ -86,7 +87,7 @@ def count_steps(
     return True
 
 
-class CandidateLocals(Mapping[str, Any]):
+class CandidateLocals(Mapping[str, object]):
     """What callbacks see as `locals`: one step of the present candidate, as of a vector of one environment.
 
     Observations and actions stay where the candidate is played.
@@ -97,10 +98,10 @@ class CandidateLocals(Mapping[str, Any]):
         self.candidate = 0
         self.outcome: Outcome | None = None
         self.step = 0
-        self.history: list[dict[str, Any]] = []  # of `LoopLocals`
+        self.history: list[Metrics] = []  # of `LoopLocals`
 
-    def _present(self) -> dict[str, Any]:
-        present = {
+    def _present(self) -> dict[str, object]:
+        present: dict[str, object] = {
             "self": self.algorithm,
             "env": self.algorithm.env,
             "total_timesteps": self.algorithm.clock.total_timesteps,
@@ -115,7 +116,7 @@ class CandidateLocals(Mapping[str, Any]):
             }
         return present
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._present()[name]
 
     def __iter__(self) -> Iterator[str]:

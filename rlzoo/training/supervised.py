@@ -20,11 +20,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rlzoo.buffers.demonstrations import as_dataset, fit_actions, fit_observations, is_given
+from rlzoo.buffers.rollout_batch import PolicyContext
 from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.buffers.sequences import Sequences
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.progress import LoopLocals, log_progress
 from rlzoo.core.errors import TrainingDiverged, UserError
+from rlzoo.core.types import Metrics, TensorObs
 from rlzoo.distributions import Distribution
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import (
@@ -32,8 +34,6 @@ from rlzoo.envs.vec_wrappers.experience_normalizer import (
     vec_normalize_wrappers,
     warn_unknown_wrapper,
 )
-
-Metrics = dict[str, Any]
 
 
 @dataclass
@@ -46,10 +46,10 @@ class Examples:
     :param context: keywords for the policy: the `sequences` that the rows form, where it remembers
     """
 
-    obs: Any
+    obs: TensorObs
     actions: Tensor
     executed: np.ndarray
-    context: dict[str, Any]
+    context: PolicyContext
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -96,7 +96,7 @@ class Demonstrations:
         if self.normalizer is not None:
             obs = self.normalizer.normalize_obs(obs)
         tensors = map_obs(lambda part: torch.from_numpy(_storable(part)).to(self.device), obs)
-        context: dict[str, Any] = {}
+        context: PolicyContext = {}
         if getattr(self.policy, "recurrent", False):
             starts = self.dataset.episode_starts[rows].copy()
             starts[0] = True
@@ -273,11 +273,11 @@ def pretrain(
         model.set_training_mode(True)
         losses = []
         for examples in demonstrations.one_pass("train"):
-            loss, metrics = imitation_loss(policy, examples)
+            loss, _ = imitation_loss(policy, examples)
             optimizer.zero_grad(set_to_none=False)  # gradients are views into one vector
             loss.backward()
             optimizer.step()
-            losses.append(metrics["loss"])
+            losses.append(loss.detach())
         mean = float(torch.stack(losses).mean())
         if not math.isfinite(mean):
             raise TrainingDiverged(

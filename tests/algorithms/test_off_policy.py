@@ -156,7 +156,7 @@ def test_a_replay_buffer_can_be_replaced_by_one_that_fits() -> None:
     other = ReplayBuffer(50, model.observation_space, model.action_space, n_envs=2)
     model.replay_buffer = other
     assert model.replay_buffer is other
-    assert other.normalizer.observations is model.get_vec_normalize_env()
+    assert other.normalizer.obs_normalizer is model.get_vec_normalize_env()
     wrong_number = ReplayBuffer(50, model.observation_space, model.action_space, n_envs=1)
     wrong_space = ReplayBuffer(50, model.action_space, model.action_space, n_envs=2)
     for wrong in (wrong_number, wrong_space, 3):

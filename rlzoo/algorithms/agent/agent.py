@@ -21,13 +21,15 @@ from rlzoo.algorithms.agent.action_probability import action_probability
 from rlzoo.algorithms.agent.counters import CounterProperties
 from rlzoo.algorithms.agent.position import ResumeState, begin_episodes
 from rlzoo.algorithms.hyperparameters import schedule_names
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.callbacks.base_callback import CallbackLike
 from rlzoo.callbacks.callbacks import BaseCallback, to_callback
 from rlzoo.core.errors import UserError
 from rlzoo.core.seeding import set_random_seed
 from rlzoo.core.types import Counters
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.training.checkpoint import write_checkpoint
@@ -46,7 +48,7 @@ class Agent(CounterProperties, Threaded):
     default_log_interval: ClassVar[int] = 1
     exclude_from_checkpoint: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     actor_only: bool = False  # comes from a file without what training needs
-    rollout_buffer: Any = None
+    rollout_buffer: RolloutBuffer | None = None
     config: Any
     policy: Any
     policy_class: type
@@ -102,7 +104,7 @@ class Agent(CounterProperties, Threaded):
     def learn(
         self: Self,
         total_timesteps: int,
-        callback: Any = None,
+        callback: CallbackLike = None,
         log_interval: int | None = -1,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
@@ -144,7 +146,7 @@ class Agent(CounterProperties, Threaded):
             type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
         return self
 
-    def _prepare_callback(self, callback: Any, progress_bar: bool) -> BaseCallback:
+    def _prepare_callback(self, callback: CallbackLike, progress_bar: bool) -> BaseCallback:
         hooks = to_callback(callback, progress_bar=progress_bar)
         hooks.init_callback(self)
         if self.resume_state.callbacks is not None:
@@ -250,7 +252,7 @@ class Agent(CounterProperties, Threaded):
         self._use_env(vec_env)
         self.collector.obs = obs
 
-    def get_vec_normalize_env(self) -> Any:
+    def get_vec_normalize_env(self) -> VecNormalize | None:
         """The `VecNormalize` wrapper of the environment, or None."""
         return None if self.env is None else unwrap_vec_normalize(self.env)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from rlzoo.core.observations import Obs
+from rlzoo.core.schedules import Schedule
 from rlzoo.core.types import Counters
 from rlzoo.training.collector import Collector
 
@@ -17,7 +18,7 @@ class CounterProperties:
 
     clock: Counters
     collector: Collector
-    schedules: dict[str, Any]
+    schedules: dict[str, Schedule]
 
     @property
     def num_timesteps(self) -> int:
@@ -47,7 +48,7 @@ class CounterProperties:
     def _setup_lr_schedule(self) -> None:
         """Do nothing: an assigned `learning_rate` is in use at once."""
 
-    def replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: object) -> None:
         raise NotImplementedError
 
     @property

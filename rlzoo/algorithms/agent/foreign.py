@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
 from rlzoo.core.errors import CheckpointError
@@ -117,7 +118,7 @@ def _restore_entropy(log_ent_coef: torch.Tensor, agent: Sb3Agent) -> None:
 
 
 def _restore_optimizer(
-    policy: Any, optimizer: torch.optim.Optimizer, name: str, names: Mapping[str, str], agent: Sb3Agent
+    policy: nn.Module, optimizer: torch.optim.Optimizer, name: str, names: Mapping[str, str], agent: Sb3Agent
 ) -> None:
     """The state of an optimiser, where it fits the parameters of the file; else a notice says that it starts
     fresh."""
@@ -175,7 +176,7 @@ def _parameters_of(
 
 
 def _laid_out(
-    policy: Any,
+    policy: nn.Module,
     optimizer: torch.optim.Optimizer,
     listed: list[tuple[str, torch.Tensor]],
     entries: dict[int, dict[str, Any]],

@@ -261,7 +261,7 @@ class GAIL(OnPolicyAlgorithm):
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
         super()._reset_envs(env, resume)
 
-    def replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: object) -> None:
         """:raises UserError: what was built from the present value would not follow"""
         for name in ("learner", "hidden_size_adversary"):
             if changes.get(name, getattr(self.config, name)) != getattr(self.config, name):

@@ -30,7 +30,8 @@ from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
+from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
@@ -123,7 +124,7 @@ def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.T
 class _RoundOfNoise:
     """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
 
-    def __init__(self, distribution: Any, clock: Counters) -> None:
+    def __init__(self, distribution: StateDependentNoise, clock: Counters) -> None:
         self._distribution, self._clock = distribution, clock
 
     def state_dict(self) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ what an algorithm implements
 
-    def explore(self, obs: Any) -> torch.Tensor:
+    def explore(self, obs: TensorObs) -> torch.Tensor:
         """Actions [n_envs, ...] for collecting, as they are stored; by default, samples of the policy.
 
         Random exploration and action noise come on top.
@@ -234,7 +235,7 @@ class OffPolicyAlgorithm(Algorithm):
         return TrainFreq(count, TrainFrequencyUnit.EPISODE if in_episodes else TrainFrequencyUnit.STEP)
 
     @train_freq.setter
-    def train_freq(self, value: Any) -> None:
+    def train_freq(self, value: TrainFreq | tuple[int, str] | int) -> None:
         self.replace_config(train_freq=value)
 
     def train(self, gradient_steps: int, batch_size: int | None = None) -> None:
@@ -263,7 +264,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     # ------------------------------------------------------------------ environment and replay buffer
 
-    def replace_config(self, **changes: Any) -> None:
+    def replace_config(self, **changes: object) -> None:
         """:raises UserError: what was built from the present value would not follow"""
         for name, value in changes.items():
             of_buffer = name in BUFFER_FIELDS or name.startswith("prioritized_replay")

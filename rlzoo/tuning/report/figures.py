@@ -1,4 +1,4 @@
-"""What the figures of a study show, as plain data; `plotly_figures` and `png_figures` draw it."""
+"""Content of a study's figures as plain data; `plotly_figures` and `png_figures` draw it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLUE, ORANGE, GREY, RED = "#2f6db5", "#d9731a", "#9aa4b0", "#c8403f"
 COLORS = {TrialState.COMPLETE: BLUE, TrialState.PRUNED: GREY, TrialState.FAIL: RED}
 Kind = Literal["points", "line", "steps", "bars", "spans"]
 MOST_PARALLEL_AXES = 9
-MANY_CURVES = 300  # more are no longer told apart
+MAX_CURVES = 300  # more cannot be distinguished
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points, a line (nan: a gap), horizontal bars from 0, or horizontal spans from `x` to `ends`."""
+    """Points, a line (with gaps at NaN), horizontal bars from 0, or horizontal spans from `x` to `ends`."""
 
     kind: Kind
     x: Sequence[float]
@@ -56,13 +56,15 @@ class Series:
     label: str = ""
     color: str = BLUE
     shades: Sequence[float] = ()  # a value per point, shown by its colour
-    texts: Sequence[str] = ()  # shown when pointed at
+    texts: Sequence[str] = ()  # tooltips
     ends: Sequence[float] = ()
     width: float = 1.0
 
 
 @dataclass(frozen=True)
 class Panel:
+    """Series with common axes."""
+
     series: tuple[Series, ...]
     x: Axis
     y: Axis
@@ -70,7 +72,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Dimension:
-    """One axis of parallel coordinates: a position per trial and what stands beside the axis."""
+    """One axis of parallel coordinates: a position per trial, and the labels of the ticks."""
 
     title: str
     positions: list[float]
@@ -80,7 +82,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Parallel:
-    """A line per trial through all dimensions, coloured by its value."""
+    """Parallel coordinates: a line per trial through all dimensions, coloured by its value."""
 
     dimensions: list[Dimension]
     values: list[float]
@@ -89,7 +91,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one or several panels; `missing` says why there is nothing to draw."""
+    """A figure of one or more panels; `missing` gives the reason if there is nothing to draw."""
 
     name: str
     title: str
@@ -101,13 +103,14 @@ class Figure:
 
     @property
     def drawable(self) -> bool:
+        """Whether there is something to draw."""
         return bool(self.panels or self.parallel)
 
 
 def make_figures(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> list[Figure]:
-    """All figures that a study with these objectives has.
+    """Build all figures of a study with these objectives.
 
-    :param trials: the trials that count, in any state
+    :param trials: the trials of the study, in any state
     :param objectives: titles of the values' axes, such as ("return",) or ("return", "seconds")
     """
     return [
@@ -125,7 +128,7 @@ def make_figures(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> li
 
 
 def _finite(trials: Iterable[FrozenTrial], objective: int = 0) -> list[FrozenTrial]:
-    """The complete trials whose value can be drawn, by number."""
+    """Return the complete trials with a finite value."""
     return [
         trial
         for trial in trials
@@ -133,8 +136,8 @@ def _finite(trials: Iterable[FrozenTrial], objective: int = 0) -> list[FrozenTri
     ]
 
 
-def _pointed_at(trial: FrozenTrial) -> str:
-    """What a page shows of the trial under the mouse."""
+def _tooltip(trial: FrozenTrial) -> str:
+    """Return the tooltip of a trial."""
     lines = [f"trial {trial.number}, {trial.state.name.lower()}"]
     if trial.state == TrialState.COMPLETE:
         lines.append("value " + ", ".join(text(value) for value in trial.values))
@@ -143,9 +146,9 @@ def _pointed_at(trial: FrozenTrial) -> str:
 
 
 def usual_range(values: Sequence[float], high_is_good: bool = True) -> tuple[float, float] | None:
-    """The part of an axis that shows the better values well; None where a few bad ones do not stretch it.
+    """Return the range of an axis without outliers among the bad values; None if there are none.
 
-    One diverged training with a return of minus a million would press all others into one line.
+    One diverged training with a return of minus a million would hide the differences of all others.
     """
     if len(values) < 5:
         return None
@@ -162,8 +165,8 @@ def _cut_note(values: Sequence[float], shown: tuple[float, float] | None) -> lis
     if shown is None:
         return []
     outside = sum(not shown[0] <= value <= shown[1] for value in values)
-    lies = "trial lies" if outside == 1 else "trials lie"
-    return [f"{outside} {lies} outside the picture; a double click shows all."]
+    trials = "trial is" if outside == 1 else "trials are"
+    return [f"{outside} {trials} outside the axis range; double-click to show all."]
 
 
 def _axis(name: str, distribution: BaseDistribution, title: str) -> Axis:
@@ -174,7 +177,7 @@ def _axis(name: str, distribution: BaseDistribution, title: str) -> Axis:
 
 
 def _position(trial: FrozenTrial, name: str) -> float:
-    """Where a trial lies on the axis of a parameter."""
+    """Return the position of a trial on the axis of a parameter."""
     distribution, value = trial.distributions[name], trial.params[name]
     return float(distribution.to_internal_repr(value))
 
@@ -190,7 +193,7 @@ def _too_few(trials: Sequence[FrozenTrial], needed: int) -> str:
 
 
 def _history(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
-    caption = "The value of each trial in the order of their start, and the best so far."
+    caption = "The value of each trial by its number, and the best so far."
     figure = Figure("history", "Optimisation history", caption)
     notes: list[str] = []
     panels = []
@@ -202,13 +205,13 @@ def _history(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure
         y = [trial.values[objective] for trial in done]
         best = np.maximum.accumulate(y) if high_is_good else np.minimum.accumulate(y)
         series = [
-            Series("points", x, y, "complete", BLUE, texts=[_pointed_at(trial) for trial in done], width=7),
+            Series("points", x, y, "complete", BLUE, texts=[_tooltip(trial) for trial in done], width=7),
             Series("steps", x, best.tolist(), "best so far", ORANGE, width=2),
         ]
         stopped = [trial for trial in trials if trial.state == TrialState.PRUNED and _last_report(trial)]
         if stopped and objective == 0:
             last = [_last_report(trial)[0] for trial in stopped]
-            texts = [_pointed_at(trial) for trial in stopped]
+            texts = [_tooltip(trial) for trial in stopped]
             numbers = [trial.number for trial in stopped]
             series.insert(
                 0, Series("points", numbers, last, "pruned, when stopped", GREY, texts=texts, width=5)
@@ -225,14 +228,14 @@ def _history(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure
 
 
 def _last_report(trial: FrozenTrial) -> list[float]:
-    """The last finite value that a trial reported, in a list; empty where there is none."""
+    """Return the last finite value that a trial reported, in a list; empty if there is none."""
     reports = [value for _, value in sorted(trial.intermediate_values.items()) if math.isfinite(value)]
     return reports[-1:]
 
 
 def _front(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
     caption = (
-        "Every complete trial by its two objectives. On the front lie the trials that no other beats in both."
+        "Every complete trial by its two objectives. No other trial is better in both than one on the front."
     )
     figure = Figure("pareto_front", "Pareto front", caption)
     done = [trial for trial in _finite(trials) if math.isfinite(trial.values[1])]
@@ -243,9 +246,9 @@ def _front(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
     for trial in by_seconds:
         if not front or trial.values[0] > front[-1].values[0]:
             front.append(trial)
-    beaten = [trial for trial in done if trial not in front]
+    dominated = [trial for trial in done if trial not in front]
     series = (
-        _in_the_plane("points", beaten, "beaten", GREY, 6),
+        _in_the_plane("points", dominated, "dominated", GREY, 6),
         _in_the_plane("steps", front, "", ORANGE, 1.5),
         _in_the_plane("points", front, "front", ORANGE, 9),
     )
@@ -256,14 +259,14 @@ def _front(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
 
 
 def _in_the_plane(kind: Kind, trials: Sequence[FrozenTrial], label: str, color: str, width: float) -> Series:
-    """Seconds to the right, return upwards."""
+    """Return trials by seconds (x) and return (y)."""
     x, y = [trial.values[1] for trial in trials], [trial.values[0] for trial in trials]
-    return Series(kind, x, y, label, color, texts=[_pointed_at(trial) for trial in trials], width=width)
+    return Series(kind, x, y, label, color, texts=[_tooltip(trial) for trial in trials], width=width)
 
 
 def _importances(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
     caption = (
-        "How much each parameter had to do with a trial being among the best tenth (PED-ANOVA), "
+        "How much each parameter contributed to a trial being among the best tenth (PED-ANOVA), "
         "as fractions that sum to 1. With few trials this is a rough estimate."
     )
     figure = Figure("importances", "Importance of the parameters", caption)
@@ -271,26 +274,26 @@ def _importances(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Fi
     for objective, title in enumerate(objectives):
         shares = importances(trials, objective)
         if shares:
-            names = list(shares)[::-1]  # the most important stands at the top
+            names = list(shares)[::-1]  # the most important at the top
             bars = Series("bars", [shares[name] for name in names], list(range(len(names))))
             label = "share" if len(objectives) == 1 else f"share in the {title}"
             labels = tuple(map(natural_name, names))
             panels.append(Panel((bars,), Axis(label), Axis("", names=labels)))
     if not panels:
         few = len(_finite(trials)) < 4
-        flat = "In these trials no parameter tells the best from the rest."
+        flat = "In these trials no parameter distinguishes the best from the rest."
         return replace(figure, missing=_too_few(trials, 4) if few else flat)
     compared = {name for panel in panels for name in panel.y.names}
     sampled = map(natural_name, parameters(_finite(trials)))
     left_out = [name for name in sampled if name not in compared]
-    notes = [f"Left out, as only some trials have them: {', '.join(left_out)}."] if left_out else []
+    notes = [f"Not shown, because only some trials have them: {', '.join(left_out)}."] if left_out else []
     return replace(figure, panels=tuple(panels), notes=tuple(notes))
 
 
 def _parallel(trials: Sequence[FrozenTrial], objective: str) -> Figure:
     caption = (
-        "A line per trial, dark where the return is high. On the page, drag along an axis to keep the "
-        "trials that pass there; drag an axis' name to move it."
+        "A line per trial; darker lines have higher returns. On the page, drag along an axis to select "
+        "trials; drag the name of an axis to move it."
     )
     figure = Figure("parallel_coordinates", "Parallel coordinates", caption)
     done = ranked(_finite(trials))[::-1]  # the best is drawn last, on top
@@ -314,7 +317,7 @@ def _parallel(trials: Sequence[FrozenTrial], objective: str) -> Figure:
 def _dimension(
     name: str, title: str, distribution: BaseDistribution, trials: Sequence[FrozenTrial]
 ) -> Dimension:
-    """Trials without the parameter pass below the axis' low end."""
+    """Build the axis of a parameter; trials without it pass below the low end."""
     axis = _axis(name, distribution, title)
     found = [_position(trial, name) if name in trial.params else math.nan for trial in trials]
     sign = -1.0 if axis.reversed else 1.0
@@ -340,7 +343,10 @@ def _dimension(
 
 
 def _plain_ticks(low: float, high: float, whole: bool = False) -> tuple[list[float], list[str]]:
-    """:param whole: only whole numbers lie on the axis"""
+    """Return positions and labels of ticks.
+
+    :param whole: an axis of integers
+    """
     ticks = np.linspace(low, high, 5).tolist() if high > low else [low]
     if whole:
         ticks = sorted({float(round(tick)) for tick in ticks})
@@ -348,7 +354,7 @@ def _plain_ticks(low: float, high: float, whole: bool = False) -> tuple[list[flo
 
 
 def _log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """Positions are decimal logarithms: the powers of ten, with the ends where these are few."""
+    """Return ticks at powers of ten, and at the ends if these are few; positions are log10."""
     powers = [float(power) for power in range(math.ceil(low), math.floor(high) + 1)]
     if len(powers) < 3:
         ends = [end for end in sorted({low, high}) if all(abs(end - power) > 0.2 for power in powers)]
@@ -357,7 +363,7 @@ def _log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def _slices(trials: Sequence[FrozenTrial], objective: str) -> Figure:
-    caption = "The value against each parameter; later trials are darker, so it shows where the search went."
+    caption = "The value against each parameter; later trials are darker, which shows the course of search."
     figure = Figure("slices", "Slices", caption)
     done = _finite(trials)
     known = parameters(done)
@@ -373,7 +379,7 @@ def _slices(trials: Sequence[FrozenTrial], objective: str) -> Figure:
             [_position(trial, name) for trial in having],
             [trial.values[0] for trial in having],
             shades=[trial.number for trial in having],
-            texts=[_pointed_at(trial) for trial in having],
+            texts=[_tooltip(trial) for trial in having],
             width=6,
         )
         panels.append(
@@ -384,7 +390,7 @@ def _slices(trials: Sequence[FrozenTrial], objective: str) -> Figure:
 
 def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figure:
     caption = (
-        "What each trial reported as it went on: the best trial, the other complete ones, the pruned ones."
+        "Values that each trial reported during training: the best trial, other complete ones, pruned ones."
     )
     figure = Figure("intermediate_values", "Intermediate values", caption)
     reported = [
@@ -395,8 +401,8 @@ def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figur
     if not reported:
         return replace(figure, missing="No finished trial has reported intermediate values.")
     best = ranked(reported)
-    kept = (best + [trial for trial in reported if trial.state == TrialState.PRUNED])[:MANY_CURVES]
-    notes = [f"{len(kept)} of {len(reported)} trials are drawn."] if len(kept) < len(reported) else []
+    kept = (best + [trial for trial in reported if trial.state == TrialState.PRUNED])[:MAX_CURVES]
+    notes = [f"{len(kept)} of {len(reported)} trials are shown."] if len(kept) < len(reported) else []
     groups = (
         ("complete", BLUE, 1.0, [trial for trial in kept if trial in best[1:]]),
         ("pruned", GREY, 1.0, [trial for trial in kept if trial.state == TrialState.PRUNED]),
@@ -412,7 +418,7 @@ def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figur
 
 
 def _curves(label: str, color: str, width: float, trials: Sequence[FrozenTrial]) -> Series:
-    """The reports of several trials as one line with gaps."""
+    """Return the reports of several trials as one line with gaps."""
     x: list[float] = []
     y: list[float] = []
     texts: list[str] = []
@@ -420,7 +426,7 @@ def _curves(label: str, color: str, width: float, trials: Sequence[FrozenTrial])
         steps = sorted(trial.intermediate_values)
         x += [*steps, math.nan]
         y += [*(trial.intermediate_values[step] for step in steps), math.nan]
-        texts += [_pointed_at(trial)] * len(steps) + [""]
+        texts += [_tooltip(trial)] * len(steps) + [""]
     finite = [value if math.isfinite(value) else math.nan for value in y]
     return Series("line", x, finite, label, color, texts=texts, width=width)
 
@@ -446,7 +452,7 @@ def _timeline(trials: Sequence[FrozenTrial]) -> Figure:
         if chosen:
             starts = [(start - began).total_seconds() / seconds for _, start, _, _ in chosen]
             ends = [(end - began).total_seconds() / seconds for _, _, end, _ in chosen]
-            texts = [_pointed_at(trial) for *_, trial in chosen]
+            texts = [_tooltip(trial) for *_, trial in chosen]
             label = {TrialState.FAIL: "failed"}.get(state, state.name.lower())
             series.append(
                 Series("spans", starts, [row for row, *_ in chosen], label, color, texts=texts, ends=ends)
@@ -456,7 +462,7 @@ def _timeline(trials: Sequence[FrozenTrial]) -> Figure:
 
 
 def _rows(spans: Sequence[tuple[datetime, datetime]]) -> list[int]:
-    """The lowest row that is free when each span starts; the spans come by start."""
+    """Return the lowest free row for each span; the spans are sorted by start."""
     free_from: list[datetime] = []
     rows = []
     for start, end in spans:

@@ -1,6 +1,6 @@
-"""The figures as the data and layout that plotly.js draws.
+"""Figures as data and layout for plotly.js.
 
-These are plain dictionaries: plotly's Python objects would only check and copy them, at a second a page.
+These are plain dictionaries: plotly's Python classes would add a second per page for checks and copies.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 from rlzoo.tuning.report.figures import Axis, Figure, Panel, Parallel, Series
 from rlzoo.tuning.report.study_results import shorten
@@ -18,17 +18,27 @@ INK, FAINT, LINE = "#39424e", "#eceff2", "#c9d0d8"
 SHADES: list[tuple[float, str]] = [(0.0, "#c6d9eb"), (0.5, "#5b93c8"), (1.0, "#123f73")]
 
 
-def plotly_specs(figure: Figure) -> list[dict[str, Any]]:
-    """`{"data": ..., "layout": ...}` for each panel, ready for JSON: numbers that are not finite are null."""
+Json: TypeAlias = dict[str, object]
+
+
+class PlotlySpec(TypedDict):
+    """Arguments of `Plotly.newPlot`."""
+
+    data: list[Json]
+    layout: Json
+
+
+def plotly_specs(figure: Figure) -> list[PlotlySpec]:
+    """Return the specification of each panel, ready for JSON: NaN and infinity become null."""
     if figure.parallel:
         return [_parallel(figure.parallel)]
     return [_panel(panel) for panel in figure.panels]
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel(panel: Panel) -> PlotlySpec:
     data = [_trace(series, panel) for series in panel.series]
     labelled = sum(bool(series.label) for series in panel.series) > 1
-    layout = {
+    layout: Json = {
         **_base_layout(),
         "xaxis": _axis(panel.x),
         "yaxis": _axis(panel.y),
@@ -43,7 +53,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def _base_layout() -> dict[str, Any]:
+def _base_layout() -> Json:
     return {
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -54,8 +64,8 @@ def _base_layout() -> dict[str, Any]:
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    layout: dict[str, Any] = {
+def _axis(axis: Axis) -> Json:
+    layout: Json = {
         "title": {"text": html.escape(axis.title), "standoff": 8},
         "automargin": True,
         "gridcolor": FAINT,
@@ -87,18 +97,19 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return layout
 
 
-def _trace(series: Series, panel: Panel) -> dict[str, Any]:
-    trace: dict[str, Any] = {"name": series.label, "showlegend": bool(series.label)}
+def _trace(series: Series, panel: Panel) -> Json:
+    trace: Json = {"name": series.label, "showlegend": bool(series.label)}
     if series.texts:
         trace["hovertext"] = [html.escape(text).replace("\n", "<br>") for text in series.texts]
         trace["hoverinfo"] = "text"
     if series.kind in ("bars", "spans"):
-        trace |= {"type": "bar", "orientation": "h", "marker": {"color": series.color}, "y": list(series.y)}
+        marker: Json = {"color": series.color}
+        trace |= {"type": "bar", "orientation": "h", "marker": marker, "y": list(series.y)}
         trace["x"] = numbers(series.x)
         if series.kind == "spans":
             lengths = [end - start for start, end in zip(series.x, series.ends, strict=True)]
             trace |= {"base": numbers(series.x), "x": numbers(lengths)}
-            trace["marker"]["line"] = {"color": "#ffffff", "width": 1}
+            marker["line"] = {"color": "#ffffff", "width": 1}
         else:
             trace |= {"text": [f"{x:.2f}" for x in series.x], "textposition": "outside", "cliponaxis": False}
             trace["hovertext"] = [
@@ -119,14 +130,14 @@ def _trace(series: Series, panel: Panel) -> dict[str, Any]:
     return trace
 
 
-def _marker(series: Series) -> dict[str, Any]:
-    marker: dict[str, Any] = {"size": series.width, "line": {"color": "#ffffff", "width": 0.5}}
+def _marker(series: Series) -> Json:
+    marker: Json = {"size": series.width, "line": {"color": "#ffffff", "width": 0.5}}
     if not series.shades:
         return {**marker, "color": series.color}
     return {**marker, "color": numbers(series.shades), "colorscale": SHADES}
 
 
-def _parallel(parallel: Parallel) -> dict[str, Any]:
+def _parallel(parallel: Parallel) -> PlotlySpec:
     low, high = parallel.range
     line = {
         "color": parallel.values,
@@ -146,7 +157,7 @@ def _parallel(parallel: Parallel) -> dict[str, Any]:
         for dimension in parallel.dimensions
     ]
     layout = {**_base_layout(), "margin": {"l": 64, "r": 64, "t": 64, "b": 28}, "height": 430}
-    trace = {"type": "parcoords", "line": line, "dimensions": dimensions, "labelangle": 0}
+    trace: Json = {"type": "parcoords", "line": line, "dimensions": dimensions, "labelangle": 0}
     return {"data": [trace], "layout": layout}
 
 
@@ -156,5 +167,5 @@ def _padded(positions: Sequence[float], ticks: Sequence[float]) -> list[float]:
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
-    """JSON has no word for nan and infinity."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     return [value if math.isfinite(value) else None for value in map(float, values)]

@@ -1,4 +1,4 @@
-"""The figures as pictures, drawn by matplotlib."""
+"""Figures as PNG images, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rlzoo.tuning.report.plotly_figures import INK, LINE, SHADES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 DPI = 130
 STYLE: dict[Any, Any] = {
@@ -32,7 +33,7 @@ STYLE: dict[Any, Any] = {
 
 
 def png(figure: Figure) -> bytes:
-    """The picture of a figure that can be drawn; no window, and pyplot's state is left alone."""
+    """Draw a figure without a window and without the state of pyplot."""
     import matplotlib
     from matplotlib.figure import Figure as Picture
 
@@ -67,7 +68,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
 
 
 def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
-    settings: dict[str, Any] = {f"{which}label": _plain(axis.title)}
+    settings: dict[str, object] = {f"{which}label": _plain(axis.title)}
     if axis.log:
         axes.set(**{f"{which}scale": "log"})
     if axis.ticks and not axis.names:
@@ -91,7 +92,7 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
 
 
 def _plain(text: str) -> str:
-    """Dollar signs would begin a formula."""
+    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")
 
 
@@ -112,7 +113,6 @@ def _draw(axes: Axes, series: Series) -> None:
         )
         axes.grid(axis="y", visible=False)
     elif series.kind == "points":
-        color: Any = {"c": series.shades, "cmap": _shades()} if series.shades else {"color": series.color}
         axes.scatter(
             series.x,
             series.y,
@@ -120,7 +120,8 @@ def _draw(axes: Axes, series: Series) -> None:
             label=series.label,
             edgecolors="w",
             linewidths=0.4,
-            **color,
+            c=series.shades or series.color,
+            cmap=_shades() if series.shades else None,
         )
     else:
         style = "steps-post" if series.kind == "steps" else "default"
@@ -136,7 +137,8 @@ def _draw(axes: Axes, series: Series) -> None:
         )
 
 
-def _shades() -> Any:
+def _shades() -> Colormap:
+    """Return the colours of low to high values."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("returns", SHADES)

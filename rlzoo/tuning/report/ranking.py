@@ -1,4 +1,4 @@
-"""Which of several trials is best when each was trained again with fresh seeds."""
+"""Ranking of trials that were retrained with new seeds."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Ranked:
     """The mean return of one trial's trainings with its confidence interval."""
 
     trial: int
-    mean: float  # nan: no training ended
-    low: float  # -inf and inf: one training says nothing about the spread
+    mean: float  # NaN: no training finished
+    low: float  # -inf and inf with one training
     high: float
     n: int  # trainings
 
 
 def rank(results: Mapping[int, Sequence[float]]) -> list[Ranked]:
-    """The trials by mean return, best first, with 95% confidence intervals (Student's t).
+    """Rank trials by mean return, best first, with 95% confidence intervals (Student's t).
 
-    :param results: the returns of each trial's trainings, by number of the trial
+    :param results: number of the trial -> returns of its trainings
     """
     rows = [_interval(trial, np.asarray(returns, dtype=np.float64)) for trial, returns in results.items()]
     return sorted(rows, key=lambda row: (math.isnan(row.mean), -row.mean, row.trial))
@@ -50,7 +50,7 @@ def _interval(trial: int, returns: np.ndarray) -> Ranked:
 
 
 def ranking_table(rows: Sequence[Ranked]) -> str:
-    """The ranking as aligned text."""
+    """Format the ranking as aligned text."""
     lines = [
         f"{'rank':>4}  {'trial':>5}  {'mean return':>12}  {'95% confidence interval':>27}  {'trainings':>9}"
     ]
@@ -62,7 +62,7 @@ def ranking_table(rows: Sequence[Ranked]) -> str:
 
 
 def write_ranking(rows: Sequence[Ranked], path: Path) -> None:
-    """The ranking as CSV: rank, trial, mean, low, high, trainings; what is not known stays empty."""
+    """Write the ranking as CSV: rank, trial, mean, low, high, trainings; unknown values are empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("rank", "trial", "mean", "low", "high", "trainings"))

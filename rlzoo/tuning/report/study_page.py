@@ -1,4 +1,4 @@
-"""`report.html`: a study on one page that needs no network, plotly.js included."""
+"""`report.html`: a self-contained page about a study, plotly.js included."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.config.yaml_text import load_yaml
 from rlzoo.tuning.report.figures import Figure
 from rlzoo.tuning.report.natural_units import natural_name, natural_range, natural_text
-from rlzoo.tuning.report.plotly_figures import plotly_specs
+from rlzoo.tuning.report.plotly_figures import PlotlySpec, plotly_specs
 from rlzoo.tuning.report.study_results import (
     NOTHING,
     hyperparameters,
@@ -96,17 +95,17 @@ def page(
     figures: Sequence[Figure],
     best: str,
 ) -> str:
-    """The whole page.
+    """Return the page.
 
-    :param name: the study's
-    :param n_trials: as many were asked for
-    :param trials: those that count, in any state
-    :param best: the text of best.yml; empty where there is none
+    :param name: name of the study
+    :param n_trials: number of trials of the study, run or not
+    :param trials: its trials, in any state
+    :param best: content of best.yml; empty if there is none
     """
     from plotly.offline import get_plotlyjs
 
     sections: list[str] = []
-    specs: dict[str, Any] = {}
+    specs: dict[str, PlotlySpec] = {}
     for figure in figures:
         drawn = plotly_specs(figure)
         sections.append(_figure(figure, drawn))
@@ -117,7 +116,7 @@ def page(
         _section("top", "Top trials", _top(trials)),
         *sections,
         _section("parameters", "Search space", _parameters(trials)),
-        _section("asked", "What was asked", _asked(settings, n_trials)),
+        _section("settings", "Settings", _settings(settings, n_trials)),
         _failures(trials),
     ]
     links = [
@@ -125,7 +124,7 @@ def page(
         ("top", "Top trials"),
         *((figure.name, figure.title) for figure in figures),
     ]
-    links += [("parameters", "Search space"), ("asked", "What was asked")]
+    links += [("parameters", "Search space"), ("settings", "Settings")]
     nav = "".join(f'<a href="#{place}">{_escape(title)}</a>' for place, title in links)
     title = f"{settings.algo.upper()} on {settings.env_id}"
     data = json.dumps(specs, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -142,7 +141,7 @@ def page(
 <header><div><h1>{_escape(title)}</h1><p>Study {_escape(name)}</p><nav>{nav}</nav></div></header>
 <main>
 {"".join(body)}
-<noscript><p class="missing">The figures need JavaScript; the PNG files do not.</p></noscript>
+<noscript><p class="missing">The figures need JavaScript; the PNG files show the same.</p></noscript>
 <footer>All trials are in trials.csv, the hyperparameters of the best in best.yml.</footer>
 </main>
 <script type="application/json" id="specs">{data}</script>
@@ -153,7 +152,7 @@ def page(
 """
 
 
-def _escape(value: Any) -> str:
+def _escape(value: object) -> str:
     return html.escape(str(value))
 
 
@@ -166,7 +165,10 @@ def _missing(sentence: str) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool]) -> str:
-    """:param rows: cells that are HTML already"""
+    """Return an HTML table.
+
+    :param rows: cells in HTML
+    """
     kinds = [' class="number"' if right else "" for right in numeric]
     head = "".join(f"<th{kind}>{_escape(cell)}</th>" for kind, cell in zip(kinds, header, strict=True))
     lines = ("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows)
@@ -188,7 +190,7 @@ def _tiles(n_trials: int, trials: Sequence[FrozenTrial]) -> str:
         ("", str(states[TrialState.COMPLETE]), "complete"),
         ("", str(states[TrialState.PRUNED]), "pruned"),
         ("", str(states[TrialState.FAIL]), "failed"),
-        ("", _span(trials), "from the first start to the last end"),
+        ("", _span(trials), "wall time, first start to last end"),
     ]
     boxes = (
         f'<div class="tile {kind}"><b>{_escape(big)}</b><span>{_escape(small)}</span></div>'
@@ -254,9 +256,9 @@ def _parameters(trials: Sequence[FrozenTrial]) -> str:
     return _table(["parameter", "range", "best trial", "importance"], rows, [False] * 4)
 
 
-def _asked(settings: Settings, n_trials: int) -> str:
+def _settings(settings: Settings, n_trials: int) -> str:
     config = load_yaml(settings.config, "the study's configuration") or {}
-    asked: dict[str, Any] = {
+    shown: dict[str, object] = {
         "Algorithm": settings.algo,
         "Environment": settings.env_id,
         "Trials": n_trials,
@@ -264,18 +266,18 @@ def _asked(settings: Settings, n_trials: int) -> str:
         "Trainings of one trial": settings.n_seeds,
         "Evaluations": f"{settings.n_evaluations} in each training, {settings.eval_episodes} episodes each",
         "Objective": f"{settings.objective}: {OBJECTIVES.get(settings.objective, '')}",
-        "Sampler": f"{settings.sampler}, the first {settings.n_startup_trials} trials at random",
+        "Sampler": f"{settings.sampler}, the first {settings.n_startup_trials} trials random",
         "Pruner": settings.pruner,
         "Seed": settings.seed,
         "Vector environment": settings.vec_env,
         "Device": settings.device,
     }
     if settings.gym_packages:
-        asked["Packages"] = ", ".join(settings.gym_packages)
+        shown["Packages"] = ", ".join(settings.gym_packages)
     if settings.expert:
-        asked["Expert"] = settings.expert
-    entries = "".join(f"<dt>{_escape(key)}</dt><dd>{_escape(value)}</dd>" for key, value in asked.items())
-    summary = "<summary>Hyperparameters that the sampled ones replace</summary>"
+        shown["Expert"] = settings.expert
+    entries = "".join(f"<dt>{_escape(key)}</dt><dd>{_escape(value)}</dd>" for key, value in shown.items())
+    summary = "<summary>Base hyperparameters (sampled values replace them)</summary>"
     return f"<dl>{entries}</dl><details>{summary}<pre>{_escape(settings.config)}</pre></details>"
 
 
@@ -290,12 +292,13 @@ def _failures(trials: Sequence[FrozenTrial]) -> str:
     return _section("failures", "Failed trials", _table(["trial", "error"], rows, [True, False]))
 
 
-def _height(spec: dict[str, Any], many: bool) -> int:
-    """Pixels: as the layout asks, else by the width of its column."""
-    return int(spec["layout"].get("height", 270 if many else 370))
+def _height(spec: PlotlySpec, many: bool) -> int:
+    """Return the height in pixels: that of the layout, or a default for the number of columns."""
+    height = spec["layout"].get("height")
+    return height if isinstance(height, int) else 270 if many else 370
 
 
-def _figure(figure: Figure, specs: Sequence[dict[str, Any]]) -> str:
+def _figure(figure: Figure, specs: Sequence[PlotlySpec]) -> str:
     caption = " ".join([figure.caption, *figure.notes])
     if not figure.drawable:
         return _section(figure.name, figure.title, _missing(figure.missing))

@@ -1,4 +1,4 @@
-"""What a study hands back: `best.yml`, `trials.csv`, `report.html` and the figures as pictures."""
+"""Report of a study: `best.yml`, `trials.csv`, `report.html` and the figures as PNG files."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ ATTRIBUTES = (
 def write_report(study: optuna.Study, settings: Settings, folder: Path, figures: bool = True) -> None:
     """Write `best.yml` (once a trial is complete), `trials.csv`, `report.html` and a PNG of each figure.
 
-    Each file is written whole or not at all; a study without finished trials has a report too.
+    Each file is written atomically; a study without finished trials has a report too.
 
-    :param figures: False: neither the page nor the pictures
+    :param figures: False: write neither the page nor the PNG files
     """
     trials = trials_of(study)
     objectives = ("return", "seconds")[: len(settings.directions)]
@@ -72,7 +72,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: Path) -> str:
-    """A trial's complete hyperparameters as a file for `rlzoo train --conf-file`; empty where it has none."""
+    """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none."""
     if trial is None or not trial.user_attrs.get("hyperparams"):
         return ""
     seconds = f" in {text(trial.values[1])} seconds" if len(trial.values) > 1 else ""
@@ -87,7 +87,7 @@ def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: 
 
 
 def train_command(settings: Settings, folder: Path) -> str:
-    """The command that trains with `best.yml`."""
+    """Return the command that trains with `best.yml`."""
     command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
     command += ["--conf-file", str(folder / "best.yml")]
     command += ["--gym-packages", *settings.gym_packages] if settings.gym_packages else []
@@ -96,11 +96,11 @@ def train_command(settings: Settings, folder: Path) -> str:
 
 
 def trials_csv(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> str:
-    """A row for each trial; what a trial does not have stays empty.
+    """Return a CSV with a row for each trial; missing values are empty.
 
-    Columns: number, state, value (of two objectives value_return and value_seconds), `params_<name>` for
-    every parameter as it was drawn, what the trial was and cost, its error, start and end, and then
-    `hyperparams_<key>` for every hyperparameter that follows from these.
+    Columns: number, state, value (with two objectives value_return and value_seconds), `params_<name>` for
+    every parameter as it was sampled, the trial's attributes, start and end, and `hyperparams_<key>` for
+    every resulting hyperparameter.
     """
     names = list(parameters(trials))
     keys, hyperparams = hyperparameters(trials)

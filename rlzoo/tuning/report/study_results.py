@@ -1,4 +1,4 @@
-"""The trials of a study: which are the best, what they tried, and which parameters mattered."""
+"""Results of a study: the best trials, their hyperparameters, and the importance of parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -18,16 +17,16 @@ from rlzoo.core.errors import UserError
 NOTHING = "-"
 WIDTH = 80  # characters of the console's table
 LEADING = ("learning_rate", "batch_size", "n_steps", "train_freq", "gamma")
-"""Hyperparameters that tables show first: the rest follows alphabetically, in every run of a search alike."""
+"""Hyperparameters that tables show first; the others follow alphabetically."""
 FEWEST_FOR_IMPORTANCES = 4
 
 
 def trials_of(study: optuna.Study, n_trials: int | None = None) -> list[FrozenTrial]:
-    """The trials that count, by number: those below the number of trials asked for.
+    """Return the trials of a study by number, without surplus ones.
 
-    Two processes that fill one study at the same moment may leave surplus trials, which nobody takes.
+    Two processes that enqueue trials at the same moment may leave surplus trials, which are never claimed.
 
-    :param n_trials: the number asked for; None: as the study says
+    :param n_trials: number of trials of the study; None: the number that the study stores
     """
     limit = study.user_attrs.get("n_trials", math.inf) if n_trials is None else n_trials
     return sorted(
@@ -37,25 +36,25 @@ def trials_of(study: optuna.Study, n_trials: int | None = None) -> list[FrozenTr
 
 
 def ranked(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """The complete trials, the highest return first; of equals the earlier."""
+    """Sort the complete trials by return, highest first; the earlier trial wins a tie."""
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return sorted(complete, key=lambda trial: (-trial.values[0], trial.number))
 
 
 def best_trial(study: optuna.Study, n_trials: int | None = None) -> FrozenTrial | None:
-    """The complete trial with the highest return, of two objectives too; None before there is one."""
+    """Return the complete trial with the highest return, also with two objectives; None if there is none."""
     return next(iter(ranked(trials_of(study, n_trials))), None)
 
 
 def top_trials(study: optuna.Study, n: int) -> list[FrozenTrial]:
-    """At most `n` complete trials, the highest return first."""
+    """Return at most `n` complete trials, highest return first."""
     return ranked(trials_of(study))[:n]
 
 
 def trial_by_number(study: optuna.Study, number: int) -> FrozenTrial:
-    """A trial that can be trained with.
+    """Return a trial whose hyperparameters are known.
 
-    :raises UserError: there is no such trial, or it did not get as far as its hyperparameters
+    :raises UserError: there is no such trial, or it ended before its hyperparameters were stored
     """
     trials = {trial.number: trial for trial in study.get_trials(deepcopy=False)}
     if number not in trials:
@@ -69,7 +68,7 @@ def trial_by_number(study: optuna.Study, number: int) -> FrozenTrial:
 
 
 def parameters(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
-    """Every parameter of any trial, in the order of sampling."""
+    """Return the parameters of all trials, in the order of sampling."""
     found: dict[str, BaseDistribution] = {}
     for trial in trials:
         for name, distribution in trial.distributions.items():
@@ -78,9 +77,9 @@ def parameters(trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
 
 
 def importances(trials: Sequence[FrozenTrial], objective: int = 0) -> dict[str, float]:
-    """The share of each parameter in reaching the best tenth of the trials (PED-ANOVA), largest first.
+    """Compute the importance of each parameter for being among the best tenth of trials, largest first.
 
-    Empty with fewer than four complete trials, and where no parameter tells the best from the rest.
+    Empty with fewer than four complete trials, and if no parameter distinguishes the best from the rest.
     Method: Watanabe, Bansal, Hutter, "PED-ANOVA", 2023.
 
     :param objective: 0 the return (high is good), 1 the seconds (low is good)
@@ -105,7 +104,7 @@ def importances(trials: Sequence[FrozenTrial], objective: int = 0) -> dict[str, 
 
 
 def _single_objective(trials: Sequence[FrozenTrial], objective: int) -> optuna.Study:
-    """A copy in memory of one objective of complete trials; `create_study` would log a line about it."""
+    """Copy one objective of complete trials to a study in memory, without the log line of `create_study`."""
     storage = optuna.storages.InMemoryStorage()
     direction = optuna.study.StudyDirection.MINIMIZE if objective else optuna.study.StudyDirection.MAXIMIZE
     storage.create_new_study([direction], "importances")
@@ -119,15 +118,15 @@ def _single_objective(trials: Sequence[FrozenTrial], objective: int) -> optuna.S
     return study
 
 
-def text(value: Any) -> str:
-    """A parameter or a value as people read it: four digits of a float, in a schedule too."""
+def text(value: object) -> str:
+    """Format a parameter or a value for readers: floats, also in a schedule, have four digits."""
     if isinstance(value, float):
         return f"{value:,.1f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
     return re.sub(r"\d+\.\d{4,}(e-?\d+)?", lambda number: f"{float(number[0]):.4g}", str(value))  # lin_...
 
 
 def range_text(distribution: BaseDistribution) -> str:
-    """What a parameter was drawn from."""
+    """Describe the distribution of a parameter."""
     if isinstance(distribution, CategoricalDistribution):
         return ", ".join(text(choice) for choice in distribution.choices)
     if isinstance(distribution, FloatDistribution | IntDistribution):
@@ -137,12 +136,12 @@ def range_text(distribution: BaseDistribution) -> str:
     return str(distribution)
 
 
-def hyperparameters(trials: Sequence[FrozenTrial]) -> tuple[list[str], dict[int, dict[str, Any]]]:
+def hyperparameters(trials: Sequence[FrozenTrial]) -> tuple[list[str], dict[int, dict[str, object]]]:
     """Return the hyperparameters of trials that were sampled or differ, in a fixed order.
 
-    A sampler draws `log2(n_steps)` or `1 - gamma`; people read `n_steps` and `gamma`.
+    A trial stores `log2(n_steps)` or `1 - gamma`; the tables show `n_steps` and `gamma`.
 
-    :return: flat keys such as `policy_kwargs.net_arch`, and by number of the trial its values
+    :return: flat keys such as `policy_kwargs.net_arch`; number of the trial -> its values
     """
     found = {
         trial.number: dict(_flat(load_yaml(trial.user_attrs["hyperparams"], f"trial {trial.number}")))
@@ -160,7 +159,8 @@ def hyperparameters(trials: Sequence[FrozenTrial]) -> tuple[list[str], dict[int,
     return sorted(shown, key=lambda key: LEADING.index(key) if key in LEADING else len(LEADING)), found
 
 
-def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield nested values by key path."""
     if isinstance(values, Mapping) and (values or not path):
         for key, value in values.items():
             yield from _flat(value, f"{path}.{key}" if path else str(key))
@@ -169,18 +169,18 @@ def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _mentions(name: str, key: str) -> bool:
-    """Whether a sampled parameter, such as `log2(n_steps)`, stands for a hyperparameter."""
+    """Return whether a sampled parameter, such as `log2(n_steps)`, determines a hyperparameter."""
     return re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", name) is not None
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """The last part of each key path where it is the only one of its kind, else the whole name."""
+    """Return the last part of each key path, or the whole path if its last part is ambiguous."""
     last = [name.rsplit(".", 1)[-1] if re.fullmatch(r"[\w.]+", name) else name for name in names]
     return {name: part if last.count(part) == 1 else name for name, part in zip(names, last, strict=True)}
 
 
 def top_table(study: optuna.Study, n: int = 10, width: int = WIDTH) -> str:
-    """Format the best trials as a table, which names the hyperparameters that do not fit.
+    """Format the best trials as a table; a last line names the hyperparameters that do not fit.
 
     :param width: of a line, in characters
     """
@@ -211,7 +211,7 @@ def top_table(study: optuna.Study, n: int = 10, width: int = WIDTH) -> str:
 
 
 def shorten(line: str, longest: int) -> str:
-    """A line of at most so many characters, with three dots where something is missing."""
+    """Cut a line to at most `longest` characters, ending in three dots."""
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 

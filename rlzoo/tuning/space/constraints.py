@@ -1,7 +1,7 @@
-"""How sampled hyperparameters are made to fit each other, and the configuration that they go into.
+"""Constraints between hyperparameters, applied to sampled values.
 
-A rule looks at all values and says what it would have instead. Only what was sampled is changed: what the
-user fixed stays, even where the sampled values must go out of their way.
+A constraint maps all values to the values that it requires. Only sampled values are changed: those that the
+user fixed stay, and the sampled ones adapt to them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ FEWEST_ROUNDS = 20
 FEWEST_TARGETS = 10
 
 
-def fitted(values: Values, free: set[str]) -> dict[str, Any]:
-    """The free values, as changed by the rules.
+def apply_constraints(values: Values, free: set[str]) -> dict[str, Any]:
+    """Return the sampled values as changed by the constraints.
 
     :param free: keys that were sampled
     """
     changed = {key: int(value) if _is_whole(value) else value for key, value in values.items()}
-    for rule in RULES:
-        wanted = rule(changed, free)
+    for constraint in CONSTRAINTS:
+        wanted = constraint(changed, free)
         changed |= {key: value for key, value in wanted.items() if key in free}
     return {
         key: values[key] if changed[key] == values[key] else changed[key] for key in values if key in free
     }
 
 
-def rollouts_fit_into_the_budget(values: Values, free: set[str]) -> Values:
-    """At least `FEWEST_ROLLOUTS` updates."""
+def n_steps_within_budget(values: Values, free: set[str]) -> Values:
+    """Limit `n_steps` to at least `FEWEST_ROLLOUTS` updates."""
     if not _learns_from_rollouts(values) or not values.get("n_timesteps"):
         return {}
     longest = int(values["n_timesteps"] / (FEWEST_ROLLOUTS * values["n_envs"]))
@@ -42,8 +42,8 @@ def rollouts_fit_into_the_budget(values: Values, free: set[str]) -> Values:
     return {"n_steps": max(2, 2 ** (longest.bit_length() - 1)) if longest else 2}
 
 
-def minibatches_divide_the_rollout(values: Values, free: set[str]) -> Values:
-    """`batch_size` divides `n_steps * n_envs`."""
+def batch_size_divides_rollout(values: Values, free: set[str]) -> Values:
+    """Make `batch_size` divide `n_steps * n_envs`."""
     batch_size = values.get("batch_size")
     if not _learns_from_rollouts(values) or batch_size is None:
         return {}
@@ -60,8 +60,8 @@ def minibatches_divide_the_rollout(values: Values, free: set[str]) -> Values:
     return {"batch_size": min(divisors, key=lambda size: abs(math.log(size / batch_size)))}
 
 
-def memory_is_replayed(values: Values, free: set[str]) -> Values:
-    """ACER: `replay_start` steps fit into whole trajectories in memory."""
+def replay_start_within_buffer(values: Values, free: set[str]) -> Values:
+    """ACER: make the whole trajectories in the replay buffer hold at least `replay_start` steps."""
     if "replay_start" not in values:
         return {}
     held = values["buffer_size"] // values["n_steps"] * values["n_steps"]
@@ -73,15 +73,15 @@ def memory_is_replayed(values: Values, free: set[str]) -> Values:
     return {"replay_start": held} if held else {"n_steps": values["buffer_size"]}
 
 
-def learning_begins(values: Values, free: set[str]) -> Values:
-    """`learning_starts` within the first half of the training."""
+def cap_learning_starts(values: Values, free: set[str]) -> Values:
+    """Limit `learning_starts` to the first half of training."""
     if not values.get("n_timesteps") or "learning_starts" not in values:
         return {}
     return {"learning_starts": min(values["learning_starts"], int(values["n_timesteps"]) // 2)}
 
 
-def rounds_fit_into_the_budget(values: Values, free: set[str]) -> Values:
-    """At least `FEWEST_ROUNDS` rounds of updates; gradient steps keep their proportion."""
+def train_freq_within_budget(values: Values, free: set[str]) -> Values:
+    """Limit `train_freq` to at least `FEWEST_ROUNDS` updates; `gradient_steps` scale with it."""
     rate, steps = values.get("train_freq"), values.get("gradient_steps")
     if not isinstance(rate, int) or not values.get("n_timesteps"):
         return {}
@@ -92,24 +92,24 @@ def rounds_fit_into_the_budget(values: Values, free: set[str]) -> Values:
     return {"train_freq": most, **scaled}
 
 
-def targets_follow(values: Values, free: set[str]) -> Values:
-    """DQN: the target network changes at least `FEWEST_TARGETS` times."""
+def target_updates_within_budget(values: Values, free: set[str]) -> Values:
+    """DQN: update the target network at least `FEWEST_TARGETS` times."""
     if not values.get("n_timesteps") or "exploration_fraction" not in values:
         return {}
     longest = max(1, int(values["n_timesteps"]) // FEWEST_TARGETS)
     return {"target_update_interval": min(values["target_update_interval"], longest)}
 
 
-def the_best_are_among_all(values: Values, free: set[str]) -> Values:
-    """ARS: `n_top` at most `n_delta`."""
+def n_top_at_most_n_delta(values: Values, free: set[str]) -> Values:
+    """ARS: limit `n_top` to `n_delta`."""
     top = values.get("n_top")
     if top is None or top <= values["n_delta"]:
         return {}
     return {"n_top": values["n_delta"]} if "n_top" in free else {"n_delta": top}
 
 
-def some_quantiles_stay(values: Values, free: set[str]) -> Values:
-    """TQC: fewer quantiles are dropped than there are."""
+def dropped_quantiles_below_n_quantiles(values: Values, free: set[str]) -> Values:
+    """TQC: drop fewer quantiles than there are."""
     dropped, there = values.get("top_quantiles_to_drop_per_net"), values.get("policy_kwargs.n_quantiles", 25)
     if dropped is None or dropped < there:
         return {}
@@ -120,23 +120,23 @@ def some_quantiles_stay(values: Values, free: set[str]) -> Values:
     )
 
 
-RULES: tuple[Callable[[Values, set[str]], Values], ...] = (
-    rollouts_fit_into_the_budget,
-    minibatches_divide_the_rollout,
-    memory_is_replayed,
-    learning_begins,
-    rounds_fit_into_the_budget,
-    targets_follow,
-    the_best_are_among_all,
-    some_quantiles_stay,
+CONSTRAINTS: tuple[Callable[[Values, set[str]], Values], ...] = (
+    n_steps_within_budget,
+    batch_size_divides_rollout,
+    replay_start_within_buffer,
+    cap_learning_starts,
+    train_freq_within_budget,
+    target_updates_within_budget,
+    n_top_at_most_n_delta,
+    dropped_quantiles_below_n_quantiles,
 )
 
 
-def _is_whole(value: Any) -> bool:
-    """1e6 in a file is a count like 1000000."""
+def _is_whole(value: object) -> bool:
+    """Return whether a float is an integer, such as 1e6 in a file."""
     return isinstance(value, float) and value.is_integer()
 
 
 def _learns_from_rollouts(values: Values) -> bool:
-    """Otherwise `n_steps`, where it is, is that of n-step returns."""
+    """Return whether `n_steps` is the length of a rollout; else it is that of n-step returns."""
     return "n_steps" in values and "train_freq" not in values

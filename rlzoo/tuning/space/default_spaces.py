@@ -23,7 +23,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.params import ranges
 from rlzoo.params.search_parameters import OneOrSampled, SearchSpace
 from rlzoo.params.shared import FILE_KEYS
-from rlzoo.tuning.space.constraints import fitted
+from rlzoo.tuning.space.constraints import apply_constraints
 from rlzoo.tuning.space.search_space import Space, flat
 from rlzoo.tuning.space.space_file import space_from_file
 
@@ -108,7 +108,7 @@ def overrides(algo: str, values: Mapping[str, Any], sampled: Mapping[str, Any]) 
     :param sampled: what `Space.sample` returned
     """
     nested: dict[str, Any] = {}
-    for key, value in fitted({**complete(algo, values), **sampled}, set(sampled)).items():
+    for key, value in apply_constraints({**complete(algo, values), **sampled}, set(sampled)).items():
         for part in reversed(key.split(".")):
             value = {part: value}
         nested = merge(nested, value)

@@ -1,4 +1,4 @@
-"""A search space: hyperparameters by their keys, and what each may be."""
+"""A search space: hyperparameters by key, and how each is sampled."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rlzoo.params.grid import Label, NotEnumerable, SuggestingTrial, combination
 from rlzoo.params.search_parameters import OTHER_VERSION, Parameter
 
 LARGEST = 100_000
-"""Combinations that are still tried one by one."""
+"""Combinations that a grid search may have."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Rows are drawn in their order; one that depends on another stands below it.
+    """Hyperparameters in the order of sampling; one that depends on another comes after it.
 
     :param rows: by key, such as `learning_rate` or `policy_kwargs.net_arch`
-    :param given: values of other keys on which rows depend
+    :param given: fixed values on which rows depend
     """
 
     rows: dict[str, Parameter]
     given: dict[str, Any] = field(default_factory=dict)
 
     def sample(self, trial: SuggestingTrial) -> dict[str, Any]:
-        """Plain values by key; those that have no effect are left out."""
+        """Sample plain values by key, without those that have no effect."""
         known, sampled = dict(self.given), {}
         for key, parameter in self.rows.items():
             if parameter.applies(known):
@@ -36,7 +36,7 @@ class Space:
         return sampled
 
     def without(self, keys: Iterable[str]) -> Space:
-        """The space without keys that are fixed, and without what lies below or around them.
+        """Return the space without fixed keys, their parents and their children.
 
         `policy_kwargs` takes all of `policy_kwargs.*` with it, `policy_kwargs.net_arch.pi` the whole of
         `policy_kwargs.net_arch`.
@@ -48,7 +48,7 @@ class Space:
         return Space(rows, self.given)
 
     def outside(self, values: Mapping[str, Any]) -> list[str]:
-        """Keys whose value in `values` (flat, complete) the space cannot draw."""
+        """Return the keys whose value in `values` (flat, complete) the space cannot sample."""
         known = {**self.given, **plain(values)}
         return [
             key
@@ -57,7 +57,7 @@ class Space:
         ]
 
     def grid(self) -> list[dict[str, Label]]:
-        """All combinations, as parameters of trials.
+        """Return all combinations, as parameters of trials.
 
         :raises UserError: a row is continuous, or there are too many combinations
         """
@@ -74,18 +74,24 @@ class Space:
 
     @property
     def size(self) -> int | None:
-        """Combinations; None where they are uncountable, or too many to be tried one by one."""
+        """Number of combinations; None if a grid search cannot try them all."""
         try:
             return len(self.grid())
         except UserError:
             return None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
+        """Return the space as a study stores it."""
         return {"rows": {key: row.to_json() for key, row in self.rows.items()}, "given": self.given}
 
     @classmethod
-    def from_json(cls, values: Any) -> Space:
-        """:raises UserError: another version of rlzoo, or another program, wrote it"""
+    def from_json(cls, values: object) -> Space:
+        """Build the space that `to_json` described.
+
+        :raises UserError: another version of rlzoo, or another program, wrote it
+        """
+        if not isinstance(values, Mapping):
+            raise UserError(OTHER_VERSION)
         try:
             rows = {key: Parameter.from_json(row) for key, row in values["rows"].items()}
             return cls(rows, dict(values["given"]))
@@ -94,7 +100,7 @@ class Space:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Values by key path: what stands in `policy_kwargs` and `replay_buffer_kwargs` has keys of its own."""
+    """Flatten `policy_kwargs` and `replay_buffer_kwargs` into key paths."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and key in NESTED and not prefix:

@@ -1,4 +1,4 @@
-"""A search space of the user's own, in a YAML file.
+"""A search space in a YAML file.
 
     learning_rate: {low: 1e-5, high: 1e-2, log: true}
     n_epochs: {low: 1, high: 20}
@@ -32,9 +32,9 @@ ROW_KEYS = (*RANGE_KEYS, "choices")
 
 
 def space_from_file(path: str | Path, algo: str) -> Space:
-    """The space in a file.
+    """Read a search space from a file.
 
-    :param algo: whose hyperparameters these are
+    :param algo: algorithm whose hyperparameters these are
     :raises UserError: one line that names the file and the key: no such hyperparameter (with the nearest), an
         empty range, or values that it cannot have
     """
@@ -54,8 +54,8 @@ def space_from_file(path: str | Path, algo: str) -> Space:
     return Space(rows)
 
 
-def _flat(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Rows by key path; dictionaries of keywords are entered, ranges are not."""
+def _flat(content: Mapping[object, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield rows by key path; nested keywords are flattened, ranges are not."""
     for key, row in content.items():
         path = f"{prefix}{key}"
         if path in NESTED and isinstance(row, Mapping):
@@ -64,7 +64,11 @@ def _flat(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield path, row
 
 
-def _parameter(key: str, row: Any, annotation: str | None) -> Parameter:
+def _parameter(key: str, row: object, annotation: str | None) -> Parameter:
+    """Build the parameter of a row.
+
+    :raises UserError: the row is neither a range nor choices
+    """
     if isinstance(row, Mapping):
         for name in row:
             if name not in ROW_KEYS:
@@ -83,7 +87,11 @@ def _parameter(key: str, row: Any, annotation: str | None) -> Parameter:
     return Choice(*row)
 
 
-def _range(key: str, row: Mapping[str, Any], annotation: str | None) -> Parameter:
+def _range(key: str, row: Mapping[str, object], annotation: str | None) -> Parameter:
+    """Build a Float or an Int.
+
+    :raises UserError: the range is empty or of other values than the hyperparameter
+    """
     bounds = {}
     for name in ("low", "high", "step"):
         value = row.get(name)
@@ -112,8 +120,8 @@ def _range(key: str, row: Mapping[str, Any], annotation: str | None) -> Paramete
     return Float(float(low), float(high), log=log, step=step)
 
 
-def _check(key: str, value: Any, annotation: str | None) -> None:
-    """Ask that a hyperparameter can have a value, as far as its type says."""
+def _check(key: str, value: object, annotation: str | None) -> None:
+    """Check that a value has the type of the hyperparameter."""
     from rlzoo.algorithms.hyperparameters import check_value
 
     if annotation is not None:
@@ -129,7 +137,7 @@ def _kinds(annotation: str | None) -> set[str]:
 
 
 def _annotations(algo: str) -> dict[str, str]:
-    """What the values of each key must be, for keys that say so."""
+    """Return the type annotation of each hyperparameter that has one."""
     found = {"n_envs": "int", "frame_stack": "int", "noise_std": "float", "noise_std_final": "float"}
     if algo == HER:
         found["n_sampled_goal"] = "int"
@@ -140,7 +148,7 @@ def _annotations(algo: str) -> dict[str, str]:
 
 
 def _algorithms(algo: str) -> list[Any]:
-    """The class of the algorithm; for `her`, those of all that it may be around."""
+    """Return the class of the algorithm; for `her`, all classes that it can wrap."""
     name = catalog.canonical(current_algorithm(algo))
     if name != HER:
         return [catalog.load(name)]
@@ -172,7 +180,7 @@ def _check_name(key: str, algo: str, annotations: Mapping[str, str]) -> None:
 
 
 def _policy_keywords(algo: str) -> set[str]:
-    """Keywords of the policies that an algorithm may have."""
+    """Return the keywords of an algorithm's policies."""
     from rlzoo.policies.policy_kwargs import accepted_keywords
     from rlzoo.policies.policy_registry import get_policy_class
 
