@@ -15,16 +15,6 @@ from rlzoo.config.benchmark import FOLDER, Row
 WIDTH = 100
 
 EXPLANATION = """\
-<<<<<<< HEAD
-Each seed: the mean return (or success rate) of trainings with seed 0, 1, ... in this order; other seeds are
-given in brackets, and ± after a single one is the standard deviation over episodes. All other columns are
-over seeds: the mean with its 95% bootstrap interval (the range for three seeds or fewer), the standard
-deviation, the interquartile mean (IQM) for four seeds or more, and the median. The requirement applies to
-the median of the seeds in the list, which is given if other seeds were added. Training: seconds, with or
-without start-up, median over the seeds whose time is known, on a shared machine: no measure of speed.
-Reference: published scores of this algorithm, ± the standard deviation over episodes, with the version of
-the environment if it differs."""
-=======
 Each seed: the mean return (or success rate) of the trainings with seeds 0, 1, ... in this order; other seeds
 are given in brackets, and ± after a single value is the standard deviation over its episodes. All other
 statistics are over the seeds: the mean with its 95% bootstrap interval (with three seeds or fewer, their
@@ -33,7 +23,6 @@ requirement applies to the median of the seeds in the list, which is given where
 Training: wall time in seconds, with or without start-up, median over the seeds whose time is known; the
 machine was shared, so it does not measure speed. Reference: the published result of this algorithm, ± the
 standard deviation over episodes, with its version of the environment if that differs."""
->>>>>>> main
 
 
 def page(
@@ -114,13 +103,8 @@ def _playing(rows: Iterable[TableRow]) -> str:
     seeds = sorted({score.evaluation_seed for score in scores})
     exception = f" (actions are sampled in {', '.join(drawn)})" if drawn else ""
     return (
-<<<<<<< HEAD
-        f"Final models, evaluated deterministically{exception} in environments seeded from "
-        f"{' or '.join(f'{seed:,}' for seed in seeds)} on, held out from training."
-=======
         f"Final models, evaluated with deterministic actions{exception} on held-out environment seeds, from "
         f"{' or '.join(f'{seed:,}' for seed in seeds)} on."
->>>>>>> main
     )
 
 
