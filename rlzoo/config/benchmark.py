@@ -102,7 +102,7 @@ def read_list(path: str | Path) -> list[Row]:
     """
     content = read_yaml(Path(path))
     if not isinstance(content, dict) or not isinstance(content.get("rows"), list):
-        raise UserError(f"{path} is no list of a benchmark: it has no `rows`")
+        raise UserError(f"{path} is not a benchmark list: `rows` is missing")
     defaults = {key: value for key, value in content.items() if key != "rows"}
     for key in defaults:
         if key not in ("seeds", "episodes"):

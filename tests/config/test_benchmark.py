@@ -76,8 +76,8 @@ def test_required_is_a_floor_and_below_a_ceiling() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "is no list of a benchmark: it has no `rows`"),
-        ("row: []", "is no list of a benchmark"),
+        ("[]", "is not a benchmark list: `rows` is missing"),
+        ("row: []", "is not a benchmark list"),
         ("rows: []", "`rows` is empty"),
         ("seed: [0]\nrows: []", "unknown key in .*'seed'; did you mean 'seeds'"),
         ("rows: [ppo]", "a row is written as {algo: ..., env: ...}, not 'ppo'"),
