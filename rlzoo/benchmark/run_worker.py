@@ -79,7 +79,7 @@ def train_agent(values: dict[str, Any], command: list[str], name: str | None = N
         mark_finished(result.folder, seconds, expert, sum(evaluated) if evaluated else None)
         return 0
     except RunFailed as error:
-        if isinstance(error.__cause__, RunFailed):  # which does not go on about the agent that was saved
+        if isinstance(error.__cause__, RunFailed):  # the message without the saved agent
             raise error.__cause__ from None
         raise
     finally:

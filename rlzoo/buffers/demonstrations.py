@@ -8,7 +8,7 @@ A file of them is a NumPy archive (`.npz`) with one row for each step, episode a
     episode_starts   [n_steps]; whether the step is the first of its episode
     episode_returns  [n_episodes]
 
-Each part of Dict observations has a key of its own, `obs/<part>`. Nothing in a file is executed.
+Each part of a Dict observation has a separate key, `obs/<part>`. Nothing in a file is executed.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _training_only_keys(part: nn.Module) -> tuple[str, ...]:
 
 
 def _surroundings(model: Agent) -> dict[str, Any]:
-    """What training goes on with besides the parts of the model."""
+    """Return what training resumes from besides the parts of the model."""
     return {
         "rng": get_rng_state(),
         "env_seed": model.restart_seed(),
@@ -332,7 +332,7 @@ def _restore(model: Agent, checkpoint: Checkpoint) -> None:
 
 
 def _check_finite(model: Agent) -> None:
-    """Ask that what was learned are numbers: an agent of others acts, or trains, without a word.
+    """Check that parameters and running statistics are finite; an agent with NaN would act without an error.
 
     :raises CheckpointError: a parameter or a running statistic is NaN or infinite
     """
