@@ -72,7 +72,7 @@ def train_agent(values: dict[str, Any], command: list[str], name: str | None = N
         if result.interrupted:
             return 1
         if not result.model_path.is_file():
-            raise RunFailed("the agent's parameters are no longer numbers")
+            raise RunFailed("the agent has NaN or infinite parameters")
         expert = digest(Path(run.expert)) if run.expert else None
         evaluated = [call.seconds for call in session.callbacks if isinstance(call, EvalCallback)]
         seconds = time.monotonic() - began - sum(evaluated)

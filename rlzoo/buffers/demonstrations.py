@@ -260,14 +260,14 @@ def check_source(value: Any) -> None:
 
 
 def is_given(value: Any) -> bool:
-    """Whether `expert_dataset` says where demonstrations are; arguments alone do not."""
+    """Return whether `expert_dataset` names a source of demonstrations; keyword arguments alone do not."""
     if isinstance(value, Mapping):
         return value.get("expert_path") is not None or value.get("traj_data") is not None
     return value is not None
 
 
 def as_dataset(value: Any) -> ExpertDataset:
-    """The dataset that `expert_dataset` means; see `check_source`."""
+    """Return the dataset that `expert_dataset` names; see `check_source`."""
     check_source(value)
     if isinstance(value, ExpertDataset):
         return value

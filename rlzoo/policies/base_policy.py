@@ -1,4 +1,4 @@
-"""What every policy can do: take raw observations, extract features, predict, scale actions."""
+"""Base classes of policies: preprocessing, feature extraction, prediction and scaling of actions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from rlzoo.processes.workers import (
 )
 
 Statistics = Mapping[str, Any]
-"""What a VecNormalize has learned, as its `state_dict` gives it."""
+"""Running statistics of a VecNormalize, as its `state_dict` returns them."""
 
 MAX_DEATHS = 3  # of workers over one candidate, before the environment is to blame
 

@@ -1,4 +1,4 @@
-"""What of an algorithm goes into a checkpoint, and how an agent is made from one.
+"""Save an algorithm to a checkpoint, and load an agent from one.
 
 The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.io.encoding`.
 """
@@ -54,7 +54,7 @@ MAX_ENVS = 2**16
 """Environments of a vector: noise has a copy for each."""
 
 COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "collected", "ended", "episodes")
-"""What of the clock is saved."""
+"""Counters that are saved."""
 
 FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
 """What the networks that a model file describes may have beyond the weights in it."""

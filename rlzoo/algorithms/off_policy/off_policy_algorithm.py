@@ -168,7 +168,7 @@ class OffPolicyAlgorithm(Algorithm):
     action_noise: ActionNoise | None = None
     noise_shape: tuple[int, ...] = ()  # of the noise of all environments
     trained_externally = False  # whether a ParallelTrainCallback takes the gradient steps
-    buffer_in_sync = False  # whether the replay buffer stands where the environments are
+    buffer_in_sync = False  # whether the buffer continues the current episodes
     _replay_buffer: ReplayBuffer | None = None
     _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
 
