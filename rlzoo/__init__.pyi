@@ -901,11 +901,11 @@ class CrossQ(_CrossQ):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 1): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 1): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -1049,11 +1049,11 @@ class DDPG(_DDPG):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 1): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 1): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -1212,11 +1212,11 @@ class DQN(_DQN):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 4): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 4): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -1232,7 +1232,8 @@ class DQN(_DQN):
         prioritized_replay_beta0 (float = 0.4): initial exponent of the
             importance weights, in [0, 1]; it is annealed to 1
         prioritized_replay_beta_iters (int | None = None): environment steps
-            over which that exponent is annealed; None: the whole training
+            over which prioritized_replay_beta0 is annealed to 1; None: the
+            whole training
         prioritized_replay_eps (float = 1e-06): added to |TD error|, so that
             every transition can be sampled
         buffer_device (str = 'cpu'): device that stores observations and actions
@@ -1825,11 +1826,11 @@ class QRDQN(_QRDQN):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 4): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 4): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -2087,11 +2088,11 @@ class SAC(_SAC):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 1): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 1): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -2121,7 +2122,8 @@ class SAC(_SAC):
         # critics
         n_target_critics (int | None = None): target critics sampled for each
             target (REDQ, Chen et al. 2021, https://arxiv.org/abs/2101.05982);
-            None: all
+            the actor then maximises the mean of all critics instead of their
+            minimum; None: all
 
         # target networks
         tau (float = 0.005): Polyak coefficient: target <- tau * online + (1 -
@@ -2245,11 +2247,11 @@ class TD3(_TD3):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 1): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 1): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps
@@ -2373,11 +2375,11 @@ class TQC(_TQC):
             short
         learning_starts (int = 100): environment steps with uniformly random
             actions, over all environments, before the first gradient step
-        train_freq (TrainFreq = 1): steps of each environment between two
-            updates, or (n, 'episode') for every n episodes
-        gradient_steps (int = 1): gradient steps per update; -1: as many as
-            environment steps collected; more are more sample-efficient and cost
-            more time
+        train_freq (TrainFreq = 1): steps of each environment between two rounds
+            of training, or (n, 'episode') for every n episodes
+        gradient_steps (int = 1): gradient steps per round of training (every
+            train_freq steps); -1: as many as environment steps collected; more
+            are more sample-efficient and cost more time
         replay_buffer_class (type[ReplayBuffer] | None = None): replay buffer
             class, such as HerReplayBuffer; None: the one that suits
             observations and n_steps

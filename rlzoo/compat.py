@@ -275,7 +275,7 @@ def enable_from_environment() -> None:
 
 
 def run_command(module: str) -> None:
-    """Run the command of rlzoo that a module of RL Baselines3 Zoo stands for, with `sys.argv`.
+    """Run the rlzoo command that replaces a module of RL Baselines3 Zoo, with `sys.argv`.
 
     :raises SystemExit: with the command's exit code, unless that is 0
     """
@@ -322,7 +322,7 @@ _MODULES = _modules()
 
 
 def _resolve(module: str, name: str) -> Any:
-    """Return what a name of an alias module stands for.
+    """Return the object that a name of an alias module refers to.
 
     :raises AttributeError: for an unknown name
     """

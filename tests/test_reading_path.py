@@ -94,3 +94,11 @@ def test_reading_path_is_short() -> None:
 def test_few_files_run_before_the_first_gradient() -> None:
     executed = trace()["executed"]
     assert len(executed) <= MAX_EXECUTED, executed
+
+
+def test_page_names_files_that_exist() -> None:
+    table = PAGE.read_text().partition("Where to look next:")[2]
+    names = re.findall(r"(?m)\| `(rlzoo/[^`]+)` \|$", table)
+    assert len(names) == table.count("\n| ") - 1 > 7  # one file a row, below the header
+    missing = [name for name in names if not (ROOT / name).is_file()]
+    assert not missing, missing

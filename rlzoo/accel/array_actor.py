@@ -1,4 +1,4 @@
-"""Linear and multi-layer policies in NumPy, each environment with weights of its own.
+"""Linear and multi-layer policies in NumPy, with separate weights for each environment.
 
 A candidate of a random search sees one observation at a time. There NumPy is through with the products of a
 small network before PyTorch has arranged them, and a worker process without PyTorch starts at once.

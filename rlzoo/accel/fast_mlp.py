@@ -161,7 +161,7 @@ def _propagate(
 
 
 def _stock_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients of an `MLPFunction` by autograd, with a graph of their own."""
+    """Compute the gradients of an `MLPFunction` with autograd, as differentiable tensors."""
     n_values = len(ctx.kinds) + 1
     x: Tensor = ctx.saved_tensors[0]
     parameters: tuple[Tensor, ...] = ctx.saved_tensors[n_values:]

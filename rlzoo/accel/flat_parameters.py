@@ -36,7 +36,7 @@ An optimiser class may also say so with a class attribute `elementwise = True`.
 
 
 class ParameterGroup:
-    """Trainable parameters of a module, each a tensor of its own, as PyTorch has them.
+    """Trainable parameters of a module as separate tensors, as in PyTorch.
 
     :param parameters: those without `requires_grad` are left out
     """

@@ -252,7 +252,7 @@ class ThreadTuner:
                 self.trial = Trial(phase, threads, mean)
 
     def _to_try(self, now: float) -> int | None:
-        """Return a number of threads that is worth a trial now."""
+        """Return the number of threads to try next; None: try none now."""
         more = min(2 * self.threads, self.limit)
         idle = self.idle_cores() if self.threads < self.limit else None
         if self.began is None or self.spent > SHARE * (now - self.began):
@@ -270,7 +270,7 @@ class ThreadTuner:
         is_up = trial.threads > self.threads
         won = len(trial.times) == TRIAL and mean < trial.reference * (UP if is_up else DOWN)
         self.spent += max(0.0, sum(trial.times) - len(trial.times) * trial.reference)
-        if won != is_up:  # more threads are not worth it
+        if won != is_up:  # more threads are not faster
             if self.threads > 1 and now - self.chosen_at > LONGEST:
                 self.up_wait = SHORTEST
             self.next_up = now + self.up_wait
@@ -356,7 +356,7 @@ def has_images(model: Any) -> bool:
 
 
 class Threaded:
-    """A model with a number of threads of its own while it trains."""
+    """Model that sets PyTorch's number of threads while it trains."""
 
     num_threads: int | None = None
     """PyTorch's number of threads in `learn`; None: as many as are fastest at the time."""

@@ -18,9 +18,9 @@ def tune_malloc() -> bool:
     """Ask glibc to reuse blocks of up to 32 MB instead of giving them back to the kernel at every free.
 
     The activations of a network live for one minibatch: some tens of megabytes with convolutions, half a
-    megabyte for each layer of a pair of critics. Taken from the kernel anew each time, every page of them is
-    zeroed again at its first use, which took a third of the time of an update of PPO on images and a fifth of
-    one of SAC. What is kept is the largest amount that was in use at once.
+    megabyte for each layer of a pair of critics. If the kernel supplied them each time, every page
+    would be zeroed at its first use, which took a third of the time of an update of PPO on images and a
+    fifth of one of SAC. What is kept is the largest amount that was in use at once.
 
     :return: whether the C library took it; false on other systems than Linux with glibc
     """

@@ -44,7 +44,7 @@ def _subclass(optimizer_class: type) -> type:
 
 
 def _step_of(optimizer_class: Any) -> Any:
-    step = inspect.unwrap(optimizer_class.step)  # below hooks, which the subclass gets of its own
+    step = inspect.unwrap(optimizer_class.step)  # without the hooks, which PyTorch adds to the subclass
 
     @functools.wraps(step)
     def plain_step(self: Optimizer, closure: Any = None) -> Any:

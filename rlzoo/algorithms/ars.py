@@ -178,7 +178,7 @@ class ARS(Algorithm):
             self.async_eval = own
 
     def _reset_envs(self, env: VecEnv, resume: bool) -> None:
-        """Only the generators go on where a file recorded them: each candidate begins episodes of its own.
+        """Restore the random generators only: every candidate begins new episodes.
 
         :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
         """

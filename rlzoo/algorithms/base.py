@@ -213,7 +213,7 @@ class Algorithm(SelfDescribing, Agent):
         """Lay parameters out in vectors, with an optimiser for each vector."""
         self.flat = parameter_group(self.policy.parameters())
         self.optimizer = NetworkOptimizer(self.policy, self.flat)
-        if len(self.policy.optimizer.param_groups) == 1:  # a policy with groups of its own keeps them
+        if len(self.policy.optimizer.param_groups) == 1:  # a policy keeps parameter groups that it defines
             self.policy.optimizer = self.flat.optimizer(
                 self.policy.optimizer_class,
                 lr=self.schedules["learning_rate"](1.0),

@@ -1,4 +1,4 @@
-"""Methods of other libraries that a subclass overrides in vain: it is told what replaces them.
+"""Raise an error where a subclass overrides a method of stable-baselines3 that rlzoo never calls.
 
 rlzoo's loops call other methods than stable-baselines3's. A subclass written for that library would train
 as if it overrode nothing; so its construction fails, naming the method to override instead.

@@ -1,4 +1,4 @@
-"""How experience that a VecNormalize normalizes is stored: raw wherever that can be undone."""
+"""Storage of experience under VecNormalize: unnormalised wherever normalisation can be undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often an off-policy algorithm learns: every n steps of each environment, or every n episodes."""
+"""Training frequency of off-policy algorithms: every n steps of each environment, or every n episodes."""
 
 from __future__ import annotations
 

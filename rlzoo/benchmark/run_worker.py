@@ -72,14 +72,14 @@ def train_agent(values: dict[str, Any], command: list[str], name: str | None = N
         if result.interrupted:
             return 1
         if not result.model_path.is_file():
-            raise RunFailed("the agent's parameters are no longer numbers")
+            raise RunFailed("the agent has NaN or infinite parameters")
         expert = digest(Path(run.expert)) if run.expert else None
         evaluated = [call.seconds for call in session.callbacks if isinstance(call, EvalCallback)]
         seconds = time.monotonic() - began - sum(evaluated)
         mark_finished(result.folder, seconds, expert, sum(evaluated) if evaluated else None)
         return 0
     except RunFailed as error:
-        if isinstance(error.__cause__, RunFailed):  # which does not go on about the agent that was saved
+        if isinstance(error.__cause__, RunFailed):  # the message without the saved agent
             raise error.__cause__ from None
         raise
     finally:

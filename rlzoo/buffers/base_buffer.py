@@ -39,11 +39,11 @@ class StepResult(Protocol):
 
     @property
     def terminated(self) -> np.ndarray:
-        """Whether the task ended, [n_envs]."""
+        """Whether the episode ended in a terminal state, [n_envs]."""
 
     @property
     def truncated(self) -> np.ndarray:
-        """Whether a limit ended the episode, [n_envs]."""
+        """Whether the episode was cut off, e.g. by a time limit, [n_envs]."""
 
     @property
     def ended(self) -> np.ndarray:

@@ -8,7 +8,7 @@ A file of them is a NumPy archive (`.npz`) with one row for each step, episode a
     episode_starts   [n_steps]; whether the step is the first of its episode
     episode_returns  [n_episodes]
 
-Each part of Dict observations has a key of its own, `obs/<part>`. Nothing in a file is executed.
+Each part of a Dict observation has a separate key, `obs/<part>`. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -260,14 +260,14 @@ def check_source(value: Any) -> None:
 
 
 def is_given(value: Any) -> bool:
-    """Whether `expert_dataset` says where demonstrations are; arguments alone do not."""
+    """Return whether `expert_dataset` names a source of demonstrations; keyword arguments alone do not."""
     if isinstance(value, Mapping):
         return value.get("expert_path") is not None or value.get("traj_data") is not None
     return value is not None
 
 
 def as_dataset(value: Any) -> ExpertDataset:
-    """The dataset that `expert_dataset` means; see `check_source`."""
+    """Return the dataset that `expert_dataset` names; see `check_source`."""
     check_source(value)
     if isinstance(value, ExpertDataset):
         return value

@@ -52,7 +52,7 @@ class RolloutArrays(BaseBuffer):
 
     @property
     def full(self) -> bool:
-        """Whether the rollout is complete."""
+        """Whether the rollout is full."""
         return self.pos == self.n_steps
 
     @property

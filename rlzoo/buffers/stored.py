@@ -18,7 +18,7 @@ Function: TypeAlias = "Callable[[Obs], Obs]"
 
 @dataclass(frozen=True)
 class Stored:
-    """Whether stored experience is raw, or normalised by the statistics at collection.
+    """Scaling of stored experience: raw, or normalised by the statistics at collection.
 
     :param observations: "raw", "scaled", or "raw stacks", with `MISSING` for missing frames
     :param rewards: "raw" or "scaled"

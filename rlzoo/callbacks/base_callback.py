@@ -115,7 +115,7 @@ class BaseCallback(ABC):
         self.n_calls += 1
         self.num_timesteps = self.model.num_timesteps
         go_on = self._on_step()
-        return True if go_on is None else bool(go_on)  # a forgotten `return True` is no wish to stop
+        return True if go_on is None else bool(go_on)  # a missing `return True` does not stop training
 
     def on_rollout_end(self) -> None:
         self._on_rollout_end()
@@ -149,7 +149,7 @@ class BaseCallback(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned; a child that the state does not know starts anew.
+        """Take over what `state_dict` returned; a child that is not in the state keeps its initial state.
 
         :raises CheckpointError: it is not the state of a callback, or of values of other types
         """

@@ -1,4 +1,4 @@
-"""The callbacks that come with the library; the contract of your own is in base_callback.py."""
+"""The callbacks that come with the library; base_callback.py describes how to write another."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class EveryNTimesteps(EventCallback):
     def _on_training_start(self) -> None:
         self.last_time_trigger = min(
             self.last_time_trigger, self.num_timesteps
-        )  # the count may have begun anew
+        )  # num_timesteps may have been reset
 
     def _on_step(self) -> bool:
         if self.num_timesteps - self.last_time_trigger >= self.n_steps:

@@ -1,4 +1,4 @@
-"""What every training loop reports: statistics of episodes, metrics, and the locals that callbacks see."""
+"""Reports of training loops: episode statistics, metrics, and the `locals` of callbacks."""
 
 from __future__ import annotations
 

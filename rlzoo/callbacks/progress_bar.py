@@ -12,7 +12,7 @@ REFRESH_SECONDS = 0.1
 class ProgressBar:
     """Steps (or whatever is counted) done, their number per second, time left, and a short text.
 
-    It draws itself when it is told of progress, at most ten times a second. Printing goes on above it. Where
+    It is redrawn when progress is reported, at most ten times a second. Printed lines appear above it. Where
     standard output is no terminal, only its last state is written.
 
     :param total: number of steps at the end

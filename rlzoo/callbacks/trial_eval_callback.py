@@ -16,7 +16,7 @@ class Trial(Protocol):
         """Take note of a value."""
 
     def should_prune(self) -> bool:
-        """Whether the trial is not worth going on with."""
+        """Return whether the trial should be pruned."""
 
 
 class TrialEvalCallback(EvalCallback):

@@ -94,9 +94,9 @@ def train(**options: Any) -> Algorithm:
     ... )  # doctest: +SKIP
 
     :param options: keywords of the command; `hyperparams`, `env_kwargs`, `eval_env_kwargs` are dictionaries
-    :return: the trained agent, without environments and logger, which are closed: `set_env(env)` goes on
+    :return: the trained agent; its environments and logger are closed, `set_env(env)` gives it new ones
     :raises UserError: a keyword or a value is wrong; names the nearest right one
-    :raises RunFailed: training could not go on; the message says what was kept
+    :raises RunFailed: training failed; the message names the files that were kept
     """
     from rlzoo.cli import train as command
     from rlzoo.experiment.training_run import resume
@@ -147,7 +147,7 @@ def enjoy(**options: Any) -> Episodes:
 def optimize(**options: Any) -> optuna.Study:
     """Search for hyperparameters as the command `rlzoo optimize` does, and return the study.
 
-    The keywords are the flags of the command (`rlzoo optimize --help`). The same call goes on with a study
+    The keywords are the flags of the command (`rlzoo optimize --help`). The same call resumes a study
     that was interrupted. `report="NAME"` writes the report of a study again and returns it.
 
     >>> study = rlzoo.optimize(
@@ -178,9 +178,9 @@ def optimize(**options: Any) -> optuna.Study:
 
 
 def _words(name: str, action: Action, value: Any) -> list[str]:
-    """Return the words that stand for a value on the command line.
+    """Return the command-line arguments that represent a value.
 
-    :raises UserError: no words stand for such a value
+    :raises UserError: the value cannot be given on the command line
     """
     flag = max(action.option_strings, key=len)
     if action.nargs == 0:  # a switch

@@ -9,7 +9,7 @@
       - {name: big_net, algo: ppo, env: CartPole-v1, hyperparams: {policy_kwargs: {net_arch: [256, 256]}}}
 
 A row with a `name` is a variant: it has the hyperparameters of its algorithm with `hyperparams` on top, and
-its results stand under its name. Lists of algorithms and of environments stand for all their pairs.
+its results are listed under its name. A row with lists of algorithms and environments expands to all pairs.
 
 Environment i of a training with seed s is seeded s + i: with 8 environments, seeds 0 and 1 share 7 random
 streams. What they learn need not be alike for that: over 90 seeds of A2C on CartPole-v1 the returns of

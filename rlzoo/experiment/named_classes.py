@@ -62,7 +62,7 @@ def load_class(path: str, key: str, own: bool = True) -> type:
     """Import the class with a dotted name (old paths included) or a public name of rlzoo.
 
     :param key: the key of the name, such as `env_wrapper`
-    :param own: the user wrote it; False: it comes from a file that may be somebody else's
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: there is no such class, it is none of the kind that `key` wants, or its code is not
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
@@ -111,7 +111,7 @@ def resolve_entry(values: Mapping[str, object], own: bool) -> dict[str, Any]:
 
     Wrappers and callbacks become tuples of (class, keyword arguments).
 
-    :param own: the user wrote it; False: it comes from a file that may be somebody else's
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: see `load_class`
     """
     resolved: dict[str, Any] = {}

@@ -43,7 +43,7 @@ def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = Tr
     """Resolve the configuration of a run: its file, with the overrides of its command line on top.
 
     :param read_demonstrations: False: they may not exist yet
-    :param own: the user named the file; see `resolve`
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: before anything is made or claimed
     """
     resolved = resolve(read_config(run), own)
@@ -108,6 +108,7 @@ def resolve_config(algo: str, values: Mapping[str, object], own: bool = True) ->
     """Resolve an entry of a hyperparameter file; see `resolve`.
 
     :param values: the entry, with overrides merged
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
     """
     return resolve(RawConfig(algo, dict(values)), own)
 
@@ -115,8 +116,8 @@ def resolve_config(algo: str, values: Mapping[str, object], own: bool = True) ->
 def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
     """Check every key and type of a configuration, and import the classes that it names.
 
-    :param own: the user wrote it, and it may name classes of installed packages; False: it comes from a file
-        that may be somebody else's (see `rlzoo.experiment.named_classes`)
+    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+        (it may then name classes of trusted modules only, see `rlzoo.experiment.named_classes`)
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
     current = translate_sb2_entry(raw)

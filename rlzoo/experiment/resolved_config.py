@@ -15,7 +15,7 @@ Class = tuple[Callable[..., Any], dict[str, object]]
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentConfig:
-    """The part of a configuration that environments are built from."""
+    """Part of a configuration from which environments are built."""
 
     n_envs: int = 1  # environments to train in
     frame_stack: int = 1  # observations in one; 1: no stacking

@@ -47,11 +47,19 @@ PARTS = Parts()
 
 @dataclass
 class TrainingRun:
-    """A training that is ready to learn; leaving it as a context manager releases what it holds.
+    """A training session that is ready to start; a context manager that closes it at the end.
 
-    :param resolved: of the environments that the model itself acts in; see `split_workers`
+    :param run: the flags of `rlzoo train`
+    :param resolved: the resolved configuration; its `n_envs` is that of the model's environments, see
+        `split_workers`
     :param folder: the run folder; the empty path where no file is written
-    :param complete: resumed from its final agent, which has taken all its steps
+    :param model: the agent
+    :param venv: the training environments
+    :param eval_env: the evaluation environments; None without evaluations
+    :param callbacks: callbacks of the training
+    :param resources: what `close` releases
+    :param resumed: continues an existing run
+    :param complete: resumed from its final agent, so no steps are left
     """
 
     run: RunConfig
@@ -95,10 +103,11 @@ def open_session(
     """Build environments, model, replay buffer, logger and callbacks of a training.
 
     :param folder: the run folder; None: no file is written and nothing is printed
-    :param agent: train this agent further; None: a new one
-    :param resumed: `agent` is a checkpoint of this run, which continues
-    :param threads: of PyTorch, at most, and of processes that evaluate candidates; None: as `run` says
-    :param resources: released after everything that is built here; emptied
+    :param agent: file of an agent to train further; None: a new agent
+    :param resumed: `agent` is a checkpoint of this run, which is resumed from it
+    :param threads: upper limit of PyTorch threads and ARS workers; None: from `run`
+    :param parts: functions that build environments and callbacks
+    :param resources: ExitStack taken over by the session; closed last
     :raises UserError: the configuration does not suit the environment
     """
     resolved, n_workers = split_workers(resolved)

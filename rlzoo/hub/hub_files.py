@@ -119,7 +119,7 @@ def most_bytes(name: str) -> int:
 def download(api: HfApi, found: Snapshot, names: Iterable[str], folder: Path) -> dict[str, Path]:
     """Fetch files of a snapshot, each with the size and the hash that the listing says.
 
-    :param folder: a temporary one, in which huggingface_hub also leaves files of its own
+    :param folder: a temporary one, in which huggingface_hub also leaves its cache files
     :return: name -> where it is
     :raises UserError: one is not there or too large
     :raises RunFailed: the hub cannot be reached, or sends something else than it has listed

@@ -46,7 +46,7 @@ def package_run(
 ) -> Package:
     """Put an agent of a run together with what describes it.
 
-    The run is built anew in `place`, and what plays there is what is uploaded.
+    The run is copied to `place` and evaluated there, so that the score is that of the uploaded files.
 
     :param agent: a model file in the folder of a run
     :param play: how the video is played
@@ -170,9 +170,9 @@ def _score(agent: Path, staged: Path, run: RunConfig, episodes: int | None, verb
 
 
 def _shortening() -> Outside:
-    """What stands for a path outside the working directory, its last part: no folder of this machine.
+    """Return a function that replaces a path outside the working directory by its last part.
 
-    Each path is named once.
+    So no folder of this machine is published. Each path is named once.
     """
 
     @cache

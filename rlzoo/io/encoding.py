@@ -137,7 +137,7 @@ def _unpack(tree: object, tensors: Mapping[str, torch.Tensor]) -> Any:
 
 
 def _tag(tree: dict[str, object]) -> tuple[str | None, Any]:
-    """Kind and content of an object that stands for what JSON lacks; (None, None) for a plain dict."""
+    """Return kind and content of an object that encodes a value JSON lacks; (None, None) for a plain dict."""
     if len(tree) == 1:
         key, content = next(iter(tree.items()))
         if key.startswith("$"):

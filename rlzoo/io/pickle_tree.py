@@ -126,7 +126,7 @@ def refuse_execution(tree: object, where: str) -> None:
 
 
 def walk(tree: object) -> Iterator[object]:
-    """Yield every value of a tree once, however many places it stands in."""
+    """Yield every value of a tree once, however often it occurs."""
     pending, seen = [tree], set()
     while pending:
         value = pending.pop()

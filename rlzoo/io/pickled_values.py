@@ -129,7 +129,7 @@ def read_numpy(tree: Instance) -> Any:
 
 
 def _dtype(tree: object) -> np.dtype[np.generic]:
-    """The dtype that `numpy.dtype("f4", False, True)` and its state stand for."""
+    """Return the dtype that the pickled call `numpy.dtype("f4", False, True)` and its state describe."""
     if not isinstance(tree, Instance) or tree.path != "numpy.dtype" or not isinstance(tree.args[0], str):
         raise CheckpointError("an array in a pickle has no dtype")
     dtype: np.dtype[np.generic] = np.dtype(tree.args[0])
@@ -140,9 +140,9 @@ def _dtype(tree: object) -> np.dtype[np.generic]:
 
 
 def read_bytes(content: object) -> bytes:
-    """Return the bytes that a value stands for, in whatever way a protocol writes them.
+    """Decode bytes as any pickle protocol writes them.
 
-    :raises CheckpointError: it stands for none
+    :raises CheckpointError: the value does not encode bytes
     """
     for _ in range(2):  # bytearray(encode(text))
         if isinstance(content, Instance) and content.path.replace("__builtin__.", "builtins.") in _BYTES:

@@ -36,7 +36,7 @@ def check_members(
 ) -> dict[str, zipfile.ZipInfo]:
     """Return the members by name, after everything that can be checked without unpacking.
 
-    :param folders: members may stand in folders of the archive
+    :param folders: the archive may contain folders
     :raises CheckpointError: a member is there twice, a path, a link or encrypted, or they unpack to more than
         the limits allow
     """

@@ -148,7 +148,7 @@ def _open(filename: str | os.PathLike[str], append: bool) -> TextIO:
 
 
 class HumanOutputFormat(KVWriter, SeqWriter):
-    """A table for the console or a text file.
+    """Tables of metrics for the console or a log file.
 
     :param filename_or_file: a path, or an open text file, which is not closed
     :param max_length: names and values are cut to this number of characters

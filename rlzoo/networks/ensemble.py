@@ -57,7 +57,7 @@ class EnsembleLayerNorm(nn.Module):
 class EnsembleMlp(nn.Module):
     """`n` multi-layer perceptrons: [B, input_dim] -> [n, B, output_dim].
 
-    In a state dict each network has tensors of its own, named as those of an nn.Sequential called
+    In a state dict each network has separate tensors, named as those of an nn.Sequential called
     `<name><i>`: `qf0.0.weight` [out, in], `qf0.0.bias` [out].
 
     :param dropout: probability of zeroing a hidden unit in training mode, before normalisation
@@ -109,10 +109,10 @@ class EnsembleMlp(nn.Module):
         return x
 
     def networks(self) -> list[nn.Sequential]:
-        """Return the networks as modules of their own, to be looked at and called.
+        """Return the networks as separate modules, for inspection and inference.
 
-        Their parameters share memory with those of the ensemble, which are the ones that learn; they
-        themselves take no gradients. Made anew at each call.
+        Their parameters share memory with those of the ensemble, which are the ones that are trained, and
+        take no gradients. Each call returns new modules.
         """
         state = self.state_dict()
         made = []

@@ -57,7 +57,7 @@ class LayerNormLSTMCell(nn.Module):
         c' = sigmoid(f) c + sigmoid(i) tanh(g)
         h' = sigmoid(o) tanh(LN(c'))
 
-    Each LN has a gain and a bias of its own and normalises over its whole vector, the first two over all four
+    Each LN has its own gain and bias and normalises over its whole vector, the first two over all four
     gates at once; their biases take the place of the paper's b.
 
     :param bias: whether the normalised gates have one

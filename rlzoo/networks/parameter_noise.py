@@ -1,7 +1,7 @@
 """Exploration by noise on the parameters instead of the actions (Plappert et al. 2018).
 
 Parameter space noise for exploration, https://arxiv.org/abs/1706.01905. The agent acts with a perturbed copy
-of its network, drawn anew for each episode, so that within an episode its behaviour is consistent. How much
+of its network, sampled for each episode, so that within an episode its behaviour is consistent. How much
 noise the parameters get follows from what it does to the actions (section 3, `AdaptiveParamNoiseSpec`).
 Layer normalisation makes networks respond evenly to such noise, and is itself left alone.
 """

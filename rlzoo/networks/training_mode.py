@@ -20,8 +20,8 @@ ALWAYS = (
 
 
 def depends_on_mode(module: nn.Module) -> bool:
-    """Whether a module, its parts aside, may behave differently in training: what is not ours or torch's is
-    taken to."""
+    """Return whether a module, without its submodules, may behave differently in training mode; assumed of
+    classes that are neither rlzoo's nor PyTorch's."""
     if isinstance(module, ALWAYS):
         return True
     if isinstance(module, LSTM | LayerNormLSTM | nn.RNNBase | nn.MultiheadAttention):

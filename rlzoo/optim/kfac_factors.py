@@ -48,8 +48,8 @@ Bases: TypeAlias = "dict[str, list[Tensor]]"
 class KroneckerFactors:
     """Running averages of the factors of every layer, and the gradient preconditioned by their inverse.
 
-    :param network: made of linear and convolutional layers, `diagonal` ones, and parameters of its own
-    :param async_eigen_decomp: decompose in a thread of its own while experience is collected; the result is
+    :param network: made of linear and convolutional layers, `diagonal` ones, and direct parameters
+    :param async_eigen_decomp: decompose in a separate thread while experience is collected; the result is
         used one decomposition later, whenever it was ready, so that a training can be repeated
     :param diagonal: further layers that get a diagonal
     :raises UserError: a layer of another kind

@@ -55,11 +55,12 @@ LEARNING_STARTS = Doc(
     "replay buffer",
 )
 TRAIN_FREQ = Doc(
-    "steps of each environment between two updates, or (n, 'episode') for every n episodes", "replay buffer"
+    "steps of each environment between two rounds of training, or (n, 'episode') for every n episodes",
+    "replay buffer",
 )
 GRADIENT_STEPS = Doc(
-    "gradient steps per update; -1: as many as environment steps collected; more are more sample-efficient"
-    " and cost more time",
+    "gradient steps per round of training (every train_freq steps); -1: as many as environment steps"
+    " collected; more are more sample-efficient and cost more time",
     "replay buffer",
 )
 REPLAY_BUFFER_CLASS = Doc(

@@ -288,12 +288,12 @@ class ActorCriticPolicy(BasePolicy):
 
 
 def _act_by_forward(policy: Any, obs: TensorObs, deterministic: bool = False, **context: Any) -> Tensor:
-    """`act` of a policy with a `forward` of its own."""
+    """`act` of a policy that overrides `forward`."""
     return cast(Tensor, policy(obs, deterministic, **context)[0])
 
 
 def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:
-    """`_predict` of a policy with a `get_distribution` of its own."""
+    """`_predict` of a policy that overrides `get_distribution`."""
     return cast(
         Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
     )

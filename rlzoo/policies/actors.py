@@ -160,8 +160,8 @@ class SquashedGaussianActor(PolicyPart):
         return self.action_dist.get_std(cast(Tensor, self.log_std))
 
     def reset_noise(self, batch_size: int = 1) -> None:
-        """Draw new exploration noise, one matrix per environment (gSDE).
+        """Sample new exploration matrices, one per environment (gSDE).
 
-        Gradients of the actions that it makes go on to its standard deviations.
+        Actions sampled with them have gradients with respect to `log_std`.
         """
         self.action_dist.sample_weights(self.log_std, batch_size=batch_size)

@@ -1,4 +1,4 @@
-"""What every policy can do: take raw observations, extract features, predict, scale actions."""
+"""Base classes of policies: preprocessing, feature extraction, prediction and scaling of actions."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class BasePolicy(BaseModel):
     :param squash_output: the network's actions lie in [-1, 1] and are scaled to the space when executed
     """
 
-    recurrent: ClassVar[bool] = False  # remembers: acts through `step`, learns from sequences
+    recurrent: ClassVar[bool] = False  # acts through `step`, is trained on sequences
     training_only_keys: ClassVar[tuple[str, ...]] = ()  # prefixes; `predict` does not read them
 
     def __init__(self, *args: Any, squash_output: bool = False, **kwargs: Any) -> None:

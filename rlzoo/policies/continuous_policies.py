@@ -1,4 +1,4 @@
-"""Policies for continuous actions: an actor and an ensemble of critics that judge its actions."""
+"""Policies for continuous actions: an actor and an ensemble of critics (Q-functions)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ ContinuousCritic = Critics
 
 
 class ContinuousPolicy(BasePolicy):
-    """An actor, critics and, where the algorithm has them, slowly following copies.
+    """An actor, critics and, where the algorithm has them, target networks.
 
     :param net_arch: hidden layers of both, or `dict(pi=[...], qf=[...])`
     :param activation_fn: activation of the hidden layers
@@ -200,7 +200,7 @@ class ContinuousPolicy(BasePolicy):
         }
 
     def targets(self) -> list[nn.Module]:
-        """The slowly following copies."""
+        """Return the target networks."""
         return [self._modules[name] for name in ("actor_target", "critic_target") if name in self._modules]  # type: ignore[misc]
 
     def set_training_mode(self, mode: bool) -> None:

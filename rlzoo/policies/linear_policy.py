@@ -113,7 +113,7 @@ class ARSLinearPolicy(ARSPolicy):
 
 
 class PolicyActor:
-    """Any policy, as an actor: a copy of it for each environment, with weights of its own."""
+    """Actor with one copy of a policy per environment, each with separate weights."""
 
     def __init__(self, policy: nn.Module) -> None:
         self.policy = copy.deepcopy(policy).cpu()

@@ -77,10 +77,10 @@ def register_policy(name: str, policy_class: type, family: str = "actor_critic")
 
 
 def get_policy_class(family: str, policy: str | type) -> type:
-    """The class registered under a name; a class of one's own is returned as it is.
+    """Return the class registered under a name; a custom class is returned as it is.
 
-    A class that another family knows by a name stands for that name, so that `SAC(MlpPolicy, env)` works with
-    the `MlpPolicy` that `rlzoo` exports.
+    A class of another family is replaced by the one of the same name, so that `SAC(MlpPolicy, env)` works
+    with the `MlpPolicy` that `rlzoo` exports.
 
     :raises UserError: for a name that the family does not have
     """

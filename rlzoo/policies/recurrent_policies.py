@@ -46,8 +46,8 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
     :param lstm_hidden_size: units of each layer of an LSTM
     :param n_lstm_layers: layers of an LSTM
     :param shared_lstm: the critic reads the actor's LSTM, which it does not train
-    :param enable_critic_lstm: the critic has an LSTM of its own; if it shares none either, a linear layer is
-        in its place
+    :param enable_critic_lstm: the critic has a separate LSTM; without it and without `shared_lstm`, it has a
+        linear layer instead
     :param lstm_kwargs: `bias` and `dropout` of the LSTMs
     :param layer_norm: layer-normalised LSTMs
     """

@@ -1,4 +1,4 @@
-"""Modules with a file of their own, and with their parameters as one vector."""
+"""Modules that can be saved to a file, and read or written as one parameter vector."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class SavableModule(nn.Module):
     def save(self, path: Any) -> None:
         """Write the parameters, and what is needed to build the network again, to a path or a file object.
 
-        The file is one of safetensors, whatever the suffix. It has no optimiser: to go on training, save the
-        model.
+        The file is one of safetensors, whatever the suffix. It has no optimiser: save the model to
+        resume training.
 
         >>> model.policy.save("policy.safetensors")
         >>> policy = type(model.policy).load("policy.safetensors")
@@ -85,7 +85,7 @@ class SavableModule(nn.Module):
     ) -> Self:
         """Read what `save` wrote, from a path or a binary file object; nothing in it is executed.
 
-        :param custom_objects: classes of one's own that the file names, by their dotted names or keywords
+        :param custom_objects: custom classes that the file names, by their dotted names or keywords
         :param trusted_modules: modules from which such classes may be imported
         :raises CheckpointError: the file is damaged, of another class, or names an unknown class
         """

@@ -1,7 +1,7 @@
 """Signals that come while a module is imported wait until it is.
 
 A KeyboardInterrupt in the middle of an import leaves half of the module behind: PyTorch's import of NumPy
-swallows it and goes on with a NumPy that lacks attributes, or aborts the process.
+swallows it and continues with a NumPy that lacks attributes, or aborts the process.
 """
 
 from __future__ import annotations

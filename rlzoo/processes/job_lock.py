@@ -39,9 +39,9 @@ class JobLock:
 
 
 def claim(path: Path) -> JobLock | None:
-    """Claim the job that a file stands for; None where another process has it.
+    """Lock the file of a job; return None if another process holds the lock.
 
-    Where the file system has no locks everything is granted, and a line says so once.
+    Where the file system has no locks every claim succeeds, and one line says so.
 
     :raises OSError: the file cannot be made
     """

@@ -39,7 +39,7 @@ from rlzoo.processes.workers import (
 )
 
 Statistics = Mapping[str, Any]
-"""What a VecNormalize has learned, as its `state_dict` gives it."""
+"""Running statistics of a VecNormalize, as its `state_dict` returns them."""
 
 MAX_DEATHS = 3  # of workers over one candidate, before the environment is to blame
 
@@ -76,10 +76,10 @@ def play(
 ) -> list[Outcome]:
     """Play `n_episodes` episodes of each candidate, all candidates at once.
 
-    `evaluation.play_episodes` does not serve here: each environment has weights of its own, its seed and
+    `evaluation.play_episodes` does not serve here: each environment acts with different weights, its seed and
     number of steps must not depend on the others, every reward is needed, and workers import no PyTorch.
 
-    :param env: at least as many environments as candidates; one that is done goes on idly until all are
+    :param env: at least as many environments as candidates; one that is done is stepped on until all are
     :param actor: an `ArrayActor`, or what has its `with_weights`
     :param weights: float32 [n_candidates, n_parameters]
     :param seed: of the environment of the first candidate; the i-th has `seed + i`
@@ -137,7 +137,7 @@ class _EvalWorker(PipeWorker):
 
 
 class AsyncEval:
-    """Worker processes that play the episodes of candidates, each in environments of its own.
+    """Worker processes that play the episodes of candidates, each in separate environments.
 
     Workers ignore Ctrl-C and die with this process. One that is killed is replaced, and what it was playing
     is played again.
@@ -236,7 +236,7 @@ class AsyncEval:
 
         :param weights: float32 [n_candidates, n_parameters]
         :param seed: of the environment of the first candidate; the i-th has `seed + i`
-        :param n_episodes: of each, unless this object has a number of its own
+        :param n_episodes: per candidate; ignored where this object was built with a number
         :param statistics: for the VecNormalize of the workers
         :raises UserError: one of workers and training normalises, and the other does not
         :raises EnvironmentFailed: an environment raised, or workers die again and again over one candidate

@@ -1,4 +1,4 @@
-"""What a training loop carries from one step of the environments to the next."""
+"""State of a training loop between two steps of the environments."""
 
 from __future__ import annotations
 

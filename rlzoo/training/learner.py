@@ -1,4 +1,4 @@
-"""What training loops need of an algorithm."""
+"""Protocols of algorithms, as the training loops use them."""
 
 from __future__ import annotations
 

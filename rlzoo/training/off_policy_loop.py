@@ -1,7 +1,7 @@
 """The off-policy loop: collect transitions, store them, and train on sampled batches.
 
-It drives every algorithm that replays experience. The loop steps the environments, fills the replay buffer
-and owns the clock; the algorithm acts, and takes one gradient step on each batch that it is given.
+The loop steps the environments, fills the replay buffer and advances the counters (`clock`); the algorithm
+selects actions in `act` and takes one gradient step per batch in `update`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rlzoo.training.learner import OffPolicyLearner, PrioritizedBuffer
 
 
 def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Train until `clock.total_timesteps`, or until a callback says stop.
+    """Train until `clock.total_timesteps`, or until a callback stops training.
 
     :param log_interval: episodes between two dumps of metrics
     """
@@ -36,7 +36,8 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
     try:
         callback.on_training_start(locals_, globals())
         start_replay(algorithm)
-        logged = (clock.episodes - clock.ended) // log_interval  # of a round in progress, not yet
+        # episodes of an unfinished round (in a resumed training) are not logged yet
+        logged = (clock.episodes - clock.ended) // log_interval
         while clock.num_timesteps < clock.total_timesteps or clock.collected:
             if not collect(algorithm, env, callback, locals_):
                 break
@@ -53,18 +54,21 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
                 "finished episodes, and none is; a TimeLimit around the environment ends them",
                 stacklevel=3,
             )
-    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+    finally:  # also after Ctrl-C: the progress bar restores the terminal
         algorithm.collector.detach_obs()
         callback.on_training_end()
 
 
 def normalizer_of(replay: ReplayBuffer) -> ExperienceNormalizer | None:
-    """Return what undoes the normalisation of steps before they are stored, if anything does."""
+    """Return the normaliser whose raw observations and rewards are stored; None without VecNormalize."""
     return cast("ExperienceNormalizer | None", replay.normalizer)
 
 
 def start_replay(algorithm: OffPolicyLearner) -> None:
-    """Initialise the buffer with the current observations unless training resumes mid-episode."""
+    """Begin new episodes in the replay buffer, unless it already continues those of the environments.
+
+    Observations are stored unnormalised; the buffer normalises them when it samples.
+    """
     if not algorithm.buffer_in_sync:
         replay, clock = algorithm.replay_buffer, algorithm.clock
         n_envs = replay.n_envs
@@ -76,7 +80,7 @@ def start_replay(algorithm: OffPolicyLearner) -> None:
 
 
 def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
-    """Steps until the next round of updates is due; False when a callback ended the training."""
+    """Collect transitions until the next round of updates; return False when a callback stops training."""
     clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
     collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
@@ -86,7 +90,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
-        if clock.collected == 0:  # else a training goes on that stopped between two rounds of updates
+        if clock.collected == 0:  # else the resumed training had stopped between two rounds of updates
             algorithm.begin_rollout()
         while clock.ended < count if in_episodes else clock.collected < count:
             if in_episodes and clock.num_timesteps >= clock.total_timesteps:
@@ -117,7 +121,11 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
 
 
 def add_transition(replay: ReplayBuffer, actions: torch.Tensor, result: VecStep) -> None:
-    """Give a step to the `add` that a derived class of replay buffers has, with the arguments of that."""
+    """Store a step through the `add` of a replay buffer that overrides it, as stable-baselines3 calls it.
+
+    Where an episode ended, `next_obs` is its final observation; the buffer's current observation is then the
+    first one of the next episode.
+    """
     obs, next_obs = map_obs(np.array, replay.obs.current(replay.head)), copy_obs(result.obs)
     infos = infos_of_step(result)
     for index in result.ended:
@@ -135,7 +143,10 @@ def add_transition(replay: ReplayBuffer, actions: torch.Tensor, result: VecStep)
 
 
 def can_learn(algorithm: OffPolicyLearner, n_envs: int) -> bool:
-    """Whether the warm-up is over; a training that goes on without its replay buffer fills a new one."""
+    """Return whether the warm-up is over and the buffer can be sampled.
+
+    A training that is resumed without its replay buffer fills a new one first.
+    """
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
     enough = min(learning_starts, replay.buffer_size * n_envs)
     warm = algorithm.clock.num_timesteps > learning_starts and len(replay) >= enough
@@ -143,7 +154,7 @@ def can_learn(algorithm: OffPolicyLearner, n_envs: int) -> bool:
 
 
 def learn(algorithm: OffPolicyLearner, n_envs: int) -> list[Metrics]:
-    """A round of gradient steps; the metrics of each, none while there is too little to learn from."""
+    """Take a round of gradient steps and return the metrics of each; none during the warm-up."""
     clock, config = algorithm.clock, algorithm.config
     if algorithm.trained_externally or not can_learn(algorithm, n_envs):
         return []
@@ -153,7 +164,7 @@ def learn(algorithm: OffPolicyLearner, n_envs: int) -> list[Metrics]:
 
 
 def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int) -> list[Metrics]:
-    """Gradient steps on batches of the replay buffer; the metrics of each."""
+    """Take gradient steps on batches of the replay buffer; return the metrics of each."""
     clock, replay = algorithm.clock, algorithm.replay_buffer
     if not replay.own_gamma:
         replay.gamma = algorithm.config.gamma

@@ -1,7 +1,7 @@
-"""The on-policy loop: collect a rollout with the current policy, learn from it, discard it.
+"""The on-policy loop: collect a rollout with the current policy, update on it, discard it.
 
-It drives every algorithm that learns from the experience it has just made. The loop steps the
-environments and owns the clock; the algorithm acts, and learns from the whole rollout at once.
+The loop steps the environments and advances the counters (`clock`); the algorithm selects actions in `act`
+and trains on the whole rollout in `update`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlzoo.training.learner import OnPolicyLearner
 
 
 def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Train until `clock.total_timesteps`, or until a callback says stop.
+    """Train until `clock.total_timesteps`, or until a callback stops training.
 
     :param log_interval: iterations between two dumps of metrics
     """
@@ -33,6 +33,7 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     metrics: Metrics = {}
     try:
         callback.on_training_start(locals_, globals())
+        # `or rollout.filled`: a resumed rollout is completed and trained on, also after the last step
         while clock.num_timesteps < clock.total_timesteps or rollout.filled:
             if not collect(algorithm, env, rollout, callback, locals_):
                 break
@@ -44,12 +45,12 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
             if clock.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
         record_metrics(algorithm, metrics)
-    finally:  # also after Ctrl-C: a progress bar gives the terminal back
+    finally:  # also after Ctrl-C: the progress bar restores the terminal
         callback.on_training_end()
 
 
 def resume_rollout(algorithm: OnPolicyLearner, rollout: RolloutBuffer) -> None:
-    """Take over the rollout of a loaded checkpoint; where its episodes could not be, they end there."""
+    """Load the rollout of a checkpoint; if its episodes were not restored, they are truncated there."""
     collector = algorithm.collector
     rollout.load_state_dict(dict(collector.take_rollout()), algorithm.device)
     if not collector.episodes_restored:
@@ -63,7 +64,7 @@ def collect(
     callback: BaseCallback,
     locals_: LoopLocals,
 ) -> bool:
-    """Fill one rollout, or the rest of it; False when a callback ended the training."""
+    """Collect one rollout, or the rest of a resumed one; return False when a callback stops training."""
     clock, collector = algorithm.clock, algorithm.collector
     algorithm.set_training_mode(False)
     first = rollout.filled
@@ -95,7 +96,7 @@ def collect(
             locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():
                 return False
-    if first < rollout.n_steps:
+    if first < rollout.n_steps:  # the environments overwrite their arrays: keep the buffer's copy
         collector.obs = rollout.last_obs()
     callback.on_rollout_end()
     return True

@@ -1,4 +1,4 @@
-"""Gradient steps in a thread of their own, while the environments go on."""
+"""Gradient steps in a separate thread, while the environments are stepped."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ParallelTrainCallback(BaseCallback):
 
 
 def _twin(model: Any) -> Any:
-    """An algorithm with parameters and optimisers of its own, equal to those of `model`."""
+    """Return a copy of an algorithm with separate parameters and optimisers."""
     twin = copy.copy(model)
     twin.policy = copy.deepcopy(model.policy)
     twin.setup_optimizers()

@@ -1,7 +1,7 @@
 """The population loop: propose candidates, play the episodes of each, learn from their returns.
 
-It drives random search. Each candidate has an environment seed of its own, and statistics of normalisation
-stand still while candidates are played, so that nothing depends on how many workers there are.
+It drives random search. Each candidate has a different environment seed, and the statistics of VecNormalize
+are frozen while candidates are evaluated, so that results do not depend on the number of workers.
 """
 
 from __future__ import annotations

@@ -79,8 +79,7 @@ def save_to_pkl(path: Any, obj: Any, verbose: int = 0) -> None:
     """Write plain values, arrays and tensors, nested in any way; the file is no pickle, whatever its suffix.
 
     :param path: see `open_path`; the suffix is "pkl"
-    :raises UserError: a value of another kind: models, replay buffers and VecNormalize have a save of their
-        own
+    :raises UserError: a value of another kind; models, replay buffers and VecNormalize have their own `save`
     """
     try:
         tree, tensors = pack(obj)

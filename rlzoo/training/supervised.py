@@ -43,7 +43,7 @@ class Examples:
     :param obs: observations, tensors [n, ...]
     :param actions: as a rollout stores them, [n, ...]
     :param executed: the same as the environment takes them, array [n, ...]
-    :param context: keywords for the policy: the `sequences` that the rows form, where it remembers
+    :param context: keywords for the policy; `sequences` of the rows for a recurrent one
     """
 
     obs: TensorObs
@@ -105,7 +105,7 @@ class Demonstrations:
         return Examples(tensors, self.actions[rows], self.executed[rows], context)
 
     def draw(self, batch_size: int) -> Examples:
-        """Random rows to train on; of a policy that remembers, whole episodes with about as many rows."""
+        """Sample rows of the training split; of a recurrent policy, whole episodes."""
         if not getattr(self.policy, "recurrent", False):
             rows = self.dataset.train_rows
             return self.examples(rows[torch.randint(len(rows), (batch_size,)).numpy()])
@@ -115,11 +115,11 @@ class Demonstrations:
         return self.examples(np.concatenate(chosen))
 
     def draw_any(self, n_rows: int) -> Examples:
-        """Random rows, of those to validate with, too: for a judge of single steps."""
+        """Sample rows of both splits, for a discriminator of single steps."""
         return self.examples(torch.randint(len(self.dataset), (n_rows,)).numpy())
 
     def one_pass(self, split: str) -> Iterator[Examples]:
-        """Rows of a split ("train" or "val") in minibatches, of whole episodes if the policy remembers."""
+        """Yield minibatches of a split ("train" or "val"); of whole episodes for recurrent policies."""
         if not getattr(self.policy, "recurrent", False):
             loader = self.dataset.train_loader if split == "train" else self.dataset.val_loader
             for _ in range(len(loader)):
@@ -244,9 +244,9 @@ def pretrain(
     adam_epsilon: float = 1e-8,
     val_interval: int | None = None,
 ) -> Any:
-    """Let an agent imitate demonstrations, with an Adam of its own; its optimisers and counters stand still.
+    """Train an agent to imitate demonstrations, with a separate Adam optimiser.
 
-    Target networks follow at once.
+    The agent's optimisers and counters are unchanged; target networks are synchronised afterwards.
 
     :param dataset: an ExpertDataset, the path of its file, or the arguments of one
     :param n_epochs: passes over the rows to train on
@@ -255,7 +255,7 @@ def pretrain(
     :return: the agent
     :raises UserError: the demonstrations are of another environment, the actions neither Box nor Discrete, or
         there is no more of the agent than its actor
-    :raises TrainingDiverged: the loss is no longer a number
+    :raises TrainingDiverged: the loss is NaN or infinite
     """
     for name, value in {"n_epochs": n_epochs, "val_interval": val_interval}.items():
         if value is not None and value < 1:
@@ -294,7 +294,7 @@ def pretrain(
 
 
 def _follow(model: Any) -> None:
-    """Copies of the network that acted on are made anew."""
+    """Synchronise target networks with the trained one, and perturb the network of parameter noise again."""
     for name in ("target_q_net", "target_actor"):
         if (copy := getattr(model, name, None)) is not None:
             copy.update(1.0)

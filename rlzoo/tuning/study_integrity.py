@@ -144,7 +144,7 @@ def _check_values(trial: FrozenTrial, n_values: int) -> None:
 
 
 def _check_drawn(trial: FrozenTrial, known: dict[str, BaseDistribution]) -> None:
-    """Check that a trial's parameters lie in their distributions, which all trials must share.
+    """Check that a trial's parameters are within their distributions, which all trials must share.
 
     :param known: distributions of the trials before; those of this one are added
     :raises ValueError, TypeError, AttributeError: they are not

@@ -1,4 +1,4 @@
-"""How likely actions are, in the units of the environment that `predict` answers in."""
+"""Probabilities of actions, in the units of the environment, as `predict` returns actions."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Agent(CounterProperties, Threaded):
             the training
         :param log_interval: iterations (off-policy algorithms: episodes) between two dumps of metrics; -1:
             the algorithm's default, None: never
-        :param reset_num_timesteps: False goes on counting, so that logs and schedules continue
+        :param reset_num_timesteps: False continues the step count, and with it logs and schedules
         :raises UserError: when there is no environment, or no more than the actor
         """
         self.require_trainable()
@@ -195,7 +195,7 @@ class Agent(CounterProperties, Threaded):
     ) -> Any:
         """The action distribution, or the (log-)probability of given actions.
 
-        :param state: of a recurrent policy, as `predict` returned it; `mask` where it is forgotten
+        :param state: recurrent state, as `predict` returned it; it is reset where `mask` is True
         :param actions: as many as there are observations, as `predict` returns them
         :param logp: give logarithms of the probabilities of `actions`
         :return: without `actions` the probabilities of the choices [batch, n] (a list of them for
@@ -226,7 +226,7 @@ class Agent(CounterProperties, Threaded):
     def set_env(self, env: Any, force_reset: bool = True) -> None:
         """Train on another environment with the same spaces and the same number of copies.
 
-        :param force_reset: begin new episodes; otherwise the current ones go on
+        :param force_reset: begin new episodes; False: continue the current ones
         :raises UserError: another number of copies; `load(path, env=env)` takes any
         """
         vec_env = as_vec_env(env, verbose=self.verbose)
@@ -345,7 +345,7 @@ class Agent(CounterProperties, Threaded):
         Files of stable-baselines3 and sb3-contrib are read, too, as far as that needs none of their code;
         what is left out is said in a warning.
 
-        :param env: the environment to go on training with; None is enough for `predict`
+        :param env: the environment for further training; None is enough for `predict`
         :param custom_objects: values for hyperparameters, or classes for dotted names, that the file only
             mentions
         :param trusted_modules: modules from which classes named in the file may be imported

@@ -211,6 +211,6 @@ def _laid_out(
 
 
 def _plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry with its number of steps as today's optimisers keep it."""
+    """Return the state of one parameter with its step count as a tensor, as in current PyTorch."""
     steps = torch.tensor(float(entry["step"]))
     return {**entry, "step": steps}

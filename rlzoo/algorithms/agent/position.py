@@ -28,7 +28,7 @@ MAX_LAST_OBS = 2**20
 """Limit in bytes on the last observations in a file that is saved without the position."""
 
 DAMAGED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What reading a damaged checkpoint raises."""
+"""Exceptions that reading a damaged checkpoint raises."""
 
 
 @dataclass

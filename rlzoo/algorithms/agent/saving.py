@@ -1,4 +1,4 @@
-"""What of an algorithm goes into a checkpoint, and how an agent is made from one.
+"""Save an algorithm to a checkpoint, and load an agent from one.
 
 The file format is `rlzoo.training.checkpoint`; values are written by `rlzoo.io.encoding`.
 """
@@ -54,7 +54,7 @@ MAX_ENVS = 2**16
 """Environments of a vector: noise has a copy for each."""
 
 COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "collected", "ended", "episodes")
-"""What of the clock is saved."""
+"""Counters that are saved."""
 
 FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
 """What the networks that a model file describes may have beyond the weights in it."""
@@ -132,7 +132,7 @@ def _training_only_keys(part: nn.Module) -> tuple[str, ...]:
 
 
 def _surroundings(model: Agent) -> dict[str, Any]:
-    """What training goes on with besides the parts of the model."""
+    """Return what training resumes from besides the parts of the model."""
     return {
         "rng": get_rng_state(),
         "env_seed": model.restart_seed(),
@@ -332,7 +332,7 @@ def _restore(model: Agent, checkpoint: Checkpoint) -> None:
 
 
 def _check_finite(model: Agent) -> None:
-    """Ask that what was learned are numbers: an agent of others acts, or trains, without a word.
+    """Check that parameters and running statistics are finite; an agent with NaN would act without an error.
 
     :raises CheckpointError: a parameter or a running statistic is NaN or infinite
     """

@@ -1,4 +1,4 @@
-"""How an algorithm presents itself: `help(PPO)` and `repr(model)`."""
+"""Documentation and representation of algorithms: `help(PPO)` and `repr(model)`."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ class ACER(OnPolicyAlgorithm):
 
     @property
     def replay_buffer(self) -> TrajectoryBuffer:
-        """The trajectories that are remembered, raw where a VecNormalize scales them; forgotten when
+        """The replay buffer of trajectories, unnormalised where there is a VecNormalize; emptied when
         `buffer_size` or `n_steps` changes."""
         n_slots = max(1, self.config.buffer_size // self.config.n_steps)
         if self._replay_buffer is None or self._replay_buffer.n_slots != n_slots:

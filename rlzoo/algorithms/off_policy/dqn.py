@@ -100,7 +100,8 @@ class DQNConfig:
     )
     prioritized_replay_beta_iters: int | None = param(
         None,
-        doc="environment steps over which that exponent is annealed; None: the whole training",
+        doc="environment steps over which prioritized_replay_beta0 is annealed to 1; None: the whole"
+        " training",
         section="replay buffer",
     )
     prioritized_replay_eps: float = param(
@@ -158,7 +159,10 @@ def check_q_learning(config: Any) -> None:
 
 
 def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
-    """Return r + gamma times the value of the next state, [batch]."""
+    """Return r + discount * V(s'), [batch]; V is the target network's Q-value of the greedy action.
+
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
+    """
     with torch.no_grad():
         next_q = policy.q_net_target(batch.next_observations)  # [batch, n_actions]
         if double_q:
@@ -243,7 +247,7 @@ class DQN(OffPolicyAlgorithm):
 
     @property
     def exploration_rate(self) -> float:
-        """The present share of random actions; an assigned one holds until training goes on."""
+        """The current probability of a random action; an assigned value holds until the next step."""
         if self._assigned_rate is not None and self._assigned_rate[0] == self.clock.num_timesteps:
             return self._assigned_rate[1]
         return self.exploration_schedule(self.clock.progress_remaining)

@@ -16,7 +16,7 @@ from rlzoo.optim.network_optimizer import NetworkOptimizer
 def check_entropy(config: Any) -> None:
     """Check `ent_coef` and `target_entropy` of a Config.
 
-    :raises UserError: a text that is neither a number nor "auto" nor (for `ent_coef`) "auto_<number>", or a
+    :raises UserError: a string that is neither a number nor "auto" nor (for `ent_coef`) "auto_<number>", or a
         negative coefficient
     """
     initial_coefficient(config.ent_coef)
@@ -26,7 +26,7 @@ def check_entropy(config: Any) -> None:
 
 
 def initial_coefficient(ent_coef: float | str) -> float:
-    """Return the initial alpha: 0.1 for `auto_0.1`, 1 for `auto`, else the number itself (also as a text)."""
+    """Return the initial alpha: 0.1 for `auto_0.1`, 1 for `auto`, else the number (or string) itself."""
     text = str(ent_coef)
     try:
         initial = 1.0 if text == "auto" else float(text.removeprefix("auto_"))

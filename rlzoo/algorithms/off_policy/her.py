@@ -80,7 +80,7 @@ class HER:
     def load(cls, path: Any, env: Any = None, **kwargs: Any) -> Any:
         """Read an agent with the class that its file names; see `Algorithm.load`.
 
-        :raises CheckpointError: the file is damaged, or of an algorithm that `register` was not told of
+        :raises CheckpointError: the file is damaged, or its algorithm is not registered (see `register`)
         """
         try:
             written_by = read_checkpoint(path).metadata.get("algorithm")

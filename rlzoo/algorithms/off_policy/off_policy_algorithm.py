@@ -168,7 +168,7 @@ class OffPolicyAlgorithm(Algorithm):
     action_noise: ActionNoise | None = None
     noise_shape: tuple[int, ...] = ()  # of the noise of all environments
     trained_externally = False  # whether a ParallelTrainCallback takes the gradient steps
-    buffer_in_sync = False  # whether the replay buffer stands where the environments are
+    buffer_in_sync = False  # whether the buffer continues the current episodes
     _replay_buffer: ReplayBuffer | None = None
     _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
 
@@ -337,7 +337,7 @@ class OffPolicyAlgorithm(Algorithm):
             )
         if buffer_class.needs_env:
             shared["env"] = self._require_env()
-        if self.config.n_steps == 1:  # a class may have a number of its own
+        if self.config.n_steps == 1:  # a buffer class may have its own default
             del shared["n_steps"]
         shared |= {"gamma": self.config.gamma, "device": self.device}
         shared["optimize_memory_usage"] = self.config.optimize_memory_usage
@@ -451,8 +451,8 @@ class OffPolicyAlgorithm(Algorithm):
     def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
         """Fill the replay buffer from a file; nothing in it is executed.
 
-        :param truncate_last_traj: end the episodes that were going on when it was saved; otherwise the next
-            step of each environment belongs to them, as when training goes on in the same process
+        :param truncate_last_traj: truncate the episodes that were unfinished when the buffer was saved;
+            False: the next step of each environment continues them, as in the same process
         :raises CheckpointError: the file is damaged, or of another kind of buffer, space or number of
             environments
         """

@@ -11,7 +11,8 @@ a gradient step lowers, one after the other,
     J(Q_i)   = 1/2 E[(Q_i(s, a) - (r + gamma V(s')))^2]               eq. 5
     J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)   eq. 7
 
-Departures from the paper: log alpha is what is learned, as in the authors' code. Options make it DroQ
+Departures from the paper: log alpha is what is learned, as in the authors' code; with `policy_delay`, alpha
+is updated only in the steps that update the actor. Options make it DroQ
 (Hiraoka et al. 2022: `policy_kwargs=dict(layer_norm="critic", dropout=0.01)`, `gradient_steps=20`,
 `policy_delay=20`) and REDQ (Chen et al. 2021: `policy_kwargs=dict(n_critics=10)`, `n_target_critics=2`,
 `gradient_steps=20`, `policy_delay=20`), which both average the critics in the actor's loss.
@@ -66,7 +67,8 @@ class SACConfig:
     n_target_critics: int | None = param(
         None,
         doc="target critics sampled for each target (REDQ, Chen et al. 2021,"
-        " https://arxiv.org/abs/2101.05982); None: all",
+        " https://arxiv.org/abs/2101.05982); the actor then maximises the mean of all critics instead of"
+        " their minimum; None: all",
         section="critics",
     )
     buffer_device: str = param("cpu", doc=shared.BUFFER_DEVICE)
@@ -93,7 +95,10 @@ SEARCH_SPACE: SearchSpace = {
 def sac_target(
     policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_target_critics: int | None
 ) -> torch.Tensor:
-    """Return r + gamma V(s') of eq. 3, [batch]."""
+    """Return r + discount * V(s') of eq. 3, [batch].
+
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
+    """
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
         values = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]

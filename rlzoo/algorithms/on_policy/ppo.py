@@ -1,15 +1,14 @@
 """Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347).
 
-Maximises the clipped surrogate of eq. 7 on several passes over each rollout, with a fitted value function
-and an entropy bonus (eq. 9):
+Maximises the clipped surrogate of eq. 7 in several passes over each rollout, with a value loss and an
+entropy bonus (eq. 9), where r = pi(a|s) / pi_old(a|s):
 
-    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) ] - vf_coef (V - R)^2 + ent_coef H,   r = pi(a|s)
-    / pi_old(a|s)
+    L(theta) = E[ min(r A, clip(r, 1 - eps, 1 + eps) A) - vf_coef (V - R)^2 + ent_coef H ]
 
-Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm,
-the value function may be clipped as well (off by default), and an update may stop early at a given KL
-divergence. One row has no standard deviation: where `batch_size` leaves a last minibatch of one row, its
-advantage stays as it is, as in stable-baselines3; a warning says so.
+Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm, the
+value function may be clipped as well (off by default), and an update stops early when the KL divergence
+from the old policy exceeds 1.5 target_kl (off by default). A last minibatch of one sample is not normalised
+(as in stable-baselines3); a warning is shown, and `rlzoo train` refuses such a `batch_size`.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class PPO(OnPolicyAlgorithm):
 
     Config: ClassVar[type] = PPOConfig
     search_space = SEARCH_SPACE
-    config: Any  # a variant has a Config of its own
+    config: Any  # variants have their own Config
     default_log_interval = 1
 
     @classmethod

@@ -60,7 +60,7 @@ def write_site(
     Everything that can be wrong with the runs is found before the first file is written.
 
     :param rows: at least one
-    :param on_row: is told of each video, and of each that could not be recorded
+    :param on_row: called after each video, and after each that could not be recorded
     :raises UserError: the folder cannot be written, or a file of a run is damaged
     :raises RunFailed: the folder cannot be written
     """

@@ -137,7 +137,7 @@ def site_rows(rows: Sequence[TableRow], places: Iterable[Path]) -> list[SiteRow]
 
 
 def _known(value: Any) -> str:
-    """What a score says of its training, where it is a text."""
+    """Return a non-empty string of a score as it is, and `UNKNOWN` for any other value."""
     return value if isinstance(value, str) and value else UNKNOWN
 
 

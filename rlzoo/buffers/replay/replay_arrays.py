@@ -33,7 +33,7 @@ class ReplayArrays(BaseBuffer):
 
     @property
     def pos(self) -> int:
-        """The row of the arrays that is written next."""
+        """Index of the row that is written next."""
         return (self.laps * self.n_slots + self.head) % self.buffer_size
 
     @property
@@ -44,7 +44,7 @@ class ReplayArrays(BaseBuffer):
 
     @property
     def next_observations(self) -> Obs:
-        """What the actions led to: at the end of an episode its final observation."""
+        """Next observations; at the end of an episode its final observation."""
         places, slots = self._filled()
         rows = self._rows(slots)
         final = np.flatnonzero(self.flags[slots].reshape(-1) & FINAL_STORED)

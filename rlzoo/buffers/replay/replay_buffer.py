@@ -114,7 +114,7 @@ class ReplayBuffer(ReplayArrays):
 
     @property
     def full(self) -> bool:
-        """Whether every further step overwrites the oldest."""
+        """Whether the buffer is full: each further step overwrites the oldest one."""
         return self._size == self.buffer_size
 
     @property

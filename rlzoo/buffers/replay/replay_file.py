@@ -158,8 +158,8 @@ def load_replay_buffer(path: PathOrFile, replay: ReplayBuffer, truncate_last_tra
 
     :param path: a path (also without its `.safetensors` or `.pkl`), or a binary file object
     :param replay: the buffer to fill, made with the same spaces and number of environments
-    :param truncate_last_traj: end the episodes that were going on when the file was written, as if truncated;
-        otherwise the next `add_step` continues them
+    :param truncate_last_traj: truncate the episodes that were unfinished when the file was written; False:
+        the next `add_step` continues them
     :raises CheckpointError: the file is missing, damaged, foreign, or of another buffer; the buffer is as it
         was before
     """

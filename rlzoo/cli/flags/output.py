@@ -27,7 +27,7 @@ def open_closed_streams() -> None:
 class LastingStream:
     """Stream that is discarded after the first failed write, when its reader or its terminal is closed.
 
-    :param stream: a text stream
+    :param stream: the stream, in text mode
     :param name: its name in the message on standard error
     """
 

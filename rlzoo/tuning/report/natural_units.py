@@ -14,7 +14,7 @@ Ticks = tuple[tuple[float, str], ...]
 
 
 def natural_name(name: str) -> str:
-    """Return the hyperparameter that a sampled parameter stands for.
+    """Return the hyperparameter that a sampled parameter determines.
 
     >>> natural_name("log2(n_steps)"), natural_name("1 - gamma"), natural_name("ent_coef")
     ('n_steps', 'gamma', 'ent_coef')

@@ -26,10 +26,10 @@ EVAL_EPISODES = 20  # at the end of a training, and none before
 
 
 def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
-    """Train the best trials of a study with fresh seeds; the ranking also stands in `retrained.csv`.
+    """Train the best trials of a study with fresh seeds; the ranking is also written to `retrained.csv`.
 
-    The trainings are trials of a study of their own beside the first, so they share its workers' ways:
-    the same command goes on where one was killed.
+    The trainings are trials of a second study, which is run by the same worker processes: after an
+    interruption the same command resumes it.
 
     :raises UserError: there is no such study, or none of its trials is complete
     """

@@ -48,11 +48,11 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
     """The sampler of ONE trial.
 
     Its random numbers follow from the seed of the study and the number of the trial, so a trial draws the
-    same whichever process runs it and whenever, given what was known then. What a sampler remembers stands in
-    the study.
+    same whichever process runs it and whenever, given what was known then. The state of a sampler is
+    stored in the study.
 
-    :param name: as `choose_sampler` returns it; the combinations of `brute` and `grid` stand in the trials
-        already, as fixed parameters
+    :param name: as `choose_sampler` returns it; the combinations of `brute` and `grid` are already
+        stored in the trials, as fixed parameters
     :param seed: of the study
     :param n_startup_trials: trials drawn at random before the sampler learns; a generation of nsga2
     :param n_jobs: with more than one, TPE keeps away from what is being tried at the same time
@@ -114,7 +114,7 @@ def make_pruner(name: str, n_startup_trials: int, n_evaluations: int) -> BasePru
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         if name == "median":
             return optuna.pruners.MedianPruner(n_startup_trials, n_warmup_steps=warmup)
-        if name == "percentile":  # the better quarter goes on
+        if name == "percentile":  # the best quarter continues
             return optuna.pruners.PercentilePruner(25.0, n_startup_trials, n_warmup_steps=warmup)
         if name == "halving":
             return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=4)

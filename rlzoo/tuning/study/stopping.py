@@ -15,9 +15,10 @@ class Stopped(BaseException):
 
 
 class Stop:
-    """SIGTERM raises `Stopped` inside `interruptible`, and waits elsewhere, above all while a storage writes.
+    """Handler of SIGTERM that raises `Stopped` inside `interruptible`, and defers it elsewhere.
 
-    One that waited raises when an `interruptible` section begins or goes on.
+    So no write to the storage is interrupted. A deferred signal raises when an `interruptible` section begins
+    or resumes.
     """
 
     def __init__(self) -> None:

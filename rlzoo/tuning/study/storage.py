@@ -343,7 +343,7 @@ def serve(storage: BaseStorage, address: str) -> None:
 
 
 def check_address(address: str) -> None:
-    """Ask that one can listen there; gRPC itself would share a port that another server has.
+    """Check that an address can be bound; gRPC itself would share the port of another server.
 
     :raises UserError: it is not HOST:PORT, or the port is in use
     """

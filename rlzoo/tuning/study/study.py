@@ -1,7 +1,7 @@
 """`rlzoo optimize`: a study from its definition to its report.
 
-A study is a list of trials. This process writes the list, starts workers that work it off, and reports; all
-that is known stands in the storage, so the same command goes on where any process was killed.
+A study is a list of trials. This process writes the list, starts workers that run it, and reports.
+Everything is saved in the storage, so the same command resumes a study of which any process was killed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ EXHAUSTIVE = ("brute", "grid")
 
 @dataclass(frozen=True)
 class OpenStudy:
-    """A study with what stands in it."""
+    """A loaded study and its settings."""
 
     study: optuna.Study
     settings: Settings
@@ -81,7 +81,7 @@ class OpenStudy:
 
 
 def optimize(config: TuneConfig) -> OpenStudy:
-    """Start a study, or go on with it, until its trials are done; then write its report.
+    """Start or resume a study, run it until its trials are done, and write its report.
 
     Ctrl-C, SIGTERM and `timeout` end it early: finished trials count, running ones are run again next time.
 
@@ -245,8 +245,8 @@ def choose_space(config: TuneConfig, resolved: ResolvedConfig) -> Space:
 
 
 def given_keys(run: RunConfig) -> list[str]:
-    """The key paths of the overrides, such as `policy_kwargs.net_arch`, under today's names."""
-    with warnings.catch_warnings():  # of old names, which `check` has told of
+    """The key paths of the overrides, such as `policy_kwargs.net_arch`, with old names translated."""
+    with warnings.catch_warnings():  # `check` has warned of old names
         warnings.simplefilter("ignore")
         raw = translate_sb2_entry(
             with_overrides(lookup(run.algo, run.env_id, run.conf_file), run.hyperparams)
