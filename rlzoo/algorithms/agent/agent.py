@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -90,9 +90,7 @@ class Agent(CounterProperties, Threaded):
         self.n_envs = n_envs
         self._setup_model()
 
-    def _set_spaces(
-        self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
-    ) -> None:
+    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         raise NotImplementedError
 
     def _setup_model(self) -> None:
@@ -183,8 +181,7 @@ class Agent(CounterProperties, Threaded):
         :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
         """
         starts = mask if episode_start is None else episode_start
-        predicted: tuple[np.ndarray, tuple[np.ndarray, ...] | None]
-        predicted = self.policy.predict(observation, state, starts, deterministic)
+        predicted: tuple[np.ndarray, Any] = self.policy.predict(observation, state, starts, deterministic)
         return predicted
 
     def action_probability(
@@ -318,11 +315,7 @@ class Agent(CounterProperties, Threaded):
         return self._logger.csv_rows() if isinstance(self._logger, Logger) else []
 
     def save(
-        self,
-        path: PathOrFile,
-        exclude: Iterable[str] | None = None,
-        include: Iterable[str] | None = None,
-        actor_only: bool = False,
+        self, path: PathOrFile, exclude: Any = None, include: Any = None, actor_only: bool = False
     ) -> None:
         """Write the agent to `path` (`.zip` is appended when it has no suffix), or to a file object.
 
