@@ -45,8 +45,8 @@ class ArrayActor:
     :param squash_output: actions lie in [-1, 1] and are scaled to the Box; otherwise they are clipped to it
     """
 
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
+    observation_space: spaces.Space[object]
+    action_space: spaces.Space[object]
     layers: Sequence[Linear | str]
     squash_output: bool
 
@@ -87,7 +87,7 @@ def _linear(matrices: np.ndarray, biases: np.ndarray | None) -> Function:
     return lambda x: matrices @ x + biases
 
 
-def _features(space: spaces.Space[Any]) -> Function:
+def _features(space: spaces.Space[object]) -> Function:
     """Raw observations [n_envs, ...] as float32 [n_envs, n_features], images scaled, choices one-hot."""
     if isinstance(space, spaces.Discrete):
         table, first = np.eye(int(space.n), dtype=np.float32), int(space.start)
@@ -105,7 +105,7 @@ def _features(space: spaces.Space[Any]) -> Function:
     return lambda obs: obs.reshape(len(obs), -1).astype(np.float32, copy=False)
 
 
-def _executed(space: spaces.Space[Any], squash_output: bool) -> Function:
+def _executed(space: spaces.Space[object], squash_output: bool) -> Function:
     """From the output of the network, [n_envs, n], to actions in the space, [n_envs, *shape]."""
     if isinstance(space, spaces.Discrete):
         start, dtype = space.start, space.dtype

@@ -8,10 +8,12 @@ beyond the plain method (weight decay, momentum, ...) PyTorch's own step is take
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from rlzoo.accel.foreach import fused_adam_
 from rlzoo.accel.without_dynamo import without_dynamo
 
 _Adam: Any = without_dynamo(torch.optim.Adam)
@@ -21,7 +23,7 @@ _RMSprop: Any = without_dynamo(torch.optim.RMSprop)
 class Adam(_Adam):  # type: ignore[misc]
     """Adam (Kingma and Ba 2015, algorithm 1)."""
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         group = self.param_groups[0]
         if closure is not None or _has_any(group, "weight_decay", "amsgrad", "maximize", "differentiable"):
             return super().step(closure)
@@ -32,7 +34,7 @@ class Adam(_Adam):  # type: ignore[misc]
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
         state["step"] += 1
         with torch.no_grad():  # one pass over all five vectors
-            torch._fused_adam_(
+            fused_adam_(
                 [vector],
                 [vector.grad],
                 [state["exp_avg"]],
@@ -58,7 +60,7 @@ class Adam(_Adam):  # type: ignore[misc]
 class RMSprop(_RMSprop):  # type: ignore[misc]
     """RMSprop (Tieleman and Hinton 2012), with epsilon outside of the root as PyTorch has it."""
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         group = self.param_groups[0]
         if closure is not None or _has_any(
             group, "weight_decay", "momentum", "centered", "maximize", "differentiable"

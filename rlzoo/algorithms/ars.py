@@ -136,7 +136,9 @@ class ARS(Algorithm):
         None  # worker processes; None: candidates play in the environment of the agent
     )
 
-    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def _set_spaces(
+        self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
+    ) -> None:
         super()._set_spaces(observation_space, action_space)
         if isinstance(observation_space, spaces.Dict):
             supported = "Box, Discrete, MultiDiscrete and MultiBinary"

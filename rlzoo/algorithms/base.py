@@ -81,7 +81,7 @@ class Algorithm(SelfDescribing, Agent):
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
     search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
-    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
+    action_spaces: ClassVar[tuple[type[spaces.Space[object]], ...]] = (
         spaces.Box,
         spaces.Discrete,
         spaces.MultiDiscrete,
@@ -168,14 +168,16 @@ class Algorithm(SelfDescribing, Agent):
     def _take_common(self, arguments: dict[str, Any]) -> None:
         """Hook for arguments that a class adds to `common_arguments`."""
 
-    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def _set_spaces(
+        self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
+    ) -> None:
         if not isinstance(action_space, self.action_spaces):
             supported = ", ".join(space.__name__ for space in self.action_spaces)
             raise UnsupportedSpace(
                 f"{type(self).__name__} does not support {space_name(action_space)} actions; "
                 f"it supports {supported}"
             )
-        parts: list[spaces.Space[Any]] = [observation_space]
+        parts: list[spaces.Space[object]] = [observation_space]
         if is_dict := isinstance(observation_space, spaces.Dict):
             parts = list(observation_space.spaces.values())
         for part in parts:

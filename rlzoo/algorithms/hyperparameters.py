@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
 from rlzoo.core.schedules import Schedule, lr_schedule, make_schedule
@@ -24,30 +24,30 @@ TrainFreq: TypeAlias = "int | tuple[int, str]"
 """Steps of each environment between two rounds of updates, or `(n, "step")` or `(n, "episode")`."""
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     """Whether this is a number of Python or NumPy; NaN, as the name says, is none."""
     return isinstance(value, Real) and not isinstance(value, bool) and value == value
 
 
-def _as_int(value: Any) -> int:
+def _as_int(value: object) -> int:
     if not _is_number(value) or not abs(value) < 2**63 or not float(value).is_integer():
         raise TypeError  # PyTorch counts with 64 bits
     return int(value)
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: object) -> float:
     if not _is_number(value):
         raise TypeError
     return float(value)
 
 
-def _as_bool(value: Any) -> bool:
+def _as_bool(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-def _as_schedule(value: Any) -> Any:
+def _as_schedule(value: object) -> object:
     if isinstance(value, Real):
         value = _as_float(value)
     elif not (isinstance(value, str) or callable(value)):
@@ -56,13 +56,13 @@ def _as_schedule(value: Any) -> Any:
     return value
 
 
-def _as_str(value: Any) -> str:
+def _as_str(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _as_train_freq(value: Any) -> Any:
+def _as_train_freq(value: object) -> object:
     if not isinstance(value, list | tuple):
         count, unit = value, "step"
     elif len(value) == 2:
@@ -75,7 +75,7 @@ def _as_train_freq(value: Any) -> Any:
     return (_as_int(count), unit) if isinstance(value, list | tuple) else _as_int(count)
 
 
-_CHECKS: dict[str, tuple[Callable[[Any], Any], str]] = {
+_CHECKS: dict[str, tuple[Callable[[object], Any], str]] = {
     "int": (_as_int, "a whole number"),
     "float": (_as_float, "a number"),
     "bool": (_as_bool, "true or false"),
@@ -95,7 +95,7 @@ def schedule_names(config: type) -> list[str]:
     return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
 
 
-def schedule_of(config: Any, name: str) -> Schedule | None:
+def schedule_of(config: object, name: str) -> Schedule | None:
     """Return the schedule of a hyperparameter; None where it is not given.
 
     A `learning_rate` that is a number goes by the Config's `lr_schedule`, if it has one.
@@ -108,7 +108,7 @@ def schedule_of(config: Any, name: str) -> Schedule | None:
     return make_schedule(value)
 
 
-def constructor_signature(config: type, common: Mapping[str, Any]) -> inspect.Signature:
+def constructor_signature(config: type, common: Mapping[str, object]) -> inspect.Signature:
     """Return the signature of an algorithm's constructor: policy, env, hyperparameters, common arguments.
 
     :param common: arguments besides the hyperparameters, with their defaults
@@ -122,7 +122,7 @@ def constructor_signature(config: type, common: Mapping[str, Any]) -> inspect.Si
 
 
 def bind_arguments(
-    owner: str, names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    owner: str, names: list[str], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return positional and keyword arguments by name, as Python binds them.
 
@@ -136,7 +136,7 @@ def bind_arguments(
     return {**positional, **kwargs}
 
 
-def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[str] = ()) -> Any:
+def build_config(config: type, values: Mapping[str, object], also_known: Iterable[str] = ()) -> Any:
     """Build a Config from values, each checked against the annotation of its field.
 
     :param also_known: further names to consider when the nearest name to an unknown one is looked for
@@ -152,7 +152,7 @@ def build_config(config: type, values: Mapping[str, Any], also_known: Iterable[s
     return config(**checked)
 
 
-def check_value(name: str, value: Any, annotation: str) -> Any:
+def check_value(name: str, value: object, annotation: str) -> Any:
     """Return the value in the type of its annotation: `1e3` becomes 1000 for an int.
 
     :raises UserError: it has another type; names both
@@ -175,7 +175,7 @@ def check_value(name: str, value: Any, annotation: str) -> Any:
 
 
 def check_range(
-    config: Any,
+    config: object,
     names: Iterable[str],
     low: float = float("-inf"),
     high: float = float("inf"),

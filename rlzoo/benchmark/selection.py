@@ -16,7 +16,6 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -95,7 +94,7 @@ def value_of(row: Row, score: Score) -> float:
 class UniformActions:
     """Baseline policy: uniformly random valid actions."""
 
-    def __init__(self, action_space: spaces.Space[Any], seed: int) -> None:
+    def __init__(self, action_space: spaces.Space[object], seed: int) -> None:
         self.action_space = action_space
         self.action_space.seed(seed)
 

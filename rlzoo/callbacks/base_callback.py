@@ -38,7 +38,7 @@ class BaseCallback(ABC):
     """Attributes (numbers, strings, lists) that a checkpoint keeps; those of parent classes are added."""
 
     called_after_step = False
-    """Whether the training calls `_after_step`; not where another callback calls `on_step` unseen."""
+    """Whether the training calls `after_step`; not where another callback calls `on_step` unseen."""
 
     def __init__(self, verbose: int = 0) -> None:
         self.verbose = verbose
@@ -77,7 +77,7 @@ class BaseCallback(ABC):
         :return: False ends the training
         """
 
-    def _after_step(self) -> None:
+    def after_step(self) -> None:
         """After every callback of the training has had the step; see `called_after_step`."""
 
     def _on_rollout_end(self) -> None:
@@ -86,7 +86,7 @@ class BaseCallback(ABC):
     def _on_training_end(self) -> None:
         """After the last update."""
 
-    def _children(self) -> Sequence[BaseCallback]:
+    def child_callbacks(self) -> Sequence[BaseCallback]:
         """Callbacks that this one triggers."""
         return ()
 
@@ -97,7 +97,7 @@ class BaseCallback(ABC):
         self.model = model
         self.num_timesteps = model.num_timesteps
         self._init_callback()
-        for child in self._children():
+        for child in self.child_callbacks():
             child.parent = self._parent_of_children()
             child.init_callback(model)
 
@@ -105,7 +105,7 @@ class BaseCallback(ABC):
         self.locals, self.globals = locals_, globals_
         self.num_timesteps = self.model.num_timesteps
         self._on_training_start()
-        for child in self._children():
+        for child in self.child_callbacks():
             child.on_training_start(locals_, globals_)
 
     def on_rollout_start(self) -> None:
@@ -122,7 +122,7 @@ class BaseCallback(ABC):
 
     def on_training_end(self) -> None:
         self._on_training_end()
-        for child in self._children():
+        for child in self.child_callbacks():
             child.on_training_end()
 
     def update_locals(self, locals_: Mapping[str, Any]) -> None:
@@ -132,7 +132,7 @@ class BaseCallback(ABC):
             self.update_child_locals(locals_)
 
     def update_child_locals(self, locals_: Mapping[str, Any]) -> None:
-        for child in self._children():
+        for child in self.child_callbacks():
             child.update_locals(locals_)
 
     def _parent_of_children(self) -> BaseCallback | None:
@@ -145,7 +145,7 @@ class BaseCallback(ABC):
         return {
             "type": type(self).__name__,
             "values": {name: getattr(self, name) for name in self._all_state_names()},
-            "children": [child.state_dict() for child in self._children()],
+            "children": [child.state_dict() for child in self.child_callbacks()],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -165,7 +165,7 @@ class BaseCallback(ABC):
                     )
                 setattr(self, name, value)
         unclaimed = list(state["children"])
-        for child in self._children():
+        for child in self.child_callbacks():
             for index, saved in enumerate(unclaimed):
                 if saved["type"] == type(child).__name__:
                     child.load_state_dict(unclaimed.pop(index))
@@ -207,7 +207,7 @@ class EventCallback(BaseCallback):
         super().__init__(verbose)
         self.callback = None if callback is None else as_callback(callback)
 
-    def _children(self) -> Sequence[BaseCallback]:
+    def child_callbacks(self) -> Sequence[BaseCallback]:
         return () if self.callback is None else (self.callback,)
 
     def _on_event(self) -> bool:
@@ -227,7 +227,7 @@ class CallbackList(BaseCallback):
         super().__init__()
         self.callbacks = [as_callback(callback) for callback in callbacks]
 
-    def _children(self) -> Sequence[BaseCallback]:
+    def child_callbacks(self) -> Sequence[BaseCallback]:
         return self.callbacks
 
     def _parent_of_children(self) -> BaseCallback | None:
@@ -249,14 +249,14 @@ class CallbackList(BaseCallback):
 
 
 class TrainingCallbacks(CallbackList):
-    """All callbacks of a training; those with an `_after_step`, at any depth, get it last."""
+    """All callbacks of a training; those with an `after_step`, at any depth, get it last."""
 
     def init_callback(self, model: Any) -> None:
         super().init_callback(model)
         self._last = [
             callback
             for callback in _descendants(self)
-            if type(callback)._after_step is not BaseCallback._after_step
+            if type(callback).after_step is not BaseCallback.after_step
         ]
         for callback in self._last:
             callback.called_after_step = True
@@ -264,12 +264,12 @@ class TrainingCallbacks(CallbackList):
     def _on_step(self) -> bool:
         go_on = super()._on_step()
         for callback in self._last:
-            callback._after_step()
+            callback.after_step()
         return go_on
 
 
 def _descendants(callback: BaseCallback) -> Iterator[BaseCallback]:
-    for child in callback._children():
+    for child in callback.child_callbacks():
         yield child
         yield from _descendants(child)
 

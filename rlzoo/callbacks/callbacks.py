@@ -98,10 +98,10 @@ class CheckpointCallback(BaseCallback):
     def _on_step(self) -> bool:
         self._due = self.n_calls % self.save_freq == 0
         if not self.called_after_step:
-            self._after_step()
+            self.after_step()
         return True
 
-    def _after_step(self) -> None:
+    def after_step(self) -> None:
         if self._due:
             self._due = False
             self._save()
@@ -288,7 +288,7 @@ class ProgressBarCallback(BaseCallback):
         self.bar: ProgressBar | None = None
 
     def _on_training_start(self) -> None:
-        self.bar = ProgressBar(self.model._total_timesteps, self.num_timesteps)
+        self.bar = ProgressBar(self.model.clock.total_timesteps, self.num_timesteps)
 
     def _on_step(self) -> bool:
         if self.bar is not None and self.bar.due:

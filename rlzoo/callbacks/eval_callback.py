@@ -110,7 +110,7 @@ class EvalCallback(EventCallback):
                 f"the evaluation environments in the model file cannot be restored: {error}"[:300]
             ) from error
 
-    def _children(self) -> Sequence[BaseCallback]:
+    def child_callbacks(self) -> Sequence[BaseCallback]:
         return [child for child in (self.callback_on_new_best, self.callback) if child is not None]
 
     def _on_step(self) -> bool:

@@ -65,7 +65,7 @@ class TrialEvalCallback(EvalCallback):
         if self.n_evaluations is None:
             due = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
             return self._evaluate_as(self.eval_idx + 1) if due else True
-        passed = self.num_timesteps * self.n_evaluations // self.model._total_timesteps
+        passed = self.num_timesteps * self.n_evaluations // self.model.clock.total_timesteps
         passed = min(passed, self.n_evaluations - 1)
         return self._evaluate_as(passed) if passed > self.eval_idx else True
 

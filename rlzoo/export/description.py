@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gymnasium import spaces
 
@@ -52,7 +52,7 @@ def as_strings(description: Description) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in description.items()}
 
 
-def _shown_space(module: PolicyModule) -> spaces.Space[Any]:
+def _shown_space(module: PolicyModule) -> spaces.Space[object]:
     """Return the observation space of the exported policy."""
     parts = {name: part.space for name, part in module.parts.items()}
     return spaces.Dict(parts) if module.is_dict else parts[SINGLE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -186,7 +186,7 @@ def _output(module: PolicyModule) -> Json:
     return {"type": "choices", "n": choice_counts(space), "start": _starts(space)}
 
 
-def _starts(space: spaces.Space[Any]) -> list[int]:
+def _starts(space: spaces.Space[object]) -> list[int]:
     """Return the smallest action of each dimension."""
     first = np.ravel(getattr(space, "start", 0))
     return [int(value) for value in np.broadcast_to(first, len(choice_counts(space)))]

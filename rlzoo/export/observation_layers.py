@@ -60,7 +60,7 @@ class Part:
     :ivar channels_last: the policy takes the image with its channels first
     """
 
-    space: spaces.Space[Any]
+    space: spaces.Space[object]
     scaling: Scaling | None = None
     stack: Stack | None = None
     channels_last: bool = False
@@ -84,7 +84,7 @@ def observation_parts(model: Algorithm) -> dict[str, Part]:
 class _WrapperReader:
     """Collect the effect of the wrappers, from the policy back to the environment."""
 
-    def __init__(self, space: spaces.Space[Any]) -> None:
+    def __init__(self, space: spaces.Space[object]) -> None:
         self.space = space  # below the wrappers read so far, stacked
         self.transposed: list[str] = []
         self.stacks: dict[str, Stack] = {}
@@ -139,7 +139,7 @@ class _WrapperReader:
         }
 
 
-def _with_dtype(space: spaces.Space[Any], dtype: np.dtype[Any] | None) -> spaces.Space[Any]:
+def _with_dtype(space: spaces.Space[object], dtype: np.dtype[Any] | None) -> spaces.Space[object]:
     """Return the unbounded Box of the unnormalised observations."""
     if not isinstance(space, spaces.Box) or space.dtype == dtype:
         return space

@@ -55,7 +55,7 @@ class ExecutedActions(nn.Module):
     high: Tensor
     start: Tensor
 
-    def __init__(self, space: spaces.Space[Any], squash_output: bool) -> None:
+    def __init__(self, space: spaces.Space[object], squash_output: bool) -> None:
         super().__init__()
         self.shape, self.dtype = tuple(space.shape or ()), torch_dtype(str(space.dtype))
         self.is_box, self.squash_output = isinstance(space, spaces.Box), squash_output
@@ -120,7 +120,7 @@ class PolicyModule(nn.Module):
             return self.executed(actions), h, c
         if self.is_masked:
             return self.executed(policy.act(obs, deterministic=True, action_masks=others[0]))
-        return self.executed(policy._predict(obs, deterministic=True))
+        return self.executed(policy.predict_actions(obs, deterministic=True))
 
     def examples(self, n: int = 2) -> tuple[Tensor, ...]:
         """Return inputs for `n` observations, of zeros, with every action allowed."""
@@ -204,5 +204,5 @@ def _check_names(names: Sequence[str]) -> None:
             raise UserError(f"the key {name!r} of the observations is also the name of another tensor")
 
 
-def _port(name: str, space: spaces.Space[Any]) -> Port:
+def _port(name: str, space: spaces.Space[object]) -> Port:
     return Port(name, ("batch", *(space.shape or ())), str(space.dtype))

@@ -32,7 +32,10 @@ class Discriminator(nn.Module):
     optimizer: torch.optim.Optimizer
 
     def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], hidden_size: int = 100
+        self,
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
+        hidden_size: int = 100,
     ) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space

@@ -155,11 +155,11 @@ def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: An
 def _join(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Stack the entries of the networks; what is missing or has another shape is left for torch to report."""
     for index, layer in enumerate(ensemble.layers):
-        own = {**layer._parameters, **layer._buffers}
+        own = dict([*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)])
         for kind, tensor in own.items():
             names = [f"{prefix}{ensemble.name}{i}.{index}.{kind}" for i in range(ensemble.n)]
             parts = [state_dict.pop(name) for name in names if name in state_dict]
-            if tensor is None or len(parts) < ensemble.n or any(p.shape != parts[0].shape for p in parts):
+            if len(parts) < ensemble.n or any(p.shape != parts[0].shape for p in parts):
                 continue
             if tensor.dim():
                 vector = _is_vector(layer, kind)

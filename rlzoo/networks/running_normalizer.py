@@ -68,7 +68,7 @@ class ObservationNormalizer(nn.Module):
     :raises UserError: there is nothing to scale
     """
 
-    def __init__(self, space: spaces.Space[Any], low: float, high: float) -> None:
+    def __init__(self, space: spaces.Space[object], low: float, high: float) -> None:
         super().__init__()
         parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
         vectors = {key: part for key, part in parts.items() if _is_vector(part)}
@@ -116,5 +116,5 @@ class NormalizedExtractor(nn.Module):
         return features
 
 
-def _is_vector(space: spaces.Space[Any]) -> bool:
+def _is_vector(space: spaces.Space[object]) -> bool:
     return isinstance(space, spaces.Box) and not is_image_space(space)

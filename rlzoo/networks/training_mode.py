@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.utils.parametrizations import _SpectralNorm
 
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM
 
 ALWAYS = (
-    nn.modules.dropout._DropoutNd,
-    nn.modules.batchnorm._NormBase,
+    _DropoutNd,
+    _NormBase,
     nn.RReLU,
-    nn.utils.parametrizations._SpectralNorm,
+    _SpectralNorm,
     BatchRenorm,
 )
 

@@ -12,7 +12,6 @@ direction, a step may be long all the same; its norm is therefore at most `max_g
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -57,7 +56,7 @@ class KFAC(Optimizer):
         self.factors = factors
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
         """One step along the gradients of the parameters, which are natural ones afterwards."""
         (group,) = self.param_groups
         (vector,) = group["params"]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup, flatten
+from rlzoo.accel.foreach import foreach_lerp_
 
 
 @torch.no_grad()
@@ -22,7 +23,7 @@ def polyak_update(params: Iterable[Tensor], target_params: Iterable[Tensor], tau
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} parameters cannot update {len(targets)} target parameters")
     if sources:
-        torch._foreach_lerp_(targets, sources, tau)
+        foreach_lerp_(targets, sources, tau)
 
 
 class TargetNetwork:

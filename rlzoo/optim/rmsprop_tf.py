@@ -9,6 +9,16 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from rlzoo.accel.foreach import (
+    foreach_add,
+    foreach_addcdiv_,
+    foreach_addcmul,
+    foreach_addcmul_,
+    foreach_lerp_,
+    foreach_mul_,
+    foreach_sqrt_,
+    foreach_sub_,
+)
 from rlzoo.core.errors import UserError
 
 
@@ -80,23 +90,23 @@ class RMSpropTFLike(Optimizer):
         alpha = group["alpha"]
         squares = [self.state[p]["square_avg"] for p in params]
         if group["weight_decay"]:
-            grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
-        torch._foreach_mul_(squares, alpha)
-        torch._foreach_addcmul_(squares, grads, grads, value=1 - alpha)
+            grads = list(foreach_add(grads, params, alpha=group["weight_decay"]))
+        foreach_mul_(squares, alpha)
+        foreach_addcmul_(squares, grads, grads, value=1 - alpha)
         roots = squares
         if group["centered"]:
             means = [self.state[p]["grad_avg"] for p in params]
-            torch._foreach_lerp_(means, grads, 1 - alpha)
-            roots = list(torch._foreach_addcmul(squares, means, means, value=-1.0))
-        roots = list(torch._foreach_add(roots, group["eps"]))
-        torch._foreach_sqrt_(roots)
+            foreach_lerp_(means, grads, 1 - alpha)
+            roots = list(foreach_addcmul(squares, means, means, value=-1.0))
+        roots = list(foreach_add(roots, group["eps"]))
+        foreach_sqrt_(roots)
         if group["momentum"]:
             buffers = [self.state[p]["momentum_buffer"] for p in params]
-            torch._foreach_mul_(buffers, group["momentum"])
-            torch._foreach_addcdiv_(buffers, grads, roots, value=group["lr"])
-            torch._foreach_sub_(params, buffers)
+            foreach_mul_(buffers, group["momentum"])
+            foreach_addcdiv_(buffers, grads, roots, value=group["lr"])
+            foreach_sub_(params, buffers)
         else:
-            torch._foreach_addcdiv_(params, grads, roots, value=-group["lr"])
+            foreach_addcdiv_(params, grads, roots, value=-group["lr"])
 
     @staticmethod
     def _initial_state(group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:

@@ -195,13 +195,13 @@ class ActorCriticPolicy(BasePolicy):
         :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
         """
         latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
-        return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
+        return self.in_action_shape(self._distribution(latent_pi).get_actions(deterministic))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
         distribution, values = self._distribution_and_values(obs)
         actions = distribution.get_actions(deterministic)
-        return self._shaped(actions), values, distribution.log_prob(actions)
+        return self.in_action_shape(actions), values, distribution.log_prob(actions)
 
     def act_with_values(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
         """As `forward`, with values [B]: one pass through features that actor and critic share."""
@@ -275,7 +275,7 @@ class ActorCriticPolicy(BasePolicy):
         known = {} if gaussian_actions is None else {"gaussian_actions": gaussian_actions}
         return cast(Tensor, distribution.log_prob(self._flat(actions), **known))
 
-    def _shaped(self, actions: Tensor) -> Tensor:
+    def in_action_shape(self, actions: Tensor) -> Tensor:
         """Actions of the distribution, [B] or [B, A], in the shape of the space."""
         shape = self.action_space.shape or ()
         return actions if actions.dim() == 1 + len(shape) else actions.reshape(-1, *shape)
@@ -294,7 +294,9 @@ def _act_by_forward(policy: Any, obs: TensorObs, deterministic: bool = False, **
 
 def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:
     """`_predict` of a policy that overrides `get_distribution`."""
-    return cast(Tensor, policy._shaped(policy.get_distribution(observation).get_actions(deterministic)))
+    return cast(
+        Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
+    )
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):

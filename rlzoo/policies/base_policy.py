@@ -186,6 +186,12 @@ class BasePolicy(BaseModel):
         executed = self.env_actions(actions.cpu().numpy())
         return (executed if vectorized else executed.squeeze(axis=0)), state
 
+    def predict_actions(self, observation: Any, deterministic: bool | None = None) -> Tensor:
+        """Return the network's actions [B, ...]; `deterministic=None`: as the policy does by default."""
+        return (
+            self._predict(observation) if deterministic is None else self._predict(observation, deterministic)
+        )
+
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         raise NotImplementedError
 

@@ -223,7 +223,7 @@ class ContinuousPolicy(BasePolicy):
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
         raise NotImplementedError
 
-    def _shaped(self, actions: Tensor) -> Tensor:
+    def in_action_shape(self, actions: Tensor) -> Tensor:
         """Actions [B, action_dim] in the shape of the space."""
         shape = self.action_space.shape or ()
         return actions if len(shape) == 1 else actions.reshape(-1, *shape)
@@ -254,7 +254,7 @@ class TD3Policy(ContinuousPolicy):
         )
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
-        return self._shaped(self.actor(observation))
+        return self.in_action_shape(self.actor(observation))
 
 
 class SACPolicy(ContinuousPolicy):
@@ -311,7 +311,7 @@ class SACPolicy(ContinuousPolicy):
         return None, self.actor.distribution(obs).log_prob(actions.reshape(len(actions), -1)), None
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
-        return self._shaped(self.actor(observation, deterministic))
+        return self.in_action_shape(self.actor(observation, deterministic))
 
 
 class TQCPolicy(SACPolicy):

@@ -36,8 +36,8 @@ class ARSPolicy(BasePolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         lr_schedule: Callable[[float], float] | None = None,
         net_arch: Sequence[int] | None = None,
         activation_fn: type[nn.Module] = nn.ReLU,
@@ -92,8 +92,8 @@ class ARSLinearPolicy(ARSPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: spaces.Space[object],
+        action_space: spaces.Space[object],
         lr_schedule: Callable[[float], float] | None = None,
         with_bias: bool = False,
         squash_output: bool = False,

@@ -62,7 +62,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
     def act(self, obs: TensorObs, deterministic: bool = False, action_masks: Tensor | None = None) -> Tensor:
         latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
         distribution = self._masked(self._distribution(latent_pi), action_masks)
-        return self._shaped(distribution.get_actions(deterministic))
+        return self.in_action_shape(distribution.get_actions(deterministic))
 
     def forward(
         self, obs: TensorObs, deterministic: bool = False, action_masks: Tensor | None = None
@@ -70,7 +70,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
         distribution, values = self._distribution_and_values(obs)
         actions = self._masked(distribution, action_masks).get_actions(deterministic)
-        return self._shaped(actions), values, distribution.log_prob(actions)
+        return self.in_action_shape(actions), values, distribution.log_prob(actions)
 
     def act_with_values(
         self, obs: TensorObs, action_masks: Tensor | None = None

@@ -171,12 +171,12 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         run = OneStep(reset_state(rnn_state, episode_starts))
         distribution, values = self._distribution_and_values(obs, run)
         actions = distribution.get_actions(deterministic)
-        return self._shaped(actions), values.flatten(), distribution.log_prob(actions), run.after
+        return self.in_action_shape(actions), values.flatten(), distribution.log_prob(actions), run.after
 
     def act(self, obs: TensorObs, deterministic: bool = False, rnn_state: RNNState | None = None) -> Tensor:
         """Return actions [B, *action_space.shape] for raw observations; see ActorCriticPolicy."""
         latent_pi = self._latent_pi(obs, self._runner(obs, None, rnn_state))
-        return self._shaped(self._distribution(latent_pi).get_actions(deterministic))
+        return self.in_action_shape(self._distribution(latent_pi).get_actions(deterministic))
 
     def act_recurrent(
         self, obs: TensorObs, rnn_state: RNNState, deterministic: bool = False
@@ -184,7 +184,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         """Return actions [B, *action_space.shape] for raw observations, and the actor's next state."""
         run = OneStep(rnn_state)
         actions = self._distribution(self._latent_pi(obs, run)).get_actions(deterministic)
-        return self._shaped(actions), run.after
+        return self.in_action_shape(actions), run.after
 
     def forward(
         self, obs: TensorObs, deterministic: bool = False, rnn_state: RNNState | None = None
@@ -192,7 +192,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         """Return actions [B, *action_space.shape], values [B, 1] and log-probabilities [B]."""
         distribution, values = self._distribution_and_values(obs, self._runner(obs, None, rnn_state))
         actions = distribution.get_actions(deterministic)
-        return self._shaped(actions), values, distribution.log_prob(actions)
+        return self.in_action_shape(actions), values, distribution.log_prob(actions)
 
     def predict(
         self,

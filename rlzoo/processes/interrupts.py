@@ -6,9 +6,9 @@ swallows it and continues with a NumPy that lacks attributes, or aborts the proc
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def sigint_waits_for_imports() -> Iterator[None]:
     if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    before = imports_in_progress(sys._getframe())
+    before = imports_in_progress(inspect.currentframe())
 
     def on_sigint(number: int, frame: FrameType | None) -> None:
         if imports_in_progress(frame) > before:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            self._imports = imports_in_progress(sys._getframe())
+            self._imports = imports_in_progress(inspect.currentframe())
             wanted = [number for number in SIGNALS if number == signal.SIGINT or not _is_ignored(number)]
             self._previous = {number: signal.signal(number, self._on_signal) for number in wanted}
         return self

@@ -223,7 +223,7 @@ def _image_store(path: Path | None, image_folder: str) -> StoreImage:
 
 
 def _columns(
-    episodes: list[_Episode], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+    episodes: list[_Episode], observation_space: spaces.Space[object], action_space: spaces.Space[object]
 ) -> dict[str, np.ndarray]:
     """The episodes one behind the other, a number as a vector of one."""
     lengths = [len(episode.rewards) for episode in episodes]

@@ -13,7 +13,7 @@ from rlzoo.core.errors import UserError
 
 def action_probability(
     policy: Any,
-    space: spaces.Space[Any],
+    space: spaces.Space[object],
     observation: Any,
     state: Any = None,
     episode_start: Any = None,
@@ -53,7 +53,7 @@ def action_probability(
 
 
 def _log_probability(
-    policy: Any, space: spaces.Space[Any], obs: Any, n_obs: int, actions: Any, context: dict[str, Any]
+    policy: Any, space: spaces.Space[object], obs: Any, n_obs: int, actions: Any, context: dict[str, Any]
 ) -> torch.Tensor:
     """Log-probabilities [batch] of actions [batch, ...] that an environment executed."""
     taken = np.asarray(actions).reshape(-1, *(space.shape or ()))

@@ -54,8 +54,8 @@ class Agent(CounterProperties, Threaded):
     policy_class: type
     policy_name: object
     policy_kwargs: dict[str, Any]
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
+    observation_space: spaces.Space[object]
+    action_space: spaces.Space[object]
     device: torch.device
     verbose: int
     seed: int | None
@@ -82,14 +82,16 @@ class Agent(CounterProperties, Threaded):
         raise NotImplementedError
 
     def build(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], n_envs: int = 1
+        self, observation_space: spaces.Space[object], action_space: spaces.Space[object], n_envs: int = 1
     ) -> None:
         """Build policy and optimisers without an environment."""
         self._set_spaces(observation_space, action_space)
         self.n_envs = n_envs
         self._setup_model()
 
-    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def _set_spaces(
+        self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
+    ) -> None:
         raise NotImplementedError
 
     def _setup_model(self) -> None:

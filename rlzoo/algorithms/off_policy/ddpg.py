@@ -289,7 +289,7 @@ class DDPG(ActorCriticAlgorithm):
 
     def explore(self, obs: Any) -> torch.Tensor:
         actor = self.policy.actor if self.parameter_noise is None else self.parameter_noise.exploring
-        actions: torch.Tensor = self.policy._shaped(actor(obs))
+        actions: torch.Tensor = self.policy.in_action_shape(actor(obs))
         return actions
 
     def end_episodes(self, indices: np.ndarray) -> None:

@@ -287,7 +287,7 @@ class DQN(OffPolicyAlgorithm):
     def greedy_actions(self, obs: Any) -> Tensor:
         """The best actions [n_envs], as the perturbed network sees it where there is one."""
         if self.parameter_noise is None:
-            best: Tensor = self.policy._predict(obs)
+            best: Tensor = self.policy.predict_actions(obs)
             return best
         return self.parameter_noise.exploring(obs).argmax(dim=1)  # type: ignore[no-any-return]
 

@@ -185,7 +185,7 @@ class OffPolicyAlgorithm(Algorithm):
 
         Random exploration and action noise come on top.
         """
-        actions: torch.Tensor = self.policy._predict(obs)
+        actions: torch.Tensor = self.policy.predict_actions(obs)
         return actions
 
     def update(self, batch: Any, clock: Counters) -> Metrics:
@@ -311,7 +311,9 @@ class OffPolicyAlgorithm(Algorithm):
         default = ReplayBuffer if self.config.n_steps == 1 else NStepReplayBuffer
         return self.config.replay_buffer_class or default, dict(self.config.replay_buffer_kwargs or {})
 
-    def _set_spaces(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def _set_spaces(
+        self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
+    ) -> None:
         super()._set_spaces(observation_space, action_space)
         self.replay_class()[0].check_space(observation_space)
 

@@ -162,10 +162,11 @@ class ReplayBuffer(ReplayArrays):
         """Note whether a class overrides `add` or `sample`; the training loop then calls these."""
         super().__init_subclass__(**kwargs)
         cls.adds_otherwise = cls.add is not ReplayBuffer.add
-        cls._samples_otherwise = (cls.sample, cls._get_samples) != (
-            ReplayBuffer.sample,
-            ReplayBuffer._get_samples,
-        )
+        cls._samples_otherwise = cls._overrides("sample") or cls._overrides("_get_samples")
+
+    @classmethod
+    def _overrides(cls, method: str) -> bool:
+        return getattr(cls, method) is not getattr(ReplayBuffer, method)
 
     @classmethod
     def check_space(cls, observation_space: spaces.Space[object]) -> None:
@@ -322,7 +323,7 @@ class ReplayBuffer(ReplayArrays):
         :param env: a VecNormalize to normalise them with, instead of `normalizer`; no effect if `normalizer`
             uses it already or the experience is stored scaled
         """
-        if type(self)._get_samples is not ReplayBuffer._get_samples:
+        if self._overrides("_get_samples"):
             upper = self.buffer_size if self.full else self.pos
             return self._get_samples(torch.randint(upper, (batch_size,)).numpy(), env)
         return self._as_samples(self.draw(batch_size, env))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rlzoo.cli.flags.parser import Choice, IntInRange, NotNeeded
+from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, NotNeeded
 from rlzoo.config import catalog
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import PlayConfig
@@ -44,9 +44,7 @@ def add_agent_flags(parser: argparse.ArgumentParser, verb: str) -> None:
     )
 
 
-def add_run_flags(
-    parser: argparse.ArgumentParser, title: str, otherwise: str = ""
-) -> argparse._ArgumentGroup:
+def add_run_flags(parser: argparse.ArgumentParser, title: str, otherwise: str = "") -> FlagGroup:
     """Add `--algo`, `--env`, `--folder` and `--exp-id`, which find a run; set defaults for the others.
 
     :param otherwise: what else `--algo` and `--env` come from, for the help
@@ -80,7 +78,7 @@ def add_run_flags(
     return which
 
 
-def add_playing_flags(how: argparse._ArgumentGroup) -> None:
+def add_playing_flags(how: FlagGroup) -> None:
     """Add the environments, the choice of actions and the device."""
     how.add_argument(
         "--n-envs", type=IntInRange(1), default=1, metavar="N", help="parallel environments (default: 1)"
@@ -110,7 +108,7 @@ def add_playing_flags(how: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_environment_flags(how: argparse._ArgumentGroup) -> None:
+def add_environment_flags(how: FlagGroup) -> None:
     """Add `--env-kwargs` and `--gym-packages`."""
     how.add_argument(
         "--env-kwargs",

@@ -6,7 +6,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Collection, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from rlzoo.config.literals import parse_overrides
 from rlzoo.core.errors import UserError, nearest, unknown
@@ -136,6 +136,14 @@ class StoreDict(argparse.Action):
         except UserError as error:
             raise argparse.ArgumentError(self, str(error)) from None
         setattr(namespace, self.dest, parsed)
+
+
+class FlagGroup(Protocol):
+    """A group of flags: what `add_argument_group` and `add_mutually_exclusive_group` return."""
+
+    def add_argument(self, *name_or_flags: str, **options: Any) -> argparse.Action: ...
+
+    def add_mutually_exclusive_group(self, *, required: bool = False) -> FlagGroup: ...
 
 
 class Choice:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import SEED, Choice, IntInRange
+from rlzoo.cli.flags.parser import SEED, Choice, FlagGroup, IntInRange
 from rlzoo.config import catalog
 from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_path
 
 
-def add_training_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_training_args(parser: argparse.ArgumentParser) -> FlagGroup:
     """Add algorithm, environment and hyperparameters."""
     what = parser.add_argument_group("training")
     what.add_argument(
@@ -82,7 +82,7 @@ def add_training_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     return what
 
 
-def add_runtime_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_runtime_args(parser: argparse.ArgumentParser) -> FlagGroup:
     """Add flags that do not change what is learned, except for rounding."""
     how = parser.add_argument_group("runtime")
     how.add_argument(
@@ -117,7 +117,7 @@ def add_runtime_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup
     return how
 
 
-def add_output_args(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_output_args(parser: argparse.ArgumentParser) -> FlagGroup:
     """Add the log folder and the evaluations."""
     keep = parser.add_argument_group("output")
     keep.add_argument(

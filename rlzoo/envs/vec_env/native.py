@@ -153,7 +153,7 @@ class NativeCartPole(DummyVecEnv):
                 env.reset()
                 inner = cast(CartPoleEnv, env.unwrapped)
                 inner.state = np.array(self._states[index])
-                inner._np_random, inner._np_random_seed = generator  # no public setter of the seed
+                inner.np_random, inner._np_random_seed = generator  # no public setter of the seed
                 limit = unwrap_wrapper(env, TimeLimit)
                 assert limit is not None
                 elapsed = self.max_episode_steps - (self._deadlines[index] - self._steps_taken)

@@ -42,7 +42,7 @@ def space_of(learner: str) -> SearchSpace:
     return {key: row for key, row in table.items() if key.partition(".")[0] in known}
 
 
-def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.Space[Any]) -> Space:
+def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.Space[object]) -> Space:
     """The rows of an algorithm's table that suit a configuration.
 
     :param values: resolved hyperparameters: the policy, the number of environments, the noise, ...
@@ -68,7 +68,7 @@ def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.
 
 
 def _unsuited(
-    entry: Mapping[str, Any], known: Mapping[str, Any], action_space: gym_spaces.Space[Any]
+    entry: Mapping[str, Any], known: Mapping[str, Any], action_space: gym_spaces.Space[object]
 ) -> set[str]:
     """Keys without effect, or in conflict with what the configuration says; `policy_kwargs` means all."""
     policy, given = entry.get("policy"), flat(entry)
