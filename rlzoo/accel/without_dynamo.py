@@ -47,7 +47,7 @@ def _step_of(optimizer_class: Any) -> Any:
     step = inspect.unwrap(optimizer_class.step)  # without the hooks, which PyTorch adds to the subclass
 
     @functools.wraps(step)
-    def plain_step(self: Optimizer, closure: Any = None) -> Any:
+    def plain_step(self: Optimizer, closure: object = None) -> Any:
         with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             return step(self, closure)
 

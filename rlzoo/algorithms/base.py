@@ -91,7 +91,7 @@ class Algorithm(SelfDescribing, Agent):
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Hyperparameters become properties of the model and arguments of the constructor's signature."""
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "Config"):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -245,7 +245,7 @@ class Batches:
             self._thread = self._ahead = None
 
 
-def check_source(value: Any) -> None:
+def check_source(value: object) -> None:
     """Check that `expert_dataset` is None, a dataset, the path of a file, or arguments of `ExpertDataset`.
 
     :raises UserError: it is something else, or an argument is unknown
@@ -259,7 +259,7 @@ def check_source(value: Any) -> None:
         raise UserError(f"expert_dataset must be an ExpertDataset or the path of its file, not {value!r}")
 
 
-def is_given(value: Any) -> bool:
+def is_given(value: object) -> bool:
     """Return whether `expert_dataset` names a source of demonstrations; keyword arguments alone do not."""
     if isinstance(value, Mapping):
         return value.get("expert_path") is not None or value.get("traj_data") is not None
@@ -289,7 +289,7 @@ def read_archive(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     return data
 
 
-def check_keys(name: str, keys: Any) -> None:
+def check_keys(name: str, keys: Collection[str]) -> None:
     """:raises UserError: the first key of demonstrations that is not among `keys`"""
     has_parts = any(str(key).startswith(PART) for key in keys)
     for key in KEYS:

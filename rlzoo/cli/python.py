@@ -177,7 +177,7 @@ def optimize(**options: Any) -> optuna.Study:
     return (command.report if args.report is not None else command.search)(configs[0]).study
 
 
-def _words(name: str, action: Action, value: Any) -> list[str]:
+def _words(name: str, action: Action, value: object) -> list[str]:
     """Return the command-line arguments that represent a value.
 
     :raises UserError: the value cannot be given on the command line

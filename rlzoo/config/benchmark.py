@@ -227,7 +227,7 @@ def _expert(path: str, item: dict[str, Any]) -> Expert:
     return Expert(algo=item["algo"], seed=item["seed"], episodes=int(item["episodes"]))
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

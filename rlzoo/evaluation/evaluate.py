@@ -27,11 +27,11 @@ class Predictor(Protocol):
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-    ) -> tuple[np.ndarray, Any]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Return actions for observations [n_envs, ...] and the next state of a recurrent policy."""
 
 
@@ -157,7 +157,7 @@ def play_episodes(
     seen_rewards = np.zeros(n_envs)  # of the whole game: a lost life may end an episode before it
     step = 0
     observations = copy_obs(env.reset())  # `callback` compares them with what the first step leads to
-    states: Any = None
+    states: tuple[np.ndarray, ...] | None = None
     episode_starts = np.ones(n_envs, dtype=bool)
     while (playing := episode_counts < episode_count_targets).any() and step != n_steps:
         actions, states = model.predict(

@@ -68,7 +68,7 @@ class MissingCallable:
         )
 
 
-def pack(nested: object, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
+def pack(nested: object, name: str = "") -> tuple[object, dict[str, torch.Tensor]]:
     """Split nested values into a JSON tree and the tensors it refers to by name.
 
     Dicts (with any plain keys), lists, tuples, numbers (also NaN, infinities and integers of any size),
@@ -82,7 +82,7 @@ def pack(nested: object, name: str = "") -> tuple[Any, dict[str, torch.Tensor]]:
     return _pack(nested, name, tensors), tensors
 
 
-def _pack(value: object, path: str, tensors: dict[str, torch.Tensor]) -> Any:
+def _pack(value: object, path: str, tensors: dict[str, torch.Tensor]) -> object:
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -192,7 +192,7 @@ def _plain_dtype(name: object) -> np.dtype[np.generic]:
     return dtype
 
 
-def encode_value(value: object, progress_remaining: float = 1.0) -> Any:
+def encode_value(value: object, progress_remaining: float = 1.0) -> object:
     """A hyperparameter, or a dict of them by name, as JSON.
 
     Classes become dotted names, schedules their text form, and noise of ours its name and arguments. A

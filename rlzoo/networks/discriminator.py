@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rlzoo.core.spaces import is_image_space
+from rlzoo.core.types import TensorObs
 from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp
 from rlzoo.networks.preprocessing import preprocess_obs
@@ -67,12 +68,12 @@ class Discriminator(nn.Module):
         self.register_buffer("low", torch.as_tensor(low, dtype=torch.float32))
         self.register_buffer("span", torch.as_tensor(high - low, dtype=torch.float32))
 
-    def update_statistics(self, obs: Any) -> None:
+    def update_statistics(self, obs: TensorObs) -> None:
         """Take observations [B, ...] into the running statistics."""
         if self.normalizer is not None:
             self.normalizer.update(obs)
 
-    def forward(self, obs: Any, actions: Tensor) -> Tensor:
+    def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """:param actions: as the environment takes them, [B, ...]"""
         observations = preprocess_obs(obs, self.observation_space)
         if self.normalizer is not None:

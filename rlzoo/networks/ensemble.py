@@ -137,7 +137,7 @@ def _single(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: Any) -> None:
+def _split(ensemble: EnsembleMlp, state_dict: dict[str, Tensor], prefix: str, _: object) -> None:
     """Give every network of the ensemble its own entries, views of the tensors they share."""
     start = f"{prefix}layers."
     stacked = {
@@ -152,7 +152,7 @@ def _split(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, _: An
             state_dict[f"{prefix}{ensemble.name}{i}.{key}"] = part
 
 
-def _join(ensemble: EnsembleMlp, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+def _join(ensemble: EnsembleMlp, state_dict: dict[str, Tensor], prefix: str, *_: object) -> None:
     """Stack the entries of the networks; what is missing or has another shape is left for torch to report."""
     for index, layer in enumerate(ensemble.layers):
         own = dict([*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)])

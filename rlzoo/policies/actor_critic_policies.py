@@ -108,7 +108,7 @@ class ActorCriticPolicy(BasePolicy):
         self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
         self._build(lr_schedule)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Let methods that scripts for stable-baselines3 override decide what those here do."""
         super().__init_subclass__(**kwargs)
         own = vars(cls)

@@ -110,7 +110,7 @@ class BaseModel(SavableModule):
             observation = maybe_transpose(np.asarray(observation), space)
         return is_vectorized_observation(observation, space)
 
-    def obs_to_tensor(self, observation: Any) -> tuple[TensorObs, bool]:
+    def obs_to_tensor(self, observation: object) -> tuple[TensorObs, bool]:
         """Raw observations as tensors with a batch axis, on this policy's device.
 
         Images with channels last are transposed where the space has channels first.
@@ -167,7 +167,7 @@ class BasePolicy(BaseModel):
 
     def predict(
         self,
-        observation: Any,
+        observation: object,
         state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
@@ -186,13 +186,13 @@ class BasePolicy(BaseModel):
         executed = self.env_actions(actions.cpu().numpy())
         return (executed if vectorized else executed.squeeze(axis=0)), state
 
-    def predict_actions(self, observation: Any, deterministic: bool | None = None) -> Tensor:
+    def predict_actions(self, observation: TensorObs, deterministic: bool | None = None) -> Tensor:
         """Return the network's actions [B, ...]; `deterministic=None`: as the policy does by default."""
         return (
             self._predict(observation) if deterministic is None else self._predict(observation, deterministic)
         )
 
-    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+    def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
         raise NotImplementedError
 
     def env_actions(self, actions: np.ndarray) -> np.ndarray:

@@ -228,7 +228,7 @@ class ContinuousPolicy(BasePolicy):
         shape = self.action_space.shape or ()
         return actions if len(shape) == 1 else actions.reshape(-1, *shape)
 
-    def _architecture(self, net_arch: Any) -> tuple[list[int], list[int]]:
+    def _architecture(self, net_arch: object) -> tuple[list[int], list[int]]:
         """Hidden layers of actor and critics."""
         if net_arch is None:
             is_cnn = self.features_extractor_class is NatureCNN

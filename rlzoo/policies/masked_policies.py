@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
@@ -80,11 +81,11 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
 
     def predict(
         self,
-        observation: Any,
+        observation: object,
         state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-        action_masks: Any = None,
+        action_masks: npt.ArrayLike | None = None,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """The actions to execute, for one raw observation or a batch of them.
 

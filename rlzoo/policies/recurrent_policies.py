@@ -196,7 +196,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
 
     def predict(
         self,
-        observation: Any,
+        observation: object,
         state: Any = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
@@ -343,7 +343,7 @@ def _lstm_kwargs(lstm_kwargs: Any) -> dict[str, Any]:
     return dict(lstm_kwargs or {})
 
 
-def _around_lstm(net_arch: Any) -> tuple[tuple[int, ...] | None, Any]:
+def _around_lstm(net_arch: object) -> tuple[tuple[int, ...] | None, Any]:
     """The layers before a shared LSTM (None: `net_arch` has none), and the `net_arch` of those behind.
 
     :raises UserError: several LSTMs, or widths that are none

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from rlzoo.core.errors import WrongParameters
+from rlzoo.io.container import PathOrFile
 from rlzoo.policies import policy_file
 
 Self = TypeVar("Self", bound="SavableModule")
@@ -64,7 +65,7 @@ class SavableModule(nn.Module):
             for parameter, part in zip(parameters, values.split(sizes), strict=True):
                 parameter.copy_(part.view_as(parameter))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: PathOrFile) -> None:
         """Write the parameters, and what is needed to build the network again, to a path or a file object.
 
         The file is one of safetensors, whatever the suffix. It has no optimiser: save the model to
@@ -78,7 +79,7 @@ class SavableModule(nn.Module):
     @classmethod
     def load(
         cls: type[Self],
-        path: Any,
+        path: PathOrFile,
         device: torch.device | str = "auto",
         custom_objects: dict[str, Any] | None = None,
         trusted_modules: tuple[str, ...] = (),

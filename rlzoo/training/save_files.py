@@ -168,7 +168,7 @@ def load_from_zip_file(
     return data, parameters, tensors or None
 
 
-def save_to_zip_file(*_: Any, **__: Any) -> None:
+def save_to_zip_file(*_: object, **__: object) -> None:
     """Refuse to write a model file from its parts.
 
     :raises UserError: always

@@ -254,13 +254,13 @@ class ExperimentManager:
         seed: int,
         backend: str,
         monitor_dir: Path | None,
-        **_: Any,
+        **_: object,
     ) -> VecEnv:
         self._resolved, self._folder, self._seed = resolved, monitor_dir, seed
         self.n_envs = resolved.n_envs
         return self.create_envs(resolved.n_envs)
 
-    def _make_evaluation_env(self, resolved: ResolvedConfig, *_: Any) -> VecEnv:
+    def _make_evaluation_env(self, resolved: ResolvedConfig, *_: object) -> VecEnv:
         return self.create_envs(self.n_eval_envs, eval_env=True)
 
     def _make_callbacks(

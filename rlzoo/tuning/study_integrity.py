@@ -93,7 +93,7 @@ def check_study(study: optuna.Study) -> None:
             _check_drawn(trial, known)
 
 
-def _check_study_attributes(attributes: Any, of_samplers: Any, numbers: list[Any]) -> None:
+def _check_study_attributes(attributes: object, of_samplers: object, numbers: list[int]) -> None:
     """Check a study's own attributes, and the numbers of its trials.
 
     :raises ValueError: the first that is not what rlzoo and Optuna write
@@ -183,18 +183,18 @@ def _check_distribution(name: str, distribution: BaseDistribution) -> None:
         raise ValueError(f"{name} is drawn from {distribution!r:.60}")
 
 
-def _is_a(value: Any, kind: Any) -> bool:
+def _is_a(value: object, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is object or not isinstance(value, bool))
 
 
-def _is_number(value: Any, kind: Any = int | float) -> bool:
+def _is_number(value: object, kind: Any = int | float) -> bool:
     """Whether a value is a number that NumPy has a type for."""
     if isinstance(value, float):
         return isinstance(value, kind) and math.isfinite(value)
     return isinstance(value, kind) and -(2**63) <= value < 2**63
 
 
-def _are_numbers(values: Any, kind: Any = int | float) -> bool:
+def _are_numbers(values: object, kind: Any = int | float) -> bool:
     return isinstance(values, Sequence) and all(
         _is_number(value, kind) and not isinstance(value, bool) for value in values
     )

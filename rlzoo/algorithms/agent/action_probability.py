@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -14,12 +15,12 @@ from rlzoo.core.errors import UserError
 def action_probability(
     policy: Any,
     space: spaces.Space[object],
-    observation: Any,
-    state: Any = None,
+    observation: object,
+    state: tuple[np.ndarray, ...] | None = None,
     episode_start: Any = None,
     actions: Any = None,
     logp: bool = False,
-    action_masks: Any = None,
+    action_masks: npt.ArrayLike | None = None,
 ) -> Any:
     """See `Algorithm.action_probability`; `space` is the action space."""
     if not hasattr(policy, "get_distribution"):

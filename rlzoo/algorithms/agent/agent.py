@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from rlzoo.core.types import Counters
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
+from rlzoo.io.container import PathOrFile
 from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.training.checkpoint import write_checkpoint
@@ -170,25 +171,26 @@ class Agent(CounterProperties, Threaded):
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
         mask: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, Any]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Actions for one observation or a batch of them, and the next state of a recurrent policy (else
         None).
 
         :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
         """
         starts = mask if episode_start is None else episode_start
-        predicted: tuple[np.ndarray, Any] = self.policy.predict(observation, state, starts, deterministic)
+        predicted: tuple[np.ndarray, tuple[np.ndarray, ...] | None]
+        predicted = self.policy.predict(observation, state, starts, deterministic)
         return predicted
 
     def action_probability(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         mask: np.ndarray | None = None,
         actions: Any = None,
         logp: bool = False,
@@ -315,7 +317,13 @@ class Agent(CounterProperties, Threaded):
         """Return the number of rows in each CSV file of the logger."""
         return self._logger.csv_rows() if isinstance(self._logger, Logger) else []
 
-    def save(self, path: Any, exclude: Any = None, include: Any = None, actor_only: bool = False) -> None:
+    def save(
+        self,
+        path: PathOrFile,
+        exclude: Iterable[str] | None = None,
+        include: Iterable[str] | None = None,
+        actor_only: bool = False,
+    ) -> None:
         """Write the agent to `path` (`.zip` is appended when it has no suffix), or to a file object.
 
         :param exclude: names of hyperparameters or attributes to leave out
@@ -331,7 +339,7 @@ class Agent(CounterProperties, Threaded):
     @classmethod
     def load(
         cls: type[Self],
-        path: Any,
+        path: PathOrFile,
         env: Any = None,
         device: torch.device | str = "auto",
         custom_objects: dict[str, Any] | None = None,

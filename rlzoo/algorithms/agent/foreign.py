@@ -15,6 +15,7 @@ from torch import nn
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
 from rlzoo.core.errors import CheckpointError
 from rlzoo.interop.sb3_agent import BUFFERS, COUNTERS, Sb3Agent, read_algorithms, read_sb3_agent, renamed
+from rlzoo.io.container import PathOrFile
 from rlzoo.training.checkpoint import (
     Checkpoint,
     check_finite,
@@ -31,7 +32,7 @@ LEARNED = ("q_net.", "quantile_net.")
 
 
 def load_sb3(
-    cls: Any, path: Any, env: Any, given: Mapping[str, Any], build: Callable[[Checkpoint], Any]
+    cls: Any, path: PathOrFile, env: Any, given: Mapping[str, Any], build: Callable[[Checkpoint], Any]
 ) -> Any:
     """Make an agent from a stable-baselines3 file; see `Algorithm.load`.
 
@@ -52,7 +53,7 @@ def load_sb3(
     return model
 
 
-def algorithm_of(path: Any) -> str:
+def algorithm_of(path: PathOrFile) -> str:
     """The name of the class that a stable-baselines3 file is of.
 
     :raises CheckpointError: the file does not tell

@@ -163,7 +163,7 @@ def load(
     cls: Any,
     path: Any,
     env: Any,
-    device: Any,
+    device: torch.device | str,
     custom_objects: dict[str, Any] | None,
     print_system_info: bool,
     force_reset: bool,
@@ -205,7 +205,7 @@ def load(
 def from_config(
     cls: Any,
     checkpoint: Checkpoint,
-    device: Any,
+    device: torch.device | str,
     custom_objects: dict[str, Any],
     trusted_modules: tuple[str, ...],
     overrides: dict[str, Any],
@@ -281,7 +281,7 @@ def _budget(checkpoint: Checkpoint, model: Agent, arguments: Any) -> AbstractCon
     return parameter_budget(factor * n_bytes + FREE_BYTES, factor * len(sizes) + FREE_TENSORS)
 
 
-def _from_elsewhere(value: Any) -> bool:
+def _from_elsewhere(value: object) -> bool:
     """Whether there is a class or function in `value` that is neither ours nor PyTorch's."""
     if isinstance(value, Mapping):
         return any(_from_elsewhere(item) for item in value.values())
@@ -346,7 +346,7 @@ def _check_finite(model: Agent) -> None:
                     check_finite(f"the statistic {name}", buffer)
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise CheckpointError(f"state.json of the model file is damaged: {name} is {str(value)[:40]!r}")
     return value

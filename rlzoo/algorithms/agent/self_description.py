@@ -22,7 +22,7 @@ class SelfDescribing:
     policy_name: object
     device: torch.device
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         config, written = getattr(cls, "Config", None), cls.__dict__.get("__doc__")
         if config is not None and written and "Args:" not in written:

@@ -39,7 +39,7 @@ from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.optim.network_optimizer import NetworkOptimizer
@@ -306,7 +306,7 @@ class GAIL(OnPolicyAlgorithm):
         self.student.clock = clock
         return {**self.student.update(rollout, clock), **metrics}
 
-    def update_discriminator(self, obs: Any, actions: Tensor) -> Metrics:
+    def update_discriminator(self, obs: TensorObs, actions: Tensor) -> Metrics:
         """`d_step` gradient steps.
 
         :param obs: what the agent saw, scaled by present statistics, [n, ...]

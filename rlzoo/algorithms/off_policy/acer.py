@@ -40,6 +40,7 @@ from rlzoo.core.schedules import lr_schedule
 from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
+from rlzoo.io.container import PathOrFile
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
@@ -322,14 +323,14 @@ class ACER(OnPolicyAlgorithm):
             self._replay_buffer = TrajectoryBuffer(n_slots, n_stack)
         return self._replay_buffer
 
-    def save_replay_buffer(self, path: Any) -> None:
+    def save_replay_buffer(self, path: PathOrFile) -> None:
         """Write the trajectories to a path (`.safetensors` is appended when it has no suffix) or file."""
         from rlzoo.buffers import trajectory_file
 
         stored = stored_experience(self.env)
         trajectory_file.save_trajectories(path, self.replay_buffer, self._identity(), stored)
 
-    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+    def load_replay_buffer(self, path: PathOrFile, truncate_last_traj: bool = True) -> None:
         """Remember the trajectories of a file; nothing in it is executed.
 
         :param truncate_last_traj: of no effect, as trajectories end where a rollout does

@@ -35,7 +35,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
@@ -195,7 +195,7 @@ def ddpg_critic_loss(
     return len(outputs) * weighted_mean(td_errors.square(), weights), td_errors
 
 
-def ddpg_actor_loss(policy: Any, observations: Any, returns: RunningNormalizer) -> torch.Tensor:
+def ddpg_actor_loss(policy: Any, observations: TensorObs, returns: RunningNormalizer) -> torch.Tensor:
     """Compute J(pi), whose gradient is eq. 6."""
     outputs = policy.critic.first(observations, policy.actor(observations))
     return -returns.restore(outputs).mean()
@@ -287,7 +287,7 @@ class DDPG(ActorCriticAlgorithm):
             self.normalizer.update(inputs.obs)
         return super().act(inputs)
 
-    def explore(self, obs: Any) -> torch.Tensor:
+    def explore(self, obs: TensorObs) -> torch.Tensor:
         actor = self.policy.actor if self.parameter_noise is None else self.parameter_noise.exploring
         actions: torch.Tensor = self.policy.in_action_shape(actor(obs))
         return actions
@@ -332,7 +332,7 @@ class DDPG(ActorCriticAlgorithm):
                 group["lr"] = metrics[name]
         return metrics
 
-    def _adapt_parameter_noise(self, observations: Any) -> None:
+    def _adapt_parameter_noise(self, observations: TensorObs) -> None:
         assert self.parameter_noise is not None
         self.set_training_mode(False)  # the mode in which both act
         with torch.no_grad():

@@ -38,7 +38,7 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.types import Counters, Metrics, TensorObs
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.params import ranges, shared
@@ -272,7 +272,7 @@ class DQN(OffPolicyAlgorithm):
             metrics["param_noise_stddev"] = self.parameter_noise.stddev
         return metrics
 
-    def explore(self, obs: Any) -> Tensor:
+    def explore(self, obs: TensorObs) -> Tensor:
         epsilon = self.exploration_rate
         if self.parameter_noise is not None:
             epsilon = min(epsilon, NOISE_EPSILON)
@@ -284,7 +284,7 @@ class DQN(OffPolicyAlgorithm):
             return greedy
         return torch.where(torch.from_numpy(at_random), self.random_actions(), greedy.cpu())
 
-    def greedy_actions(self, obs: Any) -> Tensor:
+    def greedy_actions(self, obs: TensorObs) -> Tensor:
         """The best actions [n_envs], as the perturbed network sees it where there is one."""
         if self.parameter_noise is None:
             best: Tensor = self.policy.predict_actions(obs)
@@ -296,7 +296,7 @@ class DQN(OffPolicyAlgorithm):
         if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
             self.parameter_noise.perturb()
 
-    def adapt_noise(self, noise: ParameterNoise, observations: Any) -> None:
+    def adapt_noise(self, noise: ParameterNoise, observations: TensorObs) -> None:
         """Keep the perturbed policy as far from the plain one as an epsilon-greedy one would be: at a KL
         divergence of -log(1 - epsilon + epsilon / n_actions) (appendix C.1 of Plappert et al.)."""
         epsilon, n_actions = self.exploration_rate, int(self.action_space.n)  # type: ignore[attr-defined]
@@ -311,12 +311,12 @@ class DQN(OffPolicyAlgorithm):
 
     def predict(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
         mask: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, Any]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Return the greedy actions, or with `deterministic=False` epsilon-greedy ones.
 
         Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.

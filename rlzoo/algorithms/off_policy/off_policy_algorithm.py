@@ -35,6 +35,7 @@ from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
+from rlzoo.io.container import PathOrFile
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (
@@ -442,13 +443,13 @@ class OffPolicyAlgorithm(Algorithm):
             state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.clock)
         return state
 
-    def save_replay_buffer(self, path: Any) -> None:
+    def save_replay_buffer(self, path: PathOrFile) -> None:
         """Write the replay buffer to a path (`.safetensors` is appended when it has no suffix) or file."""
         from rlzoo.buffers.replay import replay_file
 
         replay_file.save_replay_buffer(path, self.replay_buffer)
 
-    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+    def load_replay_buffer(self, path: PathOrFile, truncate_last_traj: bool = True) -> None:
         """Fill the replay buffer from a file; nothing in it is executed.
 
         :param truncate_last_traj: truncate the episodes that were unfinished when the buffer was saved;

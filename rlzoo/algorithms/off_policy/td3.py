@@ -29,7 +29,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.types import Counters, Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
@@ -116,7 +116,7 @@ def td3_critic_loss(
     return len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
-def td3_actor_loss(policy: Any, observations: Any) -> torch.Tensor:
+def td3_actor_loss(policy: Any, observations: TensorObs) -> torch.Tensor:
     """Compute J(pi)."""
     values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
     return -values.mean()

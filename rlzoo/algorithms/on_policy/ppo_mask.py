@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.algorithms.agent.action_probability import action_probability
@@ -108,32 +109,32 @@ class MaskablePPO(PPO):
 
     def predict(  # type: ignore[override]
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-        action_masks: Any = None,
+        action_masks: npt.ArrayLike | None = None,
         mask: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, Any]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Actions for one observation or a batch of them, and None.
 
         :param action_masks: what is valid, bool [n_choices] or [batch, n_choices], as `get_action_masks(env)`
             says; None allows everything
         """
         starts = mask if episode_start is None else episode_start
-        predicted: tuple[np.ndarray, Any] = self.policy.predict(
+        predicted: tuple[np.ndarray, tuple[np.ndarray, ...] | None] = self.policy.predict(
             observation, state, starts, deterministic, action_masks
         )
         return predicted
 
     def action_probability(
         self,
-        observation: Any,
-        state: Any = None,
+        observation: object,
+        state: tuple[np.ndarray, ...] | None = None,
         mask: np.ndarray | None = None,
         actions: Any = None,
         logp: bool = False,
-        action_masks: Any = None,
+        action_masks: npt.ArrayLike | None = None,
     ) -> Any:
         """As every algorithm's `action_probability`, of the choices that `action_masks` allows."""
         return action_probability(

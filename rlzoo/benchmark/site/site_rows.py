@@ -136,7 +136,7 @@ def site_rows(rows: Sequence[TableRow], places: Iterable[Path]) -> list[SiteRow]
     ]
 
 
-def _known(value: Any) -> str:
+def _known(value: object) -> str:
     """Return a non-empty string of a score as it is, and `UNKNOWN` for any other value."""
     return value if isinstance(value, str) and value else UNKNOWN
 

@@ -290,7 +290,7 @@ class SubprocVecEnv(VecEnv):
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         return self._on_each("get_attr", indices, attr_name)
 
-    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: object, indices: Indices = None) -> None:
         self._on_each("set_attr", indices, attr_name, value)
 
     def env_method(
