@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +85,9 @@ class Unfilled(list[Categorical]):
 
     def __iter__(self) -> Iterator[Categorical]:
         raise UserError("this distribution has no parameters yet: call proba_distribution() first")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[Unfilled], tuple[()]]:
+        return Unfilled, ()  # copies of a policy hold it; iterating to copy its items would raise
 
 
 class MultiCategorical(Distribution):

@@ -167,7 +167,7 @@ def _tensors(distribution: object) -> Iterator[Tensor]:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            for part in value:
+            for part in value[:]:  # a copy: distributions without parameters refuse to be iterated
                 yield from _tensors(part)
 
 

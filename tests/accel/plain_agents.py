@@ -42,7 +42,8 @@ AGENTS: dict[str, Callable[[], object]] = {
     "acktr": discrete("ACKTR", 40),
     "ars": discrete("ARS", 1_500, n_delta=2),
     "bc": lambda: imitation("BC", 64 * 5),
-    "crossq": box("CrossQ", **REPLAY),
+    # A bias below a normalisation has a gradient of 0 but for rounding, which Adam would scale up to a step.
+    "crossq": box("CrossQ", **{**REPLAY, "policy_kwargs": {**SMALL, "optimizer_class": torch.optim.SGD}}),
     "ddpg": box("DDPG", clip_norm=1.0, **REPLAY),
     "dqn": discrete("DQN", 60, target_update_interval=20, **REPLAY),
     "gail": lambda: imitation("GAIL", 64, n_steps=64),

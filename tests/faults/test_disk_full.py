@@ -8,7 +8,7 @@ import os
 import pytest
 
 from rlzoo import PPO
-from rlzoo.algorithms.agent import saving
+from rlzoo.algorithms.agent import agent
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.training_run import train
 from rlzoo.io import atomic
@@ -16,7 +16,7 @@ from rlzoo.io import atomic
 
 def fill_disk(monkeypatch, after):
     """Every agent but the first `after` meets a full disk."""
-    original, calls = saving.write_checkpoint, []
+    original, calls = agent.write_checkpoint, []
 
     def fsync(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -27,7 +27,7 @@ def fill_disk(monkeypatch, after):
             monkeypatch.setattr(atomic.os, "fsync", fsync)
         original(*arguments)
 
-    monkeypatch.setattr(saving, "write_checkpoint", write_checkpoint)
+    monkeypatch.setattr(agent, "write_checkpoint", write_checkpoint)
 
 
 def test_the_previous_checkpoint_is_intact_and_named(run, logs, monkeypatch):

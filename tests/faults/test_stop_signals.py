@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rlzoo import PPO, EvalCallback
-from rlzoo.algorithms.agent import saving
+from rlzoo.algorithms.agent import agent
 from rlzoo.algorithms.on_policy import ppo
 from rlzoo.cli.main import main
 from rlzoo.experiment.training_run import resume, train
@@ -60,12 +60,12 @@ def test_in_an_evaluation(run):
 
 
 def test_while_a_checkpoint_is_written(run, monkeypatch):
-    stop_once(monkeypatch, saving, "write_checkpoint", call=2)
+    stop_once(monkeypatch, agent, "write_checkpoint", call=2)
     check_stopped(train(run(save_freq=50)))
 
 
 def test_while_the_final_agent_is_written(run, monkeypatch):
-    stop_once(monkeypatch, saving, "write_checkpoint")
+    stop_once(monkeypatch, agent, "write_checkpoint")
     result = train(run())
     assert result.interrupted
     assert PPO.load(result.model_path, device="cpu").num_timesteps == 400

@@ -13,8 +13,8 @@ from rlzoo.networks.lstm import (
     LayerNormLSTMCell,
     OneStep,
     OverSequences,
-    forget,
-    fresh_memory,
+    reset_state,
+    zero_state,
 )
 
 CPU = torch.device("cpu")
@@ -139,14 +139,14 @@ def test_padding_gives_exactly_what_a_loop_gives(kind):
 
 def test_memory_is_forgotten_where_an_episode_starts():
     memory = {"h": torch.randn(3, 2, 4), "c": torch.randn(3, 2, 4)}
-    after = forget(memory, torch.tensor([False, True, False]))
+    after = reset_state(memory, torch.tensor([False, True, False]))
     for name, value in after.items():
         assert (value[1] == 0).all() and torch.equal(value[[0, 2]], memory[name][[0, 2]])
     assert (memory["h"][1] != 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fresh_memory_is_zero(kind):
-    memory = fresh_memory("m", kind(3, 4, 2), 5, CPU)
+def test_a_zero_state_is_zero(kind):
+    memory = zero_state("m", kind(3, 4, 2), 5, CPU)
     assert list(memory) == ["m_h", "m_c"]
     assert all(value.shape == (5, 2, 4) and (value == 0).all() for value in memory.values())

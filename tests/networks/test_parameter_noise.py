@@ -43,7 +43,7 @@ def test_parameter_noise_is_centred_on_current_parameters():
     noise = ParameterNoise(net, AdaptiveParamNoiseSpec(initial_stddev=1e-3))
     first = noise.exploring[0].weight.clone()
     with torch.no_grad():
-        flat.vector += 5
+        flat.vector.add_(5)
         net[3].running_mean += 1
     before = flat.vector.detach().clone()
     assert torch.equal(noise.exploring[0].weight, first), "the noise of an episode stays as it is"

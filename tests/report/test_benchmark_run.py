@@ -47,6 +47,7 @@ from rlzoo.benchmark.scores import digest
 from rlzoo.config.benchmark import Expert, Row
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.experiment.training_run import TrainResult
 from rlzoo.processes import job_lock
 from rlzoo.processes.job_lock import claim
 from rlzoo.training.checkpoint import read_checkpoint
@@ -525,7 +526,7 @@ def test_a_training_that_does_not_end_well_leaves_no_agent(
             raise RunFailed("it diverged; the agent is saved in some file") from RunFailed("it diverged")
         if ending == "defect":
             raise ZeroDivisionError
-        return session.result(ending == "interrupted")
+        return TrainResult(session.folder, session.model_path, 0, ending == "interrupted", session.model)
 
     monkeypatch.setattr(benchmark_worker, "end_with_parent", lambda: None)
     monkeypatch.setattr(benchmark_worker, "learn", cut_short)
