@@ -171,7 +171,6 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
     warn_ignored_flags(_parser(), args, search_keys(), "without -optimize")
     if args.trial_id is None:
         warn_ignored_flags(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
-    if args.trial_id is None:
         return [run_config(args, env_id) for env_id in env_ids]
     from rlzoo.tuning.study.study import run_of_trial
 
