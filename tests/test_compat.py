@@ -378,7 +378,7 @@ if sys.argv[0] != "-":
 
 @pytest.mark.parametrize("kind", ["script", "folder", "stdin"])
 def test_scripts_are_run_as_python_runs_them(tmp_path, kind):
-    """What stands in for stable-baselines3 in plain Python is a module of that name."""
+    """In plain Python a module named stable_baselines3 is imported, not the alias."""
     (tmp_path / "folder").mkdir()
     name = {"script": "script.py", "folder": "folder", "stdin": "-"}[kind]
     for file in ("script.py", "folder/__main__.py"):

@@ -53,8 +53,8 @@ def assert_sequences(sequences, rows_of_batch, expected):
     for column, rows in enumerate(expected):
         assert padded[: len(rows), column].tolist() == rows
         t, env = divmod(rows[0], N_ENVS)
-        remembered = 0.0 if t in STARTS[env] else 100.0 * env + t + 1.0
-        assert sequences.rnn_state["m"][column].tolist() == [[remembered, remembered]]
+        stored = 0.0 if t in STARTS[env] else 100.0 * env + t + 1.0
+        assert sequences.rnn_state["m"][column].tolist() == [[stored, stored]]
     assert torch.equal(sequences.unpad(padded), rows_of_batch)
 
 

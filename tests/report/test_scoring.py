@@ -79,7 +79,7 @@ def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, st
     seeds, ways = [], []
     build = scoring.build_evaluation_env
 
-    def remember(resolved, env_id, n_envs, seed, *others):
+    def record(resolved, env_id, n_envs, seed, *others):
         seeds.append(seed)
         return build(resolved, env_id, n_envs, seed, *others)
 
@@ -88,7 +88,7 @@ def test_where_and_how_an_agent_plays_for_its_score(agent: Path, monkeypatch, st
         return Episodes([1.0, 2.0, 9.0], [3, 4, 5], [None] * 3)
 
     monkeypatch.setattr(scoring, "plays_stochastically", lambda env_id: stochastic)
-    monkeypatch.setattr(scoring, "build_evaluation_env", remember)
+    monkeypatch.setattr(scoring, "build_evaluation_env", record)
     monkeypatch.setattr(scoring, "play_episodes", lopsided)
     score = score_run(agent, episodes=3)
     assert (seeds, ways, score.deterministic) == ([1_000_000], [not stochastic], not stochastic)
