@@ -4,14 +4,13 @@
     python scripts/compare_speed.py --cases ppo-cartpole help --pairs 5
     python scripts/compare_speed.py --sb3-python other-venv/bin/python --sbx-python third-venv/bin/python
     python scripts/compare_speed.py --out speed.md
-    python scripts/compare_speed.py --before ../other-checkout           # this checkout against another one
 
 Both sides run in turn (A B A B ...), each in a new process, with the same environment, hyperparameters,
 number of steps and threads, so that whatever else the machine does meets both alike; quote the ratios, not
 the figures. A training case is the time inside `learn()`: neither imports nor building environments
 count, and each side uses the vector environment that it picks by itself; where a case has a warm-up (JAX
 compiles during it), the steps after it. A cold case is the wall time of a whole command. Prints one JSON line
-per run and Markdown tables at the end.
+per run and Markdown tables at the end. scripts/compare_checkouts.py compares two checkouts of rlzoo.
 """
 
 from __future__ import annotations
@@ -136,21 +135,21 @@ def specification(case: Training, steps: int | None) -> dict[str, Any]:
     }
 
 
-def process_environment(side: str, threads: int, before: Path | None) -> dict[str, str]:
-    """Put the checkout of a side of ours first; both sides get the same number of threads."""
+def process_environment(checkout: Path | None, threads: int) -> dict[str, str]:
+    """Put a checkout of rlzoo first, if one is given; both sides get the same number of threads."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if checkout := ROOT if side == OURS else before:
+    if checkout:
         path = os.environ.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{path}" if path else str(checkout)
     return environment
 
 
-def run_training(side: str, python: str, spec: dict[str, Any], before: Path | None) -> dict[str, Any]:
+def run_training(side: str, python: str, spec: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
-        [python, str(WORKER), OURS if before else side, json.dumps(spec)],
+        [python, str(WORKER), side, json.dumps(spec)],
         capture_output=True,
         text=True,
-        env=process_environment(side, spec["threads"], before),
+        env=process_environment(ROOT if side == OURS else None, spec["threads"]),
         check=False,
     )
     if done.returncode:
@@ -158,8 +157,8 @@ def run_training(side: str, python: str, spec: dict[str, Any], before: Path | No
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def run_cold(side: str, python: str, case: Cold, before: Path | None) -> dict[str, Any]:
-    command = [python, "-m", *(case.ours if side == OURS or before else case.theirs)]
+def run_cold(python: str, arguments: tuple[str, ...], checkout: Path | None) -> dict[str, Any]:
+    command = [python, "-m", *arguments]
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         done = subprocess.run(
@@ -167,7 +166,7 @@ def run_cold(side: str, python: str, case: Cold, before: Path | None) -> dict[st
             capture_output=True,
             text=True,
             cwd=folder,
-            env=process_environment(side, 1, before),
+            env=process_environment(checkout, 1),
             check=False,
         )
         seconds = time.perf_counter() - started
@@ -176,24 +175,23 @@ def run_cold(side: str, python: str, case: Cold, before: Path | None) -> dict[st
     return {"seconds": seconds}
 
 
-def compare(
-    name: str, interpreters: dict[str, str], pairs: int, steps: int | None, before: Path | None = None
-) -> list[dict[str, Any]]:
-    """Run one case, both sides in turn; returns a row per run and prints it as it comes.
+def compare(name: str, interpreters: dict[str, str], pairs: int, steps: int | None) -> list[dict[str, Any]]:
+    """Run one case, both sides in turn; return a row per run and print it as it comes.
 
     :param interpreters: by the package that a reference is in
-    :param before: another checkout of rlzoo, which takes the place of the reference
     """
     case = CASES[name]
-    pythons = {OURS: sys.executable, OTHER: sys.executable if before else interpreters[reference_of(case)]}
+    pythons = {OURS: sys.executable, OTHER: interpreters[reference_of(case)]}
     spec = specification(case, steps) if isinstance(case, Training) else {}
     rows = []
     for pair in range(pairs):
         for side, python in pythons.items():
             if isinstance(case, Training):
-                result = run_training(side, python, spec, before)
+                result = run_training(side, python, spec)
+            elif side == OURS:
+                result = run_cold(python, case.ours, ROOT)
             else:
-                result = run_cold(side, python, case, before)
+                result = run_cold(python, case.theirs, None)
             rows.append({"case": name, "pair": pair, "side": side, **result})
             print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -229,11 +227,8 @@ def by_side(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [[row for row in rows if row["side"] == side] for side in (OURS, OTHER)]
 
 
-def table(rows: list[dict[str, Any]], other: str) -> str:
-    """Markdown: medians, their ratio, and the ratio of every pair; then memory, where there is replay.
-
-    :param other: what to call the side that is compared with
-    """
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: medians, their ratio, and the ratio of every pair; then memory, where there is replay."""
     versions = sorted({f"{row['package']} {row['version']}" for row in rows if "version" in row})
     by_case = {
         name: [row for row in rows if row["case"] == name] for name in dict.fromkeys(r["case"] for r in rows)
@@ -241,23 +236,20 @@ def table(rows: list[dict[str, Any]], other: str) -> str:
     lines = [
         ", ".join([processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}", *versions]),
         "",
-        f"| case | rlzoo | {other} | ratio of medians | each pair | by processor time |",
+        f"| case | rlzoo | {OTHER} | ratio of medians | each pair | by processor time |",
         "|---|---|---|---|---|---|",
         *(table_row(name, found) for name, found in by_case.items()),
         "",
-        f"Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over {other}.",
+        f"Training: steps per second inside `learn()`; commands: wall time. Ratios are rlzoo over {OTHER}.",
         "By processor time: steps per second of it, which other work on the machine disturbs least.",
+        "Reference: stable-baselines3; SBX, compilation left out, if named;",
+        "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
     ]
-    if other == OTHER:
-        lines += [
-            "Reference: stable-baselines3; SBX, compilation left out, if named;",
-            "sb3-contrib for QR-DQN, TQC, TRPO, ARS, recurrent and masked PPO.",
-        ]
     with_replay = {name: found for name, found in by_case.items() if all("replay_mb" in row for row in found)}
     if with_replay:
         lines += [
             "",
-            f"| case | replay memory: rlzoo | {other} | ratio | whole process: rlzoo | {other} | ratio |",
+            f"| case | replay memory: rlzoo | {OTHER} | ratio | whole process: rlzoo | {OTHER} | ratio |",
             "|---|---|---|---|---|---|---|",
             *(memory_row(name, found) for name, found in with_replay.items()),
         ]
@@ -296,29 +288,19 @@ def main() -> None:
         "--sbx-python", default=sys.executable, metavar="PATH", help="an interpreter with sbx-rl"
     )
     parser.add_argument(
-        "--before",
-        type=Path,
-        default=None,
-        metavar="CHECKOUT",
-        help="compare with another checkout of rlzoo, and not with other libraries",
-    )
-    parser.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write the tables here as well"
     )
     args = parser.parse_args()
 
     sys.path.insert(0, str(ROOT))
     interpreters = {SB3: args.sb3_python, CONTRIB: args.sb3_python, SBX: args.sbx_python}
-    if args.before and not (args.before / "rlzoo").is_dir():
-        parser.error(f"{args.before} is not a checkout of rlzoo")
-    before = args.before.resolve() if args.before else None
-    for package in set() if before else {reference_of(CASES[name]) for name in args.cases}:
+    for package in {reference_of(CASES[name]) for name in args.cases}:
         packages = "stable_baselines3, rl_zoo3" if package == SB3 else package
         probe = [interpreters[package], "-c", f"import {packages}"]
         if subprocess.run(probe, capture_output=True, check=False).returncode:
             parser.error(f"{interpreters[package]} lacks {packages}; the extra `bench` brings them")
-    rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps, before)]
-    made = table(rows, "before" if before else OTHER)
+    rows = [row for name in args.cases for row in compare(name, interpreters, args.pairs, args.steps)]
+    made = table(rows)
     print("\n" + made)
     if args.out:
         args.out.write_text(made + "\n")

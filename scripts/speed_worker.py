@@ -1,8 +1,9 @@
 """One training run of scripts/compare_speed.py, on one side, in a separate process.
 
-    python scripts/speed_worker.py rlzoo|reference '{"algo": "ppo", ...}'
+    python scripts/speed_worker.py rlzoo|reference|chunks '{"algo": "ppo", ...}'
 
 Prints one JSON line. The reference is stable-baselines3, sb3-contrib or SBX, as `spec["reference"]` says.
+`chunks` trains rlzoo in short pieces, one for each line on standard input, and prints a line for each.
 """
 
 from __future__ import annotations
@@ -62,6 +63,20 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     if hasattr(model, "replay_buffer"):
         result["replay_mb"] = replay_bytes(model.replay_buffer) / 1e6
     return result
+
+
+def serve_chunks(spec: dict[str, Any]) -> None:
+    """Train rlzoo for `spec["chunk"]` steps whenever a line comes in; print the processor time per step."""
+    import torch
+
+    torch.set_num_threads(spec["threads"])
+    model = our_model(spec)
+    model.learn(2 * spec["chunk"] + spec["hyperparams"].get("learning_starts", 0))
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        steps, cpu = model.num_timesteps, processor_time()
+        model.learn(spec["chunk"], reset_num_timesteps=False)
+        print(json.dumps((processor_time() - cpu) / (model.num_timesteps - steps)), flush=True)
 
 
 def processor_time() -> float:
@@ -173,4 +188,7 @@ def replay_bytes(replay: Any) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], json.loads(sys.argv[2]))))
+    if sys.argv[1] == "chunks":
+        serve_chunks(json.loads(sys.argv[2]))
+    else:
+        print(json.dumps(run(sys.argv[1], json.loads(sys.argv[2]))))

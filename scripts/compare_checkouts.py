@@ -1,0 +1,124 @@
+"""Compare the speed of this checkout of rlzoo with another one, in short pieces that take turns.
+
+    python scripts/compare_checkouts.py ../other-checkout                          # every case
+    python scripts/compare_checkouts.py ../other-checkout --cases ppo-cartpole help --rounds 60
+
+The cases are those of scripts/compare_speed.py. One process on each side trains the same task, a fortieth of
+the case's steps at a time: first one, then the other, in an order that alternates. Each pair of pieces gives
+a ratio of processor times; their median tells differences of 1% apart even while other programs run, which
+two whole runs after each other do not. Two processes of one checkout differ by 3% themselves (where their
+memory lies), so that both are started anew several times, and the table has the median of each start too.
+Commands (`help`, `train-cold`) are compared by their processor time likewise, one command at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compare_speed import CASES, ROOT, WORKER, Training, process_environment, run_cold, specification
+from speed_worker import processor_time
+
+PIECES = 40
+
+
+class Side:
+    """A process that trains one case with one checkout, a piece at a time."""
+
+    def __init__(self, checkout: Path, spec: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), "chunks", json.dumps(spec)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=process_environment(checkout, spec["threads"]),
+        )
+        assert self.process.stdin and self.process.stdout
+        self.requests, self.answers = self.process.stdin, self.process.stdout
+        while self.read() != "ready":  # libraries may print before
+            pass
+
+    def read(self) -> str:
+        line = self.answers.readline()
+        if not line:
+            assert self.process.stderr
+            raise SystemExit(f"a training failed:\n{self.process.stderr.read()}")
+        return line.strip()
+
+    def train(self) -> float:
+        """Train a piece; return the processor time per step, in seconds."""
+        print("train", file=self.requests, flush=True)
+        return float(json.loads(self.read()))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def take_turns(ours: Callable[[], float], before: Callable[[], float], rounds: int) -> list[float]:
+    """Measure both sides in turn; return the speed of ours over the one before for each round."""
+    ratios = []
+    for i in range(rounds):
+        if i % 2:
+            cost, cost_before = ours(), before()
+        else:
+            cost_before, cost = before(), ours()
+        ratios.append(cost_before / cost)
+    return ratios
+
+
+def compare(name: str, checkout: Path, rounds: int) -> list[float]:
+    """Return the speed ratios of one case, in new processes."""
+    case = CASES[name]
+    if isinstance(case, Training):
+        spec = specification(case, None)
+        spec["chunk"] = math.ceil(spec["steps"] / PIECES)
+        sides = [Side(ROOT, spec), Side(checkout, spec)]
+        try:
+            return take_turns(sides[0].train, sides[1].train, rounds)
+        finally:
+            for side in sides:
+                side.close()
+
+    def command(where: Path) -> Callable[[], float]:
+        def run() -> float:
+            before = processor_time()
+            run_cold(sys.executable, case.ours, where)
+            return processor_time() - before
+
+        return run
+
+    return take_turns(command(ROOT), command(checkout), 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("checkout", type=Path, help="another checkout of rlzoo")
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
+    parser.add_argument("--starts", type=int, default=5, help="pairs of processes (default: 5)")
+    parser.add_argument("--rounds", type=int, default=8, help="pairs of pieces in each (default: 8)")
+    args = parser.parse_args()
+    if not (args.checkout / "rlzoo").is_dir():
+        parser.error(f"{args.checkout} is not a checkout of rlzoo")
+    sys.path.insert(0, str(ROOT))
+    print("| case | speed over the other checkout: median | middle half of the pairs | each start |")
+    print("|---|---|---|---|")
+    for name in args.cases:
+        starts = [compare(name, args.checkout.resolve(), args.rounds) for _ in range(args.starts)]
+        low, median, high = statistics.quantiles([ratio for ratios in starts for ratio in ratios], n=4)
+        each = ", ".join(f"{statistics.median(ratios):.3f}" for ratios in starts)
+        print(f"| {name} | **{median:.3f}** | {low:.3f} to {high:.3f} | {each} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
