@@ -99,7 +99,7 @@ def _megabytes(size: int) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The rename itself lasts through a power cut only when the folder is on the disk too."""
+    """Sync the folder: a rename lasts through a power cut only when the folder is on the disk too."""
     with suppress(OSError):  # Windows cannot open folders, some network drives cannot flush them
         descriptor = os.open(folder, os.O_RDONLY)
         try:
