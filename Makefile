@@ -9,11 +9,12 @@ ALGO ?= ppo
 ENV  ?= CartPole-v1
 WORKERS ?= 2
 SEED ?= 0
+NOTEBOOKS ?= on
 
 # One thread per test process: oversubscribed cores slow the tests down.
 TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help install train enjoy test test-slow fuzz lint format types wheel clean
+.PHONY: help install train enjoy test test-slow fuzz lint format types docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +24,7 @@ help:
 	@echo 'make test-slow  the slow tests that make test skips'
 	@echo 'make fuzz       fuzz files, command lines, kills and signals (takes a night; SEED=1)'
 	@echo 'make format     format the sources with ruff'
+	@echo 'make docs       build the documentation: docs/_build/html (NOTEBOOKS=off: a minute)'
 	@echo 'make wheel      build dist/*.whl'
 	@echo 'make clean      remove .venv and caches, but not logs/'
 
@@ -39,6 +41,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@echo 'Installing rlzoo and its test tools into $(VENV) (about two minutes the first time) ...'
 	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
+	@echo 'Installing rlzoo and what builds its documentation into $(VENV) ...'
+	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed
@@ -78,8 +85,12 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+docs: $(VENV)/.installed-docs
+	@$(TESTENV) DOCS_NOTEBOOKS=$(NOTEBOOKS) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo 'The documentation is in docs/_build/html/index.html'
+
 wheel: $(VENV)/.installed-dev
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build docs/_build

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reading_path.md"
+PAGE = ROOT / "docs" / "developing" / "reading_path.md"
 MAX_HOPS = 5  # calls from the command's `run` to the algorithm's `update`
 MAX_FILES = 8
 MAX_LINES = 1_460
@@ -71,7 +71,7 @@ def trace() -> Any:
 
 def listed() -> list[str]:
     """The files of the page, in its order."""
-    return re.findall(r"\]\(\.\./(rlzoo/[\w/]+\.py)\)", PAGE.read_text())
+    return re.findall(r"(?m)^\| \{source\}`(rlzoo/[\w/]+\.py)` \|", PAGE.read_text())
 
 
 def test_update_is_few_calls_from_the_command() -> None:
@@ -98,7 +98,7 @@ def test_few_files_run_before_the_first_gradient() -> None:
 
 def test_page_names_files_that_exist() -> None:
     table = PAGE.read_text().partition("Where to look next:")[2]
-    names = re.findall(r"(?m)\| `(rlzoo/[^`]+)` \|$", table)
+    names = re.findall(r"(?m)\| \{source\}`(rlzoo/[^`]+)` \|$", table)
     assert len(names) == table.count("\n| ") - 1 > 7  # one file a row, below the header
     missing = [name for name in names if not (ROOT / name).is_file()]
     assert not missing, missing

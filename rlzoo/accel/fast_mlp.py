@@ -16,7 +16,6 @@ Layers of other kinds, hooks and `torch.jit.trace` fall back to PyTorch, as ever
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, cast
 
 import torch
@@ -188,9 +187,9 @@ def fast_backward(loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
     :return: False, with nothing written, where the loss is not a chain of `CHAIN` from a network with just
         these parameters
     """
-    if not FAST or (nodes := _chain(loss)) is None:
+    if not FAST or (found := _chain(loss)) is None:
         return False
-    network = nodes[-1]
+    chain, network = found
     saved = network.saved_tensors
     own = saved[len(network.kinds) + 1 :]
     learned = [parameter for parameter in own if parameter is not None]
@@ -208,28 +207,35 @@ def fast_backward(loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
         gradient: Any = (
             ONE if loss.device.type == "cpu" and loss.dtype is torch.float32 else torch.ones_like(loss)
         )
-        for node, following in pairwise(nodes):
+        for node, index in chain:
             gradient = getattr(node, "apply", node)(gradient)
             if isinstance(gradient, tuple):
-                inputs = [function for function, _ in node.next_functions]
-                gradient = gradient[inputs.index(following)]
+                gradient = gradient[index]
         _propagate(network, gradient, store)
     return True
 
 
-def _chain(loss: Tensor) -> list[Any] | None:
-    """Return the nodes from a loss to the network that it comes from; None where it is not such a chain."""
-    nodes: list[Any] = []
+def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
+    """Return the operations from a network to a loss, and the network; None where there is no such chain.
+
+    Each operation comes with the index of the input that the gradient is passed to, the last one first.
+    """
+    chain: list[tuple[Any, int]] = []
     node: Any = loss.grad_fn
     while node is not None:
-        nodes.append(node)
         name = type(node).__name__
         if name == "MLPFunctionBackward":
-            return nodes
-        inputs = [function for function, _ in node.next_functions if function is not None]
-        if name not in CHAIN or len(inputs) != 1:
+            return chain, node
+        if name not in CHAIN:
             return None
-        node = inputs[0]
+        inputs = [
+            (i, function) for i, (function, _) in enumerate(node.next_functions) if function is not None
+        ]
+        if len(inputs) != 1:
+            return None
+        index, following = inputs[0]
+        chain.append((node, index))
+        node = following
     return None
 
 

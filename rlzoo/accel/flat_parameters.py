@@ -67,10 +67,14 @@ class ParameterGroup:
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)  # not None: optimisers step on all parameters
 
-    def backward(self, loss: Tensor) -> None:
-        """Compute the gradient of a scalar loss with respect to these parameters only."""
+    def backward(self, loss: Tensor, only: bool = False) -> None:
+        """Compute the gradient of a scalar loss.
+
+        :param only: no gradients for other parameters that the loss depends on; selecting takes longer
+            where there are none
+        """
         self.zero_grad()
-        loss.backward(inputs=self.parameters)
+        loss.backward(inputs=self.parameters if only else None)
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         """Scale the gradient so that its Euclidean norm is at most `max_norm`; return the norm before."""
@@ -131,12 +135,12 @@ class FlatParameters(ParameterGroup):
         self._reattach_gradients()
         self._gradient.zero_()
 
-    def backward(self, loss: Tensor) -> None:
-        """Compute the gradient of a scalar loss with respect to these parameters only."""
+    def backward(self, loss: Tensor, only: bool = False) -> None:
+        """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
         self._reattach_gradients()
         if not fast_backward(loss, self.parameters):
             self._gradient.zero_()
-            loss.backward(inputs=self.parameters)
+            loss.backward(inputs=self.parameters if only else None)
 
     def _reattach_gradients(self) -> None:
         if self.parameters[0].data_ptr() != self._vector.data_ptr():

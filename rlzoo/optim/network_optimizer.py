@@ -21,18 +21,19 @@ class NetworkOptimizer:
 
     :param owner: its `optimizer` takes the steps, also one that is assigned later
     :param parameters: parameters that the optimiser steps on
+    :param only: the losses depend on other networks too, which get no gradients: an actor's on its critic
     """
 
-    def __init__(self, owner: HasOptimizer, parameters: ParameterGroup) -> None:
-        self.owner, self.parameters = owner, parameters
+    def __init__(self, owner: HasOptimizer, parameters: ParameterGroup, only: bool = False) -> None:
+        self.owner, self.parameters, self.only = owner, parameters, only
 
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
-        """Take one step along the gradient of a loss; other networks get no gradients.
+        """Take one step along the gradient of a loss.
 
         :param loss: a scalar
         :param max_grad_norm: largest Euclidean norm of the gradient; None: no clipping
         """
-        self.parameters.backward(loss)
+        self.parameters.backward(loss, self.only)
         if max_grad_norm is not None:
             self.parameters.clip_grad_norm(max_grad_norm)
         self.owner.optimizer.step()

@@ -40,7 +40,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         self.critic_flat = parameter_group(policy.critic.trainable_parameters())
         policy.actor.optimizer = self.make_optimizer(self.actor_flat)
         policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_optimizer = NetworkOptimizer(policy.actor, self.actor_flat)
+        self.actor_optimizer = NetworkOptimizer(policy.actor, self.actor_flat, only=True)
         self.critic_optimizer = NetworkOptimizer(policy.critic, self.critic_flat)
         if policy.with_target_actor:
             self.target_actor = TargetNetwork(self.actor_flat, policy.actor, policy.actor_target)

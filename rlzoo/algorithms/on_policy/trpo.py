@@ -159,7 +159,7 @@ class TRPO(OnPolicyAlgorithm):
         policy.optimizer = self.critic_flat.optimizer(
             policy.optimizer_class, lr=self.schedules["learning_rate"](1.0), **policy.optimizer_kwargs
         )
-        self.critic_optimizer = NetworkOptimizer(policy, self.critic_flat)
+        self.critic_optimizer = NetworkOptimizer(policy, self.critic_flat, only=True)
 
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
