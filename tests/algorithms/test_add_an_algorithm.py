@@ -1,4 +1,4 @@
-"""An algorithm takes two places: the walk-through of CONTRIBUTING.md, done in a copy of the package."""
+"""An algorithm takes two places: docs/developing/adding_an_algorithm.md, done in a copy of the package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+GUIDE = (ROOT / "docs" / "developing" / "adding_an_algorithm.md").read_text()
 
 
 def code_block(heading: str) -> tuple[str, str]:
     """Return the path in a heading of the guide, and the first code block below it."""
-    found = re.search(rf"### {heading}.*?`(rlzoo/[\w/.]+)`\n.*?```python\n(.*?)```", GUIDE, re.DOTALL)
+    found = re.search(rf"## {heading}.*?`(rlzoo/[\w/.]+)`\n.*?```python\n(.*?)```", GUIDE, re.DOTALL)
     assert found is not None, heading
     return found[1], found[2]
 

@@ -135,7 +135,9 @@ def test_the_objective_of_qrdqn():
     assert not target.requires_grad and target.shape == (B, N_QUANTILES)
     quantiles = model.policy.quantile_net(batch.observations).detach()
     quantiles.requires_grad_()
-    loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, None)
+    loss, none = qrdqn_loss(quantiles, batch.actions, target, None)
+    _, td_errors = qrdqn_loss(quantiles, batch.actions, target, torch.ones(B))
+    assert none is None and td_errors is not None
     expected_losses, expected_errors = qrdqn_by_hand(model, batch)
     assert loss.item() == pytest.approx(sum(expected_losses) / B, abs=1e-5)
     assert td_errors.tolist() == pytest.approx(expected_errors, abs=1e-5)

@@ -30,7 +30,6 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.off_policy_algorithm import (
     OffPolicyAlgorithm,
     check_off_policy,
-    weighted_mean,
 )
 from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
@@ -184,9 +183,13 @@ def dqn_loss(
     :param weights: importance weights of prioritised replay, [batch]
     :return: the scalar loss; TD errors, [batch]
     """
-    taken_q = q_values.gather(1, actions.unsqueeze(1)).squeeze(1)
-    losses = F.smooth_l1_loss(taken_q, target_q, reduction="none")
-    return weighted_mean(losses, weights), taken_q.detach() - target_q
+    taken_q = q_values.gather(1, actions.unsqueeze(1))  # [batch, 1]
+    targets = target_q.unsqueeze(1)
+    if weights is None:
+        loss = F.smooth_l1_loss(taken_q, targets)
+    else:
+        loss = (F.smooth_l1_loss(taken_q, targets, reduction="none") * weights.unsqueeze(1)).mean()
+    return loss, (taken_q.detach() - targets).squeeze(1)
 
 
 class DQN(OffPolicyAlgorithm):

@@ -73,18 +73,19 @@ def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
 
 def qrdqn_loss(
     quantiles: Tensor, actions: Tensor, target_quantiles: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """Compute the quantile Huber loss L.
 
     :param quantiles: theta(s, .), [batch, n_quantiles, n_actions]
     :param actions: [batch]
     :param target_quantiles: [batch, n_quantiles]
     :param weights: importance weights of prioritised replay, [batch]
-    :return: the scalar loss; TD errors of the means, [batch]
+    :return: the scalar loss; where replay is prioritised, TD errors of the means, [batch]
     """
     theta = quantiles.gather(2, action_index(actions, quantiles)).squeeze(2)
     losses = quantile_huber_losses(theta, target_quantiles)
-    return weighted_mean(losses, weights), theta.detach().mean(dim=1) - target_quantiles.mean(dim=1)
+    td_errors = None if weights is None else theta.detach().mean(dim=1) - target_quantiles.mean(dim=1)
+    return weighted_mean(losses, weights), td_errors
 
 
 def action_index(actions: Tensor, quantiles: Tensor) -> Tensor:
@@ -127,6 +128,7 @@ class QRDQN(DQN):
         quantiles = policy.quantile_net(batch.observations)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
         self.optimizer.step(loss, config.max_grad_norm)
-        batch.set_priorities(td_errors)
+        if td_errors is not None:
+            batch.set_priorities(td_errors)
         clock.n_updates += 1
         return {"loss": loss.detach(), "learning_rate": learning_rate}

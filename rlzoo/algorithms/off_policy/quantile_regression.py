@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 from rlzoo.accel.quantile_huber import quantile_huber
 
 
+@lru_cache
 def midpoints(n_quantiles: int, device: torch.device | None = None) -> Tensor:
     """Return the probabilities [n_quantiles] of the quantiles: (2 i + 1) / (2 n) for i = 0 ... n - 1.
 
     Dabney et al. 2018, Distributional reinforcement learning with quantile regression, lemma 2
-    (https://arxiv.org/abs/1710.10044).
+    (https://arxiv.org/abs/1710.10044). The tensor is shared by all callers: do not change it.
     """
-    return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
+    with torch.inference_mode(False):  # later callers may need gradients
+        return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
 
 
 def quantile_huber_loss(
