@@ -14,7 +14,7 @@ NOTEBOOKS ?= on
 # One thread per test process: oversubscribed cores slow the tests down.
 TESTENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: help install train enjoy test test-slow fuzz lint format types docs wheel clean
+.PHONY: help install train enjoy test test-slow fuzz lint format types docs docs-test wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make fuzz       fuzz files, command lines, kills and signals (takes a night; SEED=1)'
 	@echo 'make format     format the sources with ruff'
 	@echo 'make docs       build the documentation: docs/_build/html (NOTEBOOKS=off: a minute)'
+	@echo 'make docs-test  open every page of the documentation in Chromium, after make docs'
 	@echo 'make wheel      build dist/*.whl'
 	@echo 'make clean      remove .venv and caches, but not logs/'
 
@@ -86,8 +87,11 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff format .
 
 docs: $(VENV)/.installed-docs
-	@$(TESTENV) DOCS_NOTEBOOKS=$(NOTEBOOKS) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 DOCS_NOTEBOOKS=$(NOTEBOOKS) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo 'The documentation is in docs/_build/html/index.html'
+
+docs-test: $(VENV)/.installed-dev
+	@$(TESTENV) $(BIN)/python -m pytest -q -m docs tests/docs
 
 wheel: $(VENV)/.installed-dev
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -53,3 +53,9 @@ copybutton_exclude = ".linenos, .gp, .go"
 # On Read the Docs and on GitHub the repository is known, and source links go to its page.
 repository = os.environ.get("DOCS_REPOSITORY") or os.environ.get("READTHEDOCS_GIT_CLONE_URL", "")
 repository = repository.removesuffix(".git") if repository.startswith("https://") else ""
+
+# Annotations name types of other packages, which this site does not describe.
+nitpick_ignore_regex = [(r"py:.*", r".*")]
+python_maximum_signature_line_length = 70
+toc_object_entries = False  # each page has the whole table of contents
+add_module_names = False

@@ -10,6 +10,7 @@ from typing import Any
 
 from search_ranges import in_words
 
+from rlzoo.algorithms.base import COMMON_ARGUMENTS
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import shipped_envs, shipped_files
 from rlzoo.config.legacy.sb2_options import OPTIONS, SB2_CLASSES, Conversion
@@ -42,16 +43,17 @@ SPARE = r"([\\*<>\[\]|$_{}])"
 
 
 def plain(text: str) -> str:
-    """Return text with its Markdown signs escaped; code spans stay code, links become links."""
-    parts = re.split(r"(`[^`]*`|https?://[^\s,;)]+)", text)
-    return "".join(
-        part.replace("|", r"\|")
-        if part.startswith("`")
-        else f"<{part}>"
-        if part.startswith("http")
-        else re.sub(SPARE, r"\\\1", part)
-        for part in parts
-    )
+    """Return text with its Markdown signs escaped; code spans and flags become code, addresses links."""
+    parts = re.split(r"(`[^`]*`|https?://[^\s,;)]+|(?<!\w)--[a-z][\w-]+)", text)
+    return "".join(map(_part, parts))
+
+
+def _part(part: str) -> str:
+    if part.startswith("`"):
+        return part.replace("|", r"\|")
+    if part.startswith("--"):
+        return f"`{part}`"
+    return f"<{part}>" if part.startswith("http") else re.sub(SPARE, r"\\\1", part)
 
 
 def table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -121,6 +123,13 @@ def supports(name: str) -> dict[str, bool]:
     }
 
 
+def _verdict(name: str, feature: str) -> str:
+    """Say that a feature is supported, and under which condition."""
+    if feature == "recurrent policies" and hasattr(config_of(name), "learner"):
+        return 'yes, with `learner="ppo"`'
+    return "yes"
+
+
 def stand_in(name: str) -> str | None:
     """Return the algorithm whose agents `name` makes; None for one that learns itself."""
     cls = catalog.load(name).__name__
@@ -145,7 +154,7 @@ def spaces(name: str) -> str:
             ("observation spaces", ", ".join(observed)),
             ("policies", ", ".join(f"`{policy}`" for policy in taken)),
             ("hyperparameters", f"`{config.__name__}`, see below"),
-            *((feature, "yes" if has else "no") for feature, has in supports(name).items()),
+            *((feature, _verdict(name, feature) if has else "no") for feature, has in supports(name).items()),
         ]
     files = " and ".join(f"`{file.label}`" for file in shipped_files(name))
     tuned = f"{files}, for {len(shipped_envs(name))} environments"
@@ -258,36 +267,25 @@ def paper(name: str) -> str:
 
 def algorithm_table() -> str:
     """Return the table of all algorithms: actions, kind, features and paper."""
-    headings = [
-        "algorithm",
-        "`--algo`",
-        "actions",
-        "kind",
-        "recurrent",
-        "masks",
-        "hindsight",
-        "tuned",
-        "paper",
-    ]
     lines = []
     for name in catalog.names():
         has = supports(name)
-        marks = [
-            "yes" if has[key] else "-" for key in ("recurrent policies", "action masks", "hindsight replay")
-        ]
-        cells = [f"[{catalog.load(name).__name__}]({name}.md)", f"`{name}`"]
-        cells += [
-            ", ".join(catalog.action_spaces(name)),
-            kind(name),
-            *marks,
-            str(len(shipped_envs(name))),
-            paper(name),
-        ]
-        lines.append(cells)
-    return table(headings, lines)
+        also = [short for feature, short in SHORT.items() if has[feature]]
+        spaces_of = catalog.action_spaces(name)
+        actions = "all four" if spaces_of == catalog.ALL_SPACES else ", ".join(spaces_of)
+        link = f"[{catalog.load(name).__name__}]({name}.md)"
+        n_tuned = str(len(shipped_envs(name)))
+        lines.append([link, f"`{name}`", actions, kind(name), ", ".join(also), n_tuned, paper(name)])
+    return table(["algorithm", "`--algo`", "actions", "kind", "supports", "tuned", "paper"], lines)
+
+
+SHORT = {"recurrent policies": "recurrent", "action masks": "masks", "hindsight replay": "hindsight"}
 
 
 def constructor_arguments() -> str:
-    """Return the table of the arguments that every constructor takes."""
-    lines = [(f"`{name}`", plain(doc.text)) for name, (_, doc) in CONSTRUCTOR.items()]
+    """Return the table of the arguments that constructors take besides the hyperparameters."""
+    lines = []
+    for name, (_, doc) in CONSTRUCTOR.items():
+        common = name in COMMON_ARGUMENTS or name in ("policy", "env")
+        lines.append((f"`{name}`", plain(doc.text) + ("" if common else "; on-policy algorithms only")))
     return table(["argument", "description"], lines)

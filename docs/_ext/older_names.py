@@ -19,7 +19,10 @@ def option_table() -> str:
     for cls, options in OPTIONS.items():
         for option, rule in options.items():
             rows.setdefault((f"`{option}`", *_now(rule)), []).append(cls)
-    lines = [(option, ", ".join(classes), now, note) for (option, now, note), classes in rows.items()]
+    lines = [
+        (option, "all" if len(classes) == len(OPTIONS) else ", ".join(classes), now, note)
+        for (option, now, note), classes in rows.items()
+    ]
     return table(["option", "classes", "now", "value"], lines)
 
 

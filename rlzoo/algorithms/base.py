@@ -34,6 +34,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_of,
 )
 from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
+from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
@@ -109,7 +110,8 @@ class Algorithm(SelfDescribing, Agent):
             )
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
-        arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
+        if not OLD_NAMES.isdisjoint(arguments):
+            arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)
@@ -230,7 +232,9 @@ class Algorithm(SelfDescribing, Agent):
 
     def policy_arguments(self) -> dict[str, Any]:
         """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
-        arguments = policy_keywords(self.policy_class, self.policy_kwargs)
+        arguments: dict[str, Any] = {}
+        if self.policy_kwargs:
+            arguments = policy_keywords(self.policy_class, self.policy_kwargs)
         if "use_sde" in field_names(self.Config):
             arguments["use_sde"] = self.config.use_sde
         return arguments

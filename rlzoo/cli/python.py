@@ -48,7 +48,8 @@ def parse(command: str, options: Mapping[str, Any]) -> Namespace:
             words += _words(name, action, value)
     args = parser.parse_args(words)
     vars(args).update(mappings)
-    trust((*vars(args).pop("trust", ()), *getattr(args, "gym_packages", ())))
+    if trusted := (*vars(args).pop("trust", ()), *getattr(args, "gym_packages", ())):
+        trust(trusted)
     return args
 
 
@@ -99,7 +100,7 @@ def train(**options: Any) -> Algorithm:
     :raises RunFailed: training failed; the message names the files that were kept
     """
     from rlzoo.cli import train as command
-    from rlzoo.experiment.training_run import resume
+    from rlzoo.experiment.resumed_run import resume
     from rlzoo.experiment.training_run import train as train_run
 
     args = parse("train", options)

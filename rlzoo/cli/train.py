@@ -10,27 +10,10 @@ from typing import Any
 from rlzoo.cli.flags.parser import IntInRange, Parser, actions_of, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args, run_config
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
 from rlzoo.core.errors import UserError
 
 HELP = "train an agent"
-RESUME_FLAGS = (
-    "n_timesteps",
-    "device",
-    "num_threads",
-    "verbose",
-    "progress",
-    "log_interval",
-    "gym_packages",
-    "expert",
-    "conf_file",
-    "tensorboard_log",
-    "track",
-    "wandb_project_name",
-    "wandb_entity",
-    "wandb_group",
-    "wandb_tags",
-)
 TRAIN_ONLY_FLAGS = (
     "uuid",
     "eval_freq",
@@ -168,9 +151,10 @@ def run(args: argparse.Namespace) -> int:
 def runs_of(args: argparse.Namespace) -> list[RunConfig]:
     """Return the run of each environment, and warn about flags that have no effect."""
     env_ids = args.env or ["CartPole-v1"]
-    warn_ignored_flags(_parser(), args, search_keys(), "without -optimize")
+    parser = _parser()
+    warn_ignored_flags(parser, args, search_keys(), "without -optimize")
     if args.trial_id is None:
-        warn_ignored_flags(_parser(), args, ("study_name", "storage"), "without -optimize or --trial-id")
+        warn_ignored_flags(parser, args, ("study_name", "storage"), "without -optimize or --trial-id")
         return [run_config(args, env_id) for env_id in env_ids]
     from rlzoo.tuning.study.study import run_of_trial
 
@@ -199,7 +183,7 @@ def _optimize(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    from rlzoo.experiment.training_run import resume
+    from rlzoo.experiment.resumed_run import resume
 
     resume(args.resume, **changes_by_resume(args))
     return 0
@@ -212,7 +196,7 @@ def changes_by_resume(args: argparse.Namespace) -> dict[str, Any]:
     """
     changes = {}
     for key, flag in non_default_args(_parser(), args).items():
-        if key not in (*RESUME_FLAGS, "resume"):
+        if key not in (*CHANGED_BY_RESUME, "resume"):
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
         changes[key] = getattr(args, key)
     del changes["resume"]

@@ -113,6 +113,11 @@ def resolve(name: str) -> str:
     return _TARGETS[canonical(name)]
 
 
+def class_name(name: str) -> str:
+    """Return the name of the class of an algorithm; see `canonical` for errors."""
+    return resolve(name).partition(":")[2]
+
+
 def action_spaces(name: str) -> tuple[str, ...]:
     """Return the names of the action spaces that an algorithm supports; see `canonical` for errors."""
     name = canonical(name)

@@ -19,8 +19,9 @@ from types import ModuleType
 
 from rlzoo.config import catalog
 from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
+from rlzoo.config.legacy.sb2_options import OLD_NAMES, POLICIES, SB2_CLASSES
 from rlzoo.config.legacy.sb2_translation import apply_sb2_atari_defaults, drop_replaced
-from rlzoo.config.literals import interpret, merge
+from rlzoo.config.literals import Name, interpret, merge
 from rlzoo.config.raw import RawConfig
 from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
 from rlzoo.config.yaml_text import read_yaml
@@ -30,6 +31,7 @@ __all__ = [
     "ZOO_KEYS",
     "HyperparamsFile",
     "env_family",
+    "has_old_names",
     "is_atari",
     "is_python",
     "load_file",
@@ -125,13 +127,22 @@ def with_overrides(raw: RawConfig, overrides: Mapping[str, object], source: str 
     """
     if not overrides:
         return raw
-    kept = drop_replaced(raw.algo, raw.values, overrides)
+    kept = raw.values
+    if has_old_names(raw.algo, {**kept, **overrides}):
+        kept = drop_replaced(raw.algo, kept, overrides)
     values = merge(kept, overrides)
     sources = {key: raw.sources[key] for key in kept if key in raw.sources}
     for key, value in overrides.items():
         partly = isinstance(value, Mapping) and values[key] != value
         sources[key] = f"{sources[key]}; {source}" if partly and key in sources else source
     return replace(raw, values=values, sources=sources)
+
+
+def has_old_names(algo: str, values: Mapping[str, object]) -> bool:
+    """Return whether an entry has names of Stable Baselines, which `config.legacy` translates."""
+    policy = values.get("policy")
+    name = str(policy.path if isinstance(policy, Name) else policy).rpartition(".")[2]
+    return not OLD_NAMES.isdisjoint(values) or name in POLICIES or catalog.class_name(algo) in SB2_CLASSES
 
 
 def load_file(path: str | Path) -> HyperparamsFile:
@@ -181,7 +192,8 @@ def _shipped_names(algo: str) -> list[str]:
 
 
 def _load_shipped(name: str) -> HyperparamsFile:
-    return replace(load_file(shipped_folder("hyperparams") / name), label=f"hyperparams/{name}")
+    label, content = f"hyperparams/{name}", read_yaml(shipped_folder("hyperparams") / name)
+    return HyperparamsFile(label, _entries(label, content))
 
 
 def _entries(label: str, content: object) -> dict[str, dict[str, object]]:

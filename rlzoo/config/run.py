@@ -59,6 +59,26 @@ class RunConfig:
     wandb_tags: tuple[str, ...] = ()  # tags of the run in Weights and Biases
 
 
+CHANGED_BY_RESUME = (
+    "n_timesteps",
+    "device",
+    "num_threads",
+    "verbose",
+    "progress",
+    "log_interval",
+    "gym_packages",
+    "expert",
+    "conf_file",
+    "tensorboard_log",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
+)
+"""Fields of a RunConfig that `--resume` may change; the others would change the results of the run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
     """One `rlzoo enjoy`."""

@@ -1,21 +1,26 @@
-"""Build models and callbacks from a resolved configuration."""
+"""Build models, their replay buffers and callbacks from a resolved configuration."""
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol, TypeGuard
 
+from rlzoo.algorithms.agent.position import ResumeState
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.base_callback import as_callback
 from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from rlzoo.config.hyperparams import plays_stochastically
 from rlzoo.config.run import RunConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
 from rlzoo.experiment.named_classes import construct
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.io.space_json import space_from_json
+from rlzoo.runs import run_folder
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 from rlzoo.training.supervised import supervised
 
@@ -94,6 +99,61 @@ def _check_spaces(path: Path, venv: VecEnv) -> None:
             raise UserError(f"{path} is an agent for another environment: its {name} is {theirs}, not {ours}")
 
 
+class ReplayModel(Protocol):
+    """A model with a replay buffer."""
+
+    resume_state: ResumeState
+
+    @property
+    def replay_buffer(self) -> Sized:
+        """The replay buffer, made when it is first used."""
+
+    def save_replay_buffer(self, path: Path | BinaryIO) -> None:
+        """Write the replay buffer to a file."""
+
+    def load_replay_buffer(self, path: Path, truncate_last_traj: bool = True) -> None:
+        """Read the replay buffer from a file."""
+
+
+def has_buffer(model: Algorithm) -> TypeGuard[ReplayModel]:
+    """Return whether a model has a replay buffer."""
+    return hasattr(type(model), "save_replay_buffer")
+
+
+def prepare_replay(model: ReplayModel, run: RunConfig, agent: Path | None, resumed: bool) -> None:
+    """Make the replay buffer, so that mistakes in it are found now, and load the experience of the agent.
+
+    :param agent: the file that the agent was loaded from
+    :raises UserError: the environment has no goals for hindsight, the buffer's arguments are wrong, or it is
+        to be saved and cannot be
+    :raises CheckpointError: a new run starts from an agent whose replay buffer cannot be read
+    """
+    replay = model.replay_buffer
+    if run.save_replay_buffer:
+        model.save_replay_buffer(io.BytesIO())  # still empty
+    if agent is None:
+        return
+    path = run_folder.replay_of(agent, saved_together=resumed)
+    if path is None:
+        if resumed:
+            print(
+                f"rlzoo: no replay buffer was saved with {agent} (see --save-replay-buffer);"
+                " the run continues with an empty one",
+                file=sys.stderr,
+            )
+        return
+    in_progress = resumed and model.resume_state.continues_episodes  # else new episodes end those stored
+    try:
+        model.load_replay_buffer(path, truncate_last_traj=run.truncate_last_trajectory and not in_progress)
+    except CheckpointError as error:
+        if not resumed:
+            raise CheckpointError(f"{error}; move it away to start with an empty replay buffer") from error
+        print(f"rlzoo: {error}; the run continues with an empty replay buffer", file=sys.stderr)
+        return
+    if run.verbose > 0:
+        print(f"replay buffer: {len(replay):,} transitions from {path}")
+
+
 def build_callbacks(
     resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
 ) -> list[BaseCallback]:
@@ -104,7 +164,7 @@ def build_callbacks(
     """
     timesteps_per_call = resolved.n_envs
     if resolved.algorithm.loop is supervised:
-        timesteps_per_call = resolved.hyperparameter("batch_size")
+        timesteps_per_call = resolved.config.batch_size
     built = (construct("callback", build, **kwargs) for build, kwargs in resolved.callbacks)
     callbacks = [as_callback(callback) for callback in built]
     if run.save_freq > 0:

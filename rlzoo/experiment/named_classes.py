@@ -233,6 +233,8 @@ def check_arguments(
     :param also_known: further keywords, which somebody else takes
     :raises UserError: names the nearest keyword, or the value and its type
     """
+    if not kwargs:
+        return
     parameters = dict(inspect.signature(function).parameters)
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if isinstance(function, type):  # its base classes may declare what it passes on
@@ -270,9 +272,9 @@ def import_packages(modules: Iterable[str], env_id: str = "") -> None:
 
     :raises UserError: there is no such module
     """
-    modules = _with_package_of(modules, env_id)
-    trust(modules)
-    _import_packages(modules)
+    if modules := _with_package_of(modules, env_id):
+        trust(modules)
+        _import_packages(modules)
 
 
 def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:

@@ -16,11 +16,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.hyperparameters import build_config, field_names
+from rlzoo.algorithms.hyperparameters import build_config
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
-from rlzoo.config.her_entries import expand_her
-from rlzoo.config.hyperparams import ZOO_KEYS, lookup, merge, with_overrides
+from rlzoo.config.her_entries import HER, expand_her
+from rlzoo.config.hyperparams import ZOO_KEYS, has_old_names, lookup, merge, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import parse_value
 from rlzoo.config.raw import RawConfig
@@ -30,7 +30,7 @@ from rlzoo.experiment.named_classes import (
     check_arguments,
     resolve_entry,
 )
-from rlzoo.experiment.noise_config import plan_noise
+from rlzoo.experiment.noise_config import NOISE_KEYS, plan_noise
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
@@ -69,7 +69,7 @@ def read_config(run: RunConfig) -> RawConfig:
 
 def warn_if_untrained(resolved: ResolvedConfig) -> None:
     """Warn if a training ends before its algorithm begins to learn, as smoke tests do."""
-    learning_starts = resolved.hyperparameter("learning_starts") or 0
+    learning_starts = getattr(resolved.config, "learning_starts", 0)
     if learning_starts >= resolved.n_timesteps:
         warnings.warn(
             f"nothing is learned: learning_starts ({learning_starts:,}) is not below"
@@ -86,7 +86,7 @@ def _require_imitation(algo: str) -> None:
 
 
 def _imitates(algorithm: type) -> bool:
-    return hasattr(algorithm, "Config") and "expert_dataset" in field_names(algorithm.Config)
+    return hasattr(getattr(algorithm, "Config", None), "expert_dataset")
 
 
 def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
@@ -120,8 +120,8 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
         (it may then name classes of trusted modules only, see `rlzoo.experiment.named_classes`)
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
-    current = translate_sb2_entry(raw)
-    learner = expand_her(current)
+    current = translate_sb2_entry(raw) if has_old_names(raw.algo, raw.values) else raw
+    learner = expand_her(current) if catalog.canonical(current.algo) == HER else current
     algorithm: type[Algorithm] = catalog.load(learner.algo)
     values = resolve_entry(_parse_mappings(learner.values), own)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
@@ -136,13 +136,14 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
         hyperparams={
             field.name: getattr(checked, field.name) for field in fields(checked) if field.name in hyperparams
         },
+        config=checked,
         policy=values["policy"],
         policy_kwargs=values["policy_kwargs"] or None,
         stats_window_size=_count(values, "stats_window_size", 100),
         n_timesteps=_count(values, "n_timesteps", 0),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
-        noise=plan_noise(values, algorithm),
+        noise=None if values.keys().isdisjoint(NOISE_KEYS) else plan_noise(values, algorithm),
         normalize=normalisation(values),
         env_kwargs=values["env_kwargs"],
         eval_env_kwargs=values["eval_env_kwargs"],
@@ -160,6 +161,8 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
 def _check_policy(resolved: ResolvedConfig) -> None:
     """Check the name and the keywords of the policy; warnings of old ones come when it is made."""
     policy_class = get_policy_class(resolved.algorithm.policy_family, resolved.policy)
+    if not resolved.policy_kwargs:
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -36,15 +36,12 @@ class ResolvedConfig(EnvironmentConfig):
     algorithm: type[Algorithm]  # the class that learns
     values: dict[str, object]  # current names, plain values: what config.yml holds
     hyperparams: dict[str, Any]  # the fields of the algorithm's Config that are set
+    config: Any  # the algorithm's Config of them
     policy: str | type  # a name, or a class
     policy_kwargs: dict[str, object] | None = None  # arguments of the policy
     stats_window_size: int = 100  # episodes that logged means are over
     noise: NoisePlan | None = None  # becomes a hyperparameter when the action space is known
     n_timesteps: int = 0  # environment steps to train for
-
-    def hyperparameter(self, name: str) -> Any:
-        """Return a hyperparameter or its default; None for one that the algorithm lacks."""
-        return self.hyperparams.get(name, getattr(self.algorithm.Config, name, None))
 
     def named_classes(self) -> dict[str, object]:
         """Return the classes that the hyperparameters name, by their dotted names."""

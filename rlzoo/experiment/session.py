@@ -22,9 +22,15 @@ from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.experiment import replay_setup, tracking
+from rlzoo.experiment import tracking
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
-from rlzoo.experiment.factories import build_callbacks, build_model, load_model
+from rlzoo.experiment.factories import (
+    build_callbacks,
+    build_model,
+    has_buffer,
+    load_model,
+    prepare_replay,
+)
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.metrics.output_formats import make_output_format
@@ -126,8 +132,8 @@ def open_session(
             cast(_SearchesRandomly, model).async_eval = workers
         if run.verbose > 0 and (dataset := resolved.hyperparams.get("expert_dataset")) is not None:
             dataset.log_info()
-        if replay_setup.has_buffer(model):
-            replay_setup.prepare(model, run, agent, resumed)
+        if has_buffer(model):
+            prepare_replay(model, run, agent, resumed)
         model.num_threads = run.num_threads if run.num_threads > 0 else None
         torch.set_num_threads(threads or model.num_threads or thread_limit())
         model.set_logger(_open_logger(run, resolved, model, folder, resumed, opened))

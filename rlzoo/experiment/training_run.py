@@ -17,8 +17,9 @@ from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.experiment import replay_setup, tracking
+from rlzoo.experiment import tracking
 from rlzoo.experiment.environments import check_env_arguments
+from rlzoo.experiment.factories import has_buffer
 from rlzoo.experiment.named_classes import import_packages, import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
@@ -38,6 +39,12 @@ class TrainResult:
     num_timesteps: int
     interrupted: bool = False
     model: Any = None
+
+    @classmethod
+    def of(cls, session: TrainingRun, interrupted: bool = False) -> TrainResult:
+        """Return the result of a session whose training has ended."""
+        model = session.model
+        return cls(session.folder, session.model_path, model.num_timesteps, interrupted, model)
 
 
 def train(run: RunConfig, command: str = "") -> TrainResult:
@@ -81,21 +88,6 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     return resolved
 
 
-def resume(folder: str | Path, **changes: Any) -> TrainResult:
-    """Continue a run in place, from the newest of its checkpoints that can be loaded, to its number of steps.
-
-    :param changes: fields of its RunConfig to change; `n_timesteps` is the new total
-    """
-    with StopSignals() as stop:
-        with stop.interruptible():
-            session = reopen_run(Path(folder), changes)
-        if session.complete:
-            session.close()
-            print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
-            return _result(session)
-        return learn(session, stop)
-
-
 def create_run(run: RunConfig, command: str = "", own: bool = True, parts: Parts = PARTS) -> TrainingRun:
     """Check everything, claim a folder, and build what learns in it."""
     resolved = check(run, own=own)
@@ -111,48 +103,6 @@ def create_run(run: RunConfig, command: str = "", own: bool = True, parts: Parts
     except BaseException:
         run_folder.discard(folder)
         raise
-
-
-def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
-    """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
-    run_folder.refuse_links(folder)
-    run = run_folder.read_run(folder)
-    with ExitStack() as resources:
-        resources.enter_context(run_folder.locked(folder))
-        return _reopen(folder, run, changes, resources)
-
-
-def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> TrainingRun:
-    """Build a run again.
-
-    :param described: what the folder says of it; where else something is written, and code to run, count only
-        if they are in `changes`, since the folder may be somebody else's
-    """
-    run = replace(described, **changes)
-    if run.tensorboard_log and "tensorboard_log" not in changes:
-        print(
-            f"rlzoo: no TensorBoard files; to go on with them add -tb {run.tensorboard_log}", file=sys.stderr
-        )
-    if run.track and "track" not in changes:
-        print("rlzoo: not tracked with Weights and Biases; to go on with it add --track", file=sys.stderr)
-    run = replace(run, tensorboard_log=changes.get("tensorboard_log", ""), track=changes.get("track", False))
-    if run.track:
-        tracking.require_wandb()
-    import_packages_of(str(folder), run.gym_packages, run.env_id)
-    run_folder.remove_unfinished_files(folder)
-    # The folder's config.yml already holds what the command line of the first session changed.
-    config_file = str(run_folder.config_path(folder, run.env_id))
-    functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
-    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
-    agent = run_folder.newest_checkpoint(folder, run.env_id)
-    warn_if_untrained(resolved)
-    session = open_session(run, resolved, folder=folder, agent=agent, resumed=True, resources=resources)
-    has_ended = agent == run_folder.model_path(folder, run.env_id)
-    session.complete = has_ended and session.model.num_timesteps >= session.resolved.n_timesteps
-    if "n_timesteps" in changes:  # it holds for the next `--resume` too
-        described = replace(described, n_timesteps=run.n_timesteps)
-        run_folder.write_configuration(folder, described, resolved.values)
-    return session
 
 
 def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
@@ -202,13 +152,7 @@ def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
         print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
-    return _result(session, stop.received is not None)
-
-
-def _result(session: TrainingRun, interrupted: bool = False) -> TrainResult:
-    return TrainResult(
-        session.folder, session.model_path, session.model.num_timesteps, interrupted, session.model
-    )
+    return TrainResult.of(session, stop.received is not None)
 
 
 def save(session: TrainingRun, failure: BaseException | None, interrupted: bool = False) -> str:
@@ -220,7 +164,7 @@ def save(session: TrainingRun, failure: BaseException | None, interrupted: bool 
     if not all(bool(torch.isfinite(parameter).all()) for parameter in model.policy.parameters()):
         return f"the agent is not saved, since it has NaN or infinite parameters; {_last_checkpoint(session)}"
     try:
-        if session.run.save_replay_buffer and replay_setup.has_buffer(model):
+        if session.run.save_replay_buffer and has_buffer(model):
             model.save_replay_buffer(run_folder.replay_path(session.folder))
         ended = failure is None and not interrupted  # else the environments may be in the middle of a step
         model.save(path, include=("position",) if ended else ())

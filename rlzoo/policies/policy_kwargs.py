@@ -29,7 +29,9 @@ def policy_keywords(policy_class: type, policy_kwargs: Mapping[str, Any] | None)
     if not (isinstance(policy_class, type) and issubclass(policy_class, nn.Module)):
         return dict(policy_kwargs or {})
     accepted = accepted_keywords(policy_class)
-    keywords = translate_policy_keywords(policy_kwargs or {}, accepted, FEATURE_EXTRACTIONS, _activation)
+    keywords = dict(policy_kwargs or {})
+    if not accepted.issuperset(keywords):
+        keywords = translate_policy_keywords(keywords, accepted, FEATURE_EXTRACTIONS, _activation)
     for name in keywords:
         if name not in accepted:
             raise unknown("policy keyword", name, accepted)

@@ -36,8 +36,9 @@ class Collector:
         self.start_time, self.start_timesteps = time.time(), num_timesteps
 
     def reset(self, env: VecEnv) -> None:
-        """Reset the environments."""
+        """Begin new episodes, and a new rollout."""
         self.obs, self.episode_starts = env.reset(), np.ones(env.num_envs, bool)
+        self.episodes_restored, self.saved_rollout = False, {}
 
     def restore(self, obs: Obs, episode_starts: np.ndarray) -> None:
         """Take over copies of saved observations and episode starts."""

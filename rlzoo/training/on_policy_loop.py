@@ -28,7 +28,8 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
         rollout.raw = RawRollout(rollout.n_steps, normalizer)
     algorithm.rollout_buffer = rollout
-    resume_rollout(algorithm, rollout)
+    if algorithm.collector.saved_rollout:
+        resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
     try:

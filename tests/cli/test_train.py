@@ -74,7 +74,7 @@ def test_an_interrupt_ends_the_whole_series(runs):
 def test_resume_hands_on_what_may_change(monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "rlzoo.experiment.training_run.resume", lambda folder, **changes: seen.update(changes, folder=folder)
+        "rlzoo.experiment.resumed_run.resume", lambda folder, **changes: seen.update(changes, folder=folder)
     )
     assert main(["train", "--resume", "logs/ppo/X_1", "-n", "500", "-P", "--gym-packages", "json"]) == 0
     assert seen == {"folder": "logs/ppo/X_1", "n_timesteps": 500, "progress": True, "gym_packages": ("json",)}

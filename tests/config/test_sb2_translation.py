@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rlzoo.config import catalog
+from rlzoo.config.hyperparams import has_old_names, shipped_files
 from rlzoo.config.legacy.sb2_options import ASSUMED
 from rlzoo.config.legacy.sb2_translation import (
     current_algorithm,
@@ -14,7 +16,7 @@ from rlzoo.config.legacy.sb2_translation import (
     translate_sb2_entry,
     translate_sb2_kwargs,
 )
-from rlzoo.config.literals import interpret
+from rlzoo.config.literals import Name, interpret
 from rlzoo.config.raw import RawConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import make_schedule
@@ -316,3 +318,30 @@ def test_assumed_defaults_are_those_of_the_algorithms() -> None:
         for option, value in assumed.items():
             default = getattr(getattr(rlzoo, name).Config, option)
             assert make_schedule(default)(1.0) == value, (name, option)
+
+
+def test_translation_leaves_entries_without_old_names() -> None:
+    """`resolve` skips the translation of these."""
+    skipped = 0
+    for algo in catalog.names():
+        for file in shipped_files(algo):
+            for entry, values in file.entries.items():
+                raw = RawConfig(algo, values, dict.fromkeys(values, entry))
+                if not has_old_names(algo, values):
+                    skipped += 1
+                    assert translate_sb2_entry(raw) == raw
+    assert skipped > 100
+
+
+@pytest.mark.parametrize(
+    ("algo", "values"),
+    [
+        ("ppo2", {"n_steps": 8}),
+        ("ppo", {"lam": 0.9}),
+        ("her", {"model_class": "sac", "online_sampling": True}),
+        ("sac", {"policy": "CustomSACPolicy"}),
+        ("sac", {"policy": Name("utils.policies.CustomSACPolicy")}),
+    ],
+)
+def test_old_names_are_seen(algo: str, values: dict[str, Any]) -> None:
+    assert has_old_names(algo, values)

@@ -21,7 +21,7 @@ from tests.docs.snippets import (
 ROOT = snippets.ROOT
 PAGES = sorted(
     path
-    for path in (ROOT / "docs").glob("*/**/*.md")
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*/**/*.md")]
     if "_build" not in path.parts and "```" in path.read_text()
 )
 MODULES = sorted(

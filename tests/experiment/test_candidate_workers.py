@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from rlzoo import ARS, AsyncEval
-from rlzoo.experiment.training_run import resume, train
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
 
 VALUES = """\
 Pendulum-v1:

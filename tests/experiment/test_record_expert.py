@@ -14,7 +14,8 @@ from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.training_run import resume, train
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
 from rlzoo.playback.expert_recording import record_expert
 from rlzoo.playback.play import play
 

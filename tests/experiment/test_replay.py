@@ -16,7 +16,8 @@ from rlzoo.core.action_noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
-from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
+from rlzoo.experiment.resumed_run import reopen_run, resume
+from rlzoo.experiment.training_run import create_run, train
 from rlzoo.playback.play import play
 from rlzoo.runs import run_folder
 from rlzoo.training.off_policy_loop import off_policy

@@ -19,7 +19,8 @@ from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.yaml_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.experiment import factories as build
-from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
+from rlzoo.experiment.resumed_run import reopen_run, resume
+from rlzoo.experiment.training_run import create_run, train
 from rlzoo.runs import run_folder
 
 

@@ -11,7 +11,8 @@ import pytest
 from rlzoo import DQN, ReplayBuffer
 from rlzoo.algorithms.off_policy import off_policy_algorithm as off_policy
 from rlzoo.cli.main import main
-from rlzoo.experiment.training_run import resume, train
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
 
 CARTPOLE = ["--env", "CartPole-v1"]
 PENDULUM = ["--env", "Pendulum-v1"]

@@ -16,7 +16,8 @@ import torch
 
 from rlzoo import DQN, PPO
 from rlzoo.config import catalog
-from rlzoo.experiment.training_run import create_run, reopen_run, resume, train
+from rlzoo.experiment.resumed_run import reopen_run, resume
+from rlzoo.experiment.training_run import create_run, train
 from rlzoo.io import atomic
 from rlzoo.io.trust import trust
 from rlzoo.runs import run_folder

@@ -13,7 +13,8 @@ from rlzoo import PPO, EvalCallback
 from rlzoo.algorithms.agent import agent
 from rlzoo.algorithms.on_policy import ppo
 from rlzoo.cli.main import main
-from rlzoo.experiment.training_run import resume, train
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
 
 
 def stop_once(monkeypatch, owner, name, call=1, number=signal.SIGTERM):

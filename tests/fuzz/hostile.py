@@ -21,7 +21,8 @@ from optuna.trial import TrialState
 from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.experiment.training_run import check, reopen_run
+from rlzoo.experiment.resumed_run import reopen_run
+from rlzoo.experiment.training_run import check
 from rlzoo.playback.play import play
 from rlzoo.tuning.report.study_report import write_report
 from rlzoo.tuning.study import study as studies

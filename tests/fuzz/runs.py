@@ -21,7 +21,8 @@ from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
-from rlzoo.experiment.training_run import check, reopen_run, train
+from rlzoo.experiment.resumed_run import reopen_run
+from rlzoo.experiment.training_run import check, train
 from rlzoo.metrics.log_files import read_csv, read_json
 from rlzoo.metrics.output_formats import CSVOutputFormat, JSONOutputFormat
 from rlzoo.playback.play import play

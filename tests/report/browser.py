@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -32,7 +33,7 @@ class Page:
 
     _session = None
 
-    def open(self, path: Path, width: int = 1200, height: int = 900) -> None:
+    def open(self, path: Path, width: int = 1200, height: int = 900, query: str = "") -> None:
         """Load a file, and wait until it is there."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
@@ -41,8 +42,13 @@ class Page:
             deviceScaleFactor=1,
             mobile=width < 600,
         )
-        self._call("Page.navigate", url=path.resolve().as_uri())
+        self._call("Page.navigate", url=path.resolve().as_uri() + (query and f"?{query}"))
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def screenshot(self, path: Path) -> None:
+        """Write the whole page to a PNG file."""
+        answer = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(answer["data"]))
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression; promises are awaited."""

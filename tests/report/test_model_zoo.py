@@ -21,7 +21,8 @@ from rlzoo.config.benchmark import HELD_OUT, SELECTION, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.config.yaml_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.training_run import resume, train
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
 from rlzoo.plots.runs import load_runs
 from rlzoo.runs.pretrained_registry import read_registry
 from rlzoo.runs.run_folder import read_run

@@ -19,7 +19,7 @@ from rlzoo.accel.threads import Threaded
 from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.agent.action_probability import action_probability
 from rlzoo.algorithms.agent.counters import CounterProperties
-from rlzoo.algorithms.agent.position import ResumeState, begin_episodes
+from rlzoo.algorithms.agent.position import ResumeState, resume_episodes
 from rlzoo.algorithms.hyperparameters import schedule_names
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import CallbackLike
@@ -156,7 +156,13 @@ class Agent(CounterProperties, Threaded):
         self._callback = hooks
         return hooks
 
-    _reset_envs = begin_episodes
+    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+        """Begin new episodes, or resume those of the file that the agent comes from."""
+        saved, self.resume_state = self.resume_state, ResumeState()
+        if resume:
+            resume_episodes(self, env, saved)
+        else:
+            self.collector.reset(env)
 
     def restart_seed(self) -> int:
         """The seed that environments get when training is taken up again from this moment."""

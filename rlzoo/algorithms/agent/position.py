@@ -128,18 +128,14 @@ def resume_from_last_obs(model: Agent) -> None:
         raise CheckpointError(f"the last observations in the model file are damaged: {error}"[:300]) from None
 
 
-def begin_episodes(model: Agent, env: VecEnv, resume: bool) -> None:
-    """Reset the environments or, when a saved training is resumed, restore its episodes.
+def resume_episodes(model: Agent, env: VecEnv, saved: ResumeState) -> None:
+    """Resume the training of a file: in the middle of its episodes, or where new ones begin.
 
     :raises CheckpointError: the position or the random state in the file is damaged
     """
-    saved = model.resume_state if resume else ResumeState()
-    model.resume_state = ResumeState()
-    collector = model.collector
-    collector.episodes_restored = False
+    collector, at = model.collector, saved.position
     saved.restore_randomness(env)
     collector.reset(env)
-    at = saved.position
     try:
         collector.saved_rollout = at.get("rollout") or {}
         if (memory := at.get("memory")) is not None:

@@ -56,9 +56,8 @@ class OnPolicyAlgorithm(Algorithm):
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
         refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
-        taken = constructor_parameters(buffer_class)
         for name in self.rollout_buffer_kwargs:
-            if name not in taken:
+            if name not in constructor_parameters(buffer_class):
                 text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"
                 raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
 

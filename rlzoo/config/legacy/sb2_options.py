@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from rlzoo.config.legacy.her_keys import HER_KEYS
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import lr_schedule, schedule_text
 
@@ -175,6 +176,9 @@ OPTIONS: dict[str, dict[str, Rule]] = {
     "TRPO": {**_TRPO, **_COMMON},
 }
 """Class -> old name -> rule. Conversions are made in the order of the table."""
+
+OLD_NAMES = frozenset({*HER_KEYS, *(name for options in OPTIONS.values() for name in options)})
+"""Every old name of an option; without any of them there is nothing to translate."""
 
 ASSUMED: dict[str, dict[str, object]] = {
     "A2C": {"learning_rate": 7e-4},

@@ -65,7 +65,7 @@ def translate_sb2_class_kwargs(name: str, kwargs: Values, n_envs: int) -> dict[s
     :raises UserError: see `translate_sb2_kwargs`
     """
     translated = _translate_class(name, kwargs, {"n_envs": n_envs})
-    _warn(f"{name} is now {_class_name(SB2_CLASSES[name].new)}", translated.notices.values())
+    _warn(f"{name} is now {catalog.class_name(SB2_CLASSES[name].new)}", translated.notices.values())
     return translated.values
 
 
@@ -81,7 +81,7 @@ def translate_sb2_entry(raw: RawConfig) -> RawConfig:
     """
     table, given = _table_of(raw.algo, raw.values), dict(raw.values)
     origins, notices = _translate_policy(given)
-    if _class_name(raw.algo) == "HER":
+    if catalog.class_name(raw.algo) == "HER":
         notices += pop_her_keys(given)
     known: Values = {"n_envs": given.get("n_envs", 1)}
     if table in SB2_CLASSES:
@@ -102,7 +102,7 @@ def translate_sb2_entry(raw: RawConfig) -> RawConfig:
 
 def apply_sb2_atari_defaults(raw: RawConfig) -> RawConfig:
     """Add what RL Baselines Zoo did to every Atari game, to an entry of `ppo1` or `ppo2` for one."""
-    if _class_name(raw.algo) not in SB2_CLASSES or "env_wrapper" in raw.values:
+    if catalog.class_name(raw.algo) not in SB2_CLASSES or "env_wrapper" in raw.values:
         return raw
     added = {key: value for key, value in ATARI.items() if key not in raw.values}
     sources = dict.fromkeys(added, "default of RL Baselines Zoo for Atari games")
@@ -111,7 +111,7 @@ def apply_sb2_atari_defaults(raw: RawConfig) -> RawConfig:
 
 def current_algorithm(algo: str) -> str:
     """Return `ppo` for `ppo1` and `ppo2`; any other name is returned unchanged."""
-    old = SB2_CLASSES.get(_class_name(algo))
+    old = SB2_CLASSES.get(catalog.class_name(algo))
     return algo if old is None else old.new
 
 
@@ -170,7 +170,7 @@ def _translate_class(name: str, given: Values, known: Values) -> _Translation:
         has_schedule = any(not is_number(targets.get(option, 0)) for option in adjusted)
         if not {target, target.partition(".")[0]} & targets.keys() and not has_schedule:
             defaults[key] = value
-    translated = _translate(_class_name(old.new), {**given, **defaults}, known)
+    translated = _translate(catalog.class_name(old.new), {**given, **defaults}, known)
     translated.notices = {key: notice for key, notice in translated.notices.items() if key in given}
     return translated
 
@@ -211,7 +211,7 @@ def _put(result: _Translation, path: str, value: object, name: str) -> None:
 
 
 def _options(table: str) -> dict[str, Rule]:
-    name = _class_name(SB2_CLASSES[table].new) if table in SB2_CLASSES else table
+    name = catalog.class_name(SB2_CLASSES[table].new) if table in SB2_CLASSES else table
     return OPTIONS.get(name, {})
 
 
@@ -225,14 +225,10 @@ def _target(options: Mapping[str, Rule], name: str) -> str:
 
 def _table_of(algo: str, values: Values) -> str:
     """Return the class whose options an entry has."""
-    name = _class_name(algo)
+    name = catalog.class_name(algo)
     if name == "HER" and values.get("model_class"):
-        return _class_name(learner_name(values["model_class"]))
+        return catalog.class_name(learner_name(values["model_class"]))
     return name
-
-
-def _class_name(algo: str) -> str:
-    return catalog.resolve(algo).partition(":")[2]
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import gymnasium as gym
 
 from rlzoo.core.errors import NotInstalled, UserError, install_command, nearest, unknown
-from rlzoo.envs.examples.velocity_mask import register_without_velocity
+from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, register_without_velocity
 from rlzoo.io.trust import is_in_working_directory, is_trusted
 
 
@@ -109,6 +109,8 @@ def ensure_registered(env_id: str, gym_packages: Sequence[str] = ()) -> None:
     :raises UserError: a package is missing, or the environment is unknown or retired; names the nearest id
     """
     _register_own()
+    if NO_VELOCITY in env_id:
+        register_without_velocity()
     module, env_id = package_of(env_id), env_id.rpartition(":")[2]
     for package in (*gym_packages, *([module] if module else ())):
         _import(package, f"the package {package!r}")
@@ -226,11 +228,11 @@ def _register_own() -> None:
         return
     for env_id, (entry_point, kwargs) in OWN.items():
         gym.register(env_id, entry_point=entry_point, kwargs=kwargs)
-    register_without_velocity()
 
 
 def _import_installed() -> None:
     _register_own()
+    register_without_velocity()
     for family in FAMILIES:
         if importlib.util.find_spec(family.module) is not None:
             _import(family.module, family.module)

@@ -1,0 +1,75 @@
+"""`rlzoo train --resume`: a run that was started before, continued in its folder."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlzoo.config.run import RunConfig
+from rlzoo.experiment import tracking
+from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
+from rlzoo.experiment.session import TrainingRun, open_session
+from rlzoo.experiment.training_run import TrainResult, learn
+from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.runs import run_folder
+
+
+def resume(folder: str | Path, **changes: Any) -> TrainResult:
+    """Continue a run in place, from the newest of its checkpoints that can be loaded, to its number of steps.
+
+    :param changes: fields of its RunConfig to change; `n_timesteps` is the new total
+    """
+    with StopSignals() as stop:
+        with stop.interruptible():
+            session = reopen_run(Path(folder), changes)
+        if session.complete:
+            session.close()
+            print(f"{folder} has done its {session.model.num_timesteps:,} steps; train on with a larger -n")
+            return TrainResult.of(session)
+        return learn(session, stop)
+
+
+def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
+    """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
+    run_folder.refuse_links(folder)
+    run = run_folder.read_run(folder)
+    with ExitStack() as resources:
+        resources.enter_context(run_folder.locked(folder))
+        return _reopen(folder, run, changes, resources)
+
+
+def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> TrainingRun:
+    """Build a run again.
+
+    :param described: what the folder says of it; where else something is written, and code to run, count only
+        if they are in `changes`, since the folder may be somebody else's
+    """
+    run = replace(described, **changes)
+    if run.tensorboard_log and "tensorboard_log" not in changes:
+        print(
+            f"rlzoo: no TensorBoard files; to go on with them add -tb {run.tensorboard_log}", file=sys.stderr
+        )
+    if run.track and "track" not in changes:
+        print("rlzoo: not tracked with Weights and Biases; to go on with it add --track", file=sys.stderr)
+    run = replace(run, tensorboard_log=changes.get("tensorboard_log", ""), track=changes.get("track", False))
+    if run.track:
+        tracking.require_wandb()
+    import_packages_of(str(folder), run.gym_packages, run.env_id)
+    run_folder.remove_unfinished_files(folder)
+    # The folder's config.yml already holds what the command line of the first session changed.
+    config_file = str(run_folder.config_path(folder, run.env_id))
+    functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
+    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
+    agent = run_folder.newest_checkpoint(folder, run.env_id)
+    warn_if_untrained(resolved)
+    session = open_session(run, resolved, folder=folder, agent=agent, resumed=True, resources=resources)
+    has_ended = agent == run_folder.model_path(folder, run.env_id)
+    session.complete = has_ended and session.model.num_timesteps >= session.resolved.n_timesteps
+    if "n_timesteps" in changes:  # it holds for the next `--resume` too
+        described = replace(described, n_timesteps=run.n_timesteps)
+        run_folder.write_configuration(folder, described, resolved.values)
+    return session
