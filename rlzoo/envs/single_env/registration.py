@@ -274,7 +274,7 @@ def _unknown_env(env_id: str) -> UserError:
         seen = "see `rlzoo list envs --all`"
         return UnknownEnvironment(f"unknown environment {env_id!r}; {seen}; {OWN_MODULE}")
     # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
-    error = unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)
+    nearest_one = unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)
     if nearest(_split(env_id)[0], [name], A_TYPO) is None:
-        return UnknownEnvironment(f"{error} {OWN_MODULE[0].upper()}{OWN_MODULE[1:]}")
-    return error
+        return UnknownEnvironment(f"{nearest_one} {OWN_MODULE[0].upper()}{OWN_MODULE[1:]}")
+    return nearest_one
