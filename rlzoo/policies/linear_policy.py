@@ -23,6 +23,8 @@ from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs
 from rlzoo.policies.base_policy import BasePolicy
 
+FAST = enabled("array_actor")
+
 
 class ARSPolicy(BasePolicy):
     """A multi-layer perceptron from flattened observations to actions (Box), or to one score per choice.
@@ -136,7 +138,7 @@ class PolicyActor:
 
 def make_actor(policy: nn.Module) -> ArrayActor | PolicyActor:
     """The fastest actor that does what the policy does: in NumPy, or a user's own policy as it is."""
-    if not enabled("array_actor") or type(policy) not in (ARSPolicy, ARSLinearPolicy):
+    if not FAST or type(policy) not in (ARSPolicy, ARSLinearPolicy):
         return PolicyActor(policy)
     assert isinstance(policy, ARSPolicy)
     net = policy.action_net
