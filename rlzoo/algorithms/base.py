@@ -65,7 +65,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 
 
 class Algorithm(SelfDescribing, Agent):
-    """A learner.
+    """Base class of all algorithms.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
     :param env: an environment id, a Gymnasium environment, a `VecEnv` or a `gymnasium.vector.VectorEnv`

@@ -71,6 +71,7 @@ class SavableModule(nn.Module):
         The file is one of safetensors, whatever the suffix. It has no optimiser: save the model to
         resume training.
 
+        >>> model = PPO("MlpPolicy", "CartPole-v1")
         >>> model.policy.save("policy.safetensors")
         >>> policy = type(model.policy).load("policy.safetensors")
         """

@@ -249,8 +249,10 @@ class OffPolicyAlgorithm(Algorithm):
         :param batch_size: by default the hyperparameter
         :raises UserError: the replay buffer has nothing to sample
 
+        >>> SAC("MlpPolicy", "Pendulum-v1").learn(1000).save_replay_buffer("expert")
+        >>> model = SAC("MlpPolicy", "Pendulum-v1")
         >>> model.load_replay_buffer("expert")
-        >>> model.train(gradient_steps=1000)
+        >>> model.train(gradient_steps=10)
         """
         self.require_trainable()
         if not self.replay_buffer.can_sample():
