@@ -19,6 +19,7 @@ from rlzoo.accel.flat_optimizers import FLAT_OPTIMIZERS
 from rlzoo.accel.switch import enabled
 from rlzoo.accel.without_dynamo import without_dynamo
 
+FAST = enabled("flat_parameters")
 ELEMENTWISE_OPTIMIZERS: tuple[type[torch.optim.Optimizer], ...] = (
     torch.optim.Adam,
     torch.optim.AdamW,
@@ -166,7 +167,7 @@ class FlatParameters(ParameterGroup):
 
 def parameter_group(parameters: Iterable[nn.Parameter]) -> ParameterGroup:
     """Return the parameters as one vector, or with `RLZOO_PLAIN=1` one by one."""
-    return (FlatParameters if enabled("flat_parameters") else ParameterGroup)(parameters)
+    return (FlatParameters if FAST else ParameterGroup)(parameters)
 
 
 def fit_layout(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Switch for the speed-ups: `RLZOO_PLAIN=1` in the environment turns all of them off.
 
 `RLZOO_PLAIN` may also list the names of those to turn off, such as `RLZOO_PLAIN=fast_mlp,flat_parameters`.
-Set it before importing rlzoo: most speed-ups read it when they are imported.
+Set it before importing rlzoo: speed-ups read it when they are imported.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ from rlzoo.core.spaces import is_image_space
 
 T = TypeVar("T")
 
+ON = enabled("threads")
+
 MANY_MULTIPLICATIONS = 256 * 256 * 256
 """Of a batch with the largest matrix of a network: what a second thread may make faster."""
 
@@ -370,7 +372,7 @@ class Threaded:
         `threads` finds fastest, at most what it was before and `thread_limit`.
         """
         model: Any = self
-        if model.device.type != "cpu" or not (enabled("threads") or self.num_threads):
+        if model.device.type != "cpu" or not (ON or self.num_threads):
             yield
             return
         before = torch.get_num_threads()

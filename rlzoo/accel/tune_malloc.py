@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rlzoo.accel.switch import enabled
 
+ON = enabled("tune_malloc")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 LARGEST_IN_HEAP = 32 * 2**20
 """The most that glibc accepts: larger blocks always come from the kernel."""
@@ -24,7 +25,7 @@ def tune_malloc() -> bool:
 
     :return: whether the C library took it; false on other systems than Linux with glibc
     """
-    if not sys.platform.startswith("linux") or not enabled("tune_malloc"):
+    if not sys.platform.startswith("linux") or not ON:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from rlzoo.accel.switch import enabled
 
+ON = enabled("without_dynamo")
 BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
@@ -26,7 +27,7 @@ def without_dynamo(optimizer_class: Any) -> Any:
 
     >>> optimizer = without_dynamo(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
     """
-    if not isinstance(optimizer_class, type) or not enabled("without_dynamo"):
+    if not isinstance(optimizer_class, type) or not ON:
         return optimizer_class  # a function that makes one
     if optimizer_class not in _MADE:
         _MADE[optimizer_class] = _subclass(optimizer_class)
@@ -55,7 +56,7 @@ def _step_of(optimizer_class: Any) -> Any:
 
 
 def _reduce(self: Optimizer) -> Any:
-    """Copies and pickles name the class of PyTorch, since the subclass has no importable name."""
+    """Name the class of PyTorch in copies and pickles: the subclass has no importable name."""
     return _empty, (type(self).__mro__[1],), self.__getstate__()
 
 
