@@ -53,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
 
     given = with_overrides(lookup(args.algo, args.env, args.conf_file), parse_overrides(args.hyperparams))
     raw = translate_sb2_entry(given)
+    if args.hyperparams or args.conf_file:  # the shipped entries are checked, and need no PyTorch here
+        from rlzoo.experiment.validate_hyperparams import check_entry
+
+        check_entry(args.algo, given.values)
     print(f"# {args.algo} on {args.env}")
     if args.explain:
         from rlzoo.cli.explain import explained
@@ -67,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def annotated(key: str, value: object, source: str) -> str:
-    """One key as YAML, with its source as a comment on the first line."""
+    """Return one key as YAML, with its source as a comment on the first line."""
     from rlzoo.config.literals import plain
     from rlzoo.config.yaml_text import dump_yaml
 

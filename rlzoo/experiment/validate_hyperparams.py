@@ -50,6 +50,14 @@ def validate_file(path: str, algo: str | None = None) -> Report:
     return report
 
 
+def check_entry(algo: str, values: Mapping[str, object]) -> None:
+    """Check one entry, with overrides merged, as `validate_file` does.
+
+    :raises UserError: the first problem
+    """
+    resolve_config(algo, _checkable(values, {}))
+
+
 def _algorithm_of(path: str) -> str:
     try:
         return catalog.canonical(Path(path).stem)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from rlzoo.processes.interrupts import imports_in_progress, send_again
+from rlzoo.processes.interrupts import exit_at_once, imports_in_progress, send_again
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 ECHO = 0.2  # seconds in which a repeated signal is the same one, sent to the process and to its group
@@ -54,7 +54,7 @@ class StopSignals:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Here the first signal raises KeyboardInterrupt."""
+        """Let the first signal raise KeyboardInterrupt here."""
         self._raising = True
         try:
             if self.received is not None:
@@ -87,4 +87,4 @@ def end_at_once() -> None:
     """Kill the worker processes of this process, and leave without cleaning up."""
     for worker in multiprocessing.active_children():
         worker.kill()
-    os._exit(130)
+    exit_at_once(130)

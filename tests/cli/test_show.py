@@ -14,11 +14,12 @@ from rlzoo.params.descriptions import describe
 
 
 def test_each_value_names_its_file_and_entry(capsys):
-    assert main(["show", "--algo", "a2c", "--env", "ALE/Pong-v5", "-params", "n_envs:4", "new.key:1"]) == 0
+    arguments = ["-params", "n_envs:4", "monitor_kwargs.allow_early_resets:false"]
+    assert main(["show", "--algo", "a2c", "--env", "ALE/Pong-v5", *arguments]) == 0
     out = capsys.readouterr().out.splitlines()
     assert "policy: CnnPolicy  # hyperparams/a2c.yml: atari" in out
     assert "n_envs: 4  # -params" in out
-    assert out[-2:] == ["new:  # -params", "  key: 1"]
+    assert out[-2:] == ["monitor_kwargs:  # -params", "  allow_early_resets: false"]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,11 @@ def test_a_file_of_ones_own(capsys, tmp_path):
         (["--algo", "ppp"], "unknown algorithm 'ppp'; did you mean 'ppo'?"),
         (["--conf-file", "missing.yml"], "missing.yml: No such file"),
         (["-params", "n_steps"], "not of the form key:value"),
+        (
+            ["-params", "learning_rte:1e-3"],
+            "unknown hyperparameter 'learning_rte'; did you mean 'learning_rate'?",
+        ),
+        (["-params", "clip_range:line_0.2"], "'line_0.2' is not a schedule; did you mean 'lin_...'?"),
         (["-params", "activation_fn:nn.Rellu"], "did you mean 'nn.ReLU'?"),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import gymnasium as gym
 import pytest
 
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import (
+    OWN_MODULE,
     UnknownEnvironment,
     ensure_registered,
     known_env_ids,
@@ -67,7 +69,7 @@ def test_ram_games_are_vectors() -> None:
         ("HalfCheetah-v3", "'HalfCheetah-v5'"),
         ("Pendulum-v0", "'Pendulum-v1'"),
         ("CartPole", "'CartPole-v1'"),
-        ("Foo-ram-v0", "did you mean"),
+        ("Foo-ram-v0", "unknown environment"),
         ("nopackage:Name-v0", "'nopackage' is not installed"),
     ],
 )
@@ -158,11 +160,17 @@ def test_known_env_ids_can_all_be_made() -> None:
 
 
 @pytest.mark.parametrize("env_id", ["AsymBox-v0", "Qwertyuiop-v3", "MyOwnTask-v0"])
-def test_unknown_id_like_no_other_names_the_list_only(env_id):
-    with pytest.raises(
-        UnknownEnvironment, match=rf"^unknown environment '{env_id}'; see `rlzoo list envs --all`$"
-    ):
+def test_unknown_id_like_no_other_names_list_and_flag(env_id):
+    said = f"unknown environment '{env_id}'; see `rlzoo list envs --all`; {OWN_MODULE}"
+    with pytest.raises(UnknownEnvironment, match=f"^{re.escape(said)}$"):
         ensure_registered(env_id)
+
+
+def test_id_that_is_hardly_a_typo_names_the_flag_too():
+    with pytest.raises(UnknownEnvironment, match=r"'CartPole-v1'\? If a module .*--gym-packages"):
+        ensure_registered("CartOnRail-v0")
+    with pytest.raises(UnknownEnvironment, match=r"did you mean 'CartPole-v1'\?$"):
+        ensure_registered("CartPol-v1")
 
 
 def test_near_ids_are_proposed():

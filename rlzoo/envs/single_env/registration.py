@@ -86,6 +86,8 @@ ATARI_ID = re.compile(
 )
 DETERMINISTIC_SKIP = 4
 SIMILAR = 0.66  # of names: an id that is less like the unknown one is not proposed
+A_TYPO = 0.8  # of names: an id that is less like the unknown one may be one of the user's own
+OWN_MODULE = "if a module of yours registers it, import that module (--gym-packages MODULE)"
 
 
 class RetiredEnvironment(UserError, gym.error.DeprecatedEnv):
@@ -266,8 +268,13 @@ def _unknown_env(env_id: str) -> UserError:
         error = RetiredEnvironment if is_older else UnknownEnvironment
         return error(f"unknown environment {env_id!r}; the current version is {current!r}")
     known = known_env_ids()
-    name = nearest(_split(env_id)[0], {_split(candidate)[0] for candidate in known}, SIMILAR)
-    # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
+    names = {_split(candidate)[0] for candidate in known}
+    name = nearest(_split(env_id)[0], names, SIMILAR)
     if name is None:
-        return UnknownEnvironment(f"unknown environment {env_id!r}; see `rlzoo list envs --all`")
-    return unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)
+        seen = "see `rlzoo list envs --all`"
+        return UnknownEnvironment(f"unknown environment {env_id!r}; {seen}; {OWN_MODULE}")
+    # the newest version of the nearest name: "HalfChetah-v5" must not lead to HalfCheetah-v2
+    nearest_one = unknown("environment", env_id, [str(newest_id(f"{name}-v0"))], UnknownEnvironment)
+    if nearest(_split(env_id)[0], [name], A_TYPO) is None:
+        return UnknownEnvironment(f"{nearest_one} {OWN_MODULE[0].upper()}{OWN_MODULE[1:]}")
+    return nearest_one

@@ -28,7 +28,7 @@ from rlzoo.tuning.report.study_results import (
     trial_by_number,
     trials_of,
 )
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.study_settings import StudySettings
 
 __all__ = ["best_trial", "top_table", "top_trials", "trial_by_number", "trials_of", "write_report"]
 
@@ -43,7 +43,7 @@ ATTRIBUTES = (
 )  # of a trial, in the CSV
 
 
-def write_report(study: optuna.Study, settings: Settings, folder: Path, figures: bool = True) -> None:
+def write_report(study: optuna.Study, settings: StudySettings, folder: Path, figures: bool = True) -> None:
     """Write `best.yml` (once a trial is complete), `trials.csv`, `report.html` and a PNG of each figure.
 
     Each file is written atomically; a study without finished trials has a report too.
@@ -71,7 +71,7 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: Path) -> str:
+def best_yaml(trial: FrozenTrial | None, name: str, settings: StudySettings, folder: Path) -> str:
     """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none."""
     if trial is None or not trial.user_attrs.get("hyperparams"):
         return ""
@@ -86,7 +86,7 @@ def best_yaml(trial: FrozenTrial | None, name: str, settings: Settings, folder: 
     return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
 
 
-def train_command(settings: Settings, folder: Path) -> str:
+def train_command(settings: StudySettings, folder: Path) -> str:
     """Return the command that trains with `best.yml`."""
     command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
     command += ["--conf-file", str(folder / "best.yml")]
