@@ -45,6 +45,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # it reads pages with fetch, which browsers refuse for files
 html_math_renderer = "mathml"
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")

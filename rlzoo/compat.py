@@ -404,7 +404,7 @@ class ScriptLoader(importlib.abc.InspectLoader):
 
     @staticmethod
     def is_container(path: str) -> bool:
-        """Whether Python runs the `__main__.py` in a folder or zip file."""
+        """Return whether Python runs the `__main__.py` in a folder or zip file."""
         return bool(path) and pkgutil.get_importer(path) is not None
 
     def get_code(self, fullname: str) -> Any:

@@ -94,7 +94,7 @@ def measure(threads: int) -> str:
         torch.full((BATCH,), 0.99),
         np.arange(BATCH),
     )
-    step, bare_step = median_time(lambda: model.update(batch, model.clock)), median_time(bare)
+    step, bare_step = median_time(lambda: model.update(batch, model.counters)), median_time(bare)
     floor = operations / rate
     return (
         f"| {threads} | {operations / 1e6:.0f} | {rate / 1e9:.0f} | {floor * 1e3:.2f} "

@@ -46,8 +46,9 @@ MAX_FUNCTION = 60
 MAX_UPDATE = 100  # an algorithm's `update` is its paper, read top to bottom
 # Ratchets: lower these when the package has fewer, never raise them.
 MAX_ANYS = 2.38  # per 100 lines of code
-MAX_PRIVATE = 23  # uses of private attributes of other objects
+MAX_PRIVATE = 13  # uses of private attributes of other objects
 DECLARATIONS = ("build_parser", "add_training_args", "add_search_flags")  # say what exists, do nothing
+NOUN_PHRASES = ("What", "Whether", "The", "A", "An", "One", "How", "As", "From")  # begin no summary
 SHAPELESS = ("utils", "util", "common", "helpers", "helper", "misc")
 
 # Everything that turns bytes into code or objects, and what it is called by.
@@ -240,6 +241,16 @@ def bare_excepts(path: str, source: str) -> Iterator[str]:
             yield f"{path}:{node.lineno}: bare except"
 
 
+def noun_summaries(path: str, source: str) -> Iterator[str]:
+    """The docstring of a function says what it does (PEP 257); a property or class is named by its noun."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            words = (ast.get_docstring(node) or "").split()
+            is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            if words and words[0] in NOUN_PHRASES and not is_property:
+                yield f"{path}:{node.lineno}: {node.name}: begin with a verb, such as Return, not {words[0]}"
+
+
 def unfinished(path: str, source: str) -> Iterator[str]:
     """Work that somebody meant to come back to."""
     for number, line in enumerate(source.splitlines(), 1):
@@ -268,6 +279,7 @@ RULES: tuple[Callable[[str, str], Iterator[str]], ...] = (
     too_long,
     shapeless_names,
     bare_excepts,
+    noun_summaries,
     unfinished,
 )
 
@@ -298,11 +310,10 @@ def test_ratchets_count_what_they_should() -> None:
 # -- the package as a whole ---------------------------------------------------------------------
 
 MAX_FILES = 14  # in a folder
-KNOWN_CIRCLES = (
-    # A saved policy may be of any registered class; a frame stack reads the wrappers below it.
-    {"policies.savable", "policies.policy_registry"},
-    {"envs.vec_wrappers.vec_frame_stack", "envs.vec_wrappers.experience_normalizer"},
-    {"envs.vec_wrappers.vec_frame_stack", "envs.vec_wrappers.stacked_observations"},
+KNOWN_FOLDER_CIRCLES = (
+    ["algorithms", "algorithms.agent"],
+    ["buffers", "buffers.replay"],
+    ["config", "config.legacy"],
 )
 
 
@@ -364,11 +375,15 @@ def test_folders_hold_few_files() -> None:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    graph = import_graph(modules())
-    for circle in KNOWN_CIRCLES:
-        for name in circle:
-            graph[name] -= circle
-    assert not circles(graph)
+    assert not circles(import_graph(modules()))
+
+
+def test_folders_import_each_other_in_few_circles() -> None:
+    graph: dict[str, set[str]] = {name.rpartition(".")[0]: set() for name in modules()}
+    for name, others in import_graph(modules()).items():
+        folder = name.rpartition(".")[0]
+        graph[folder] |= {other.rpartition(".")[0] for other in others} - {folder}
+    assert all(circle in KNOWN_FOLDER_CIRCLES for circle in circles(graph))
 
 
 def test_circle_through_a_function_is_seen() -> None:
@@ -412,6 +427,7 @@ BAD = [
     (shapeless_names, "envs/utils.py", ""),
     (shapeless_names, "envs/helpers/noise.py", ""),
     (bare_excepts, "cli/a.py", "try:\n    x = 1\nexcept:\n    pass"),
+    (noun_summaries, "cli/a.py", 'def f():\n    """Whether it is."""'),
     (unfinished, "cli/a.py", "x = 1  # TODO: more"),
 ]
 
@@ -429,6 +445,7 @@ GOOD = [
     (too_long, "cli/a.py", "def build_parser():\n" + "    x = 1\n" * 80),
     (too_long, "cli/a.py", "def update():\n" + "    x = 1\n" * 99),
     (bare_excepts, "cli/a.py", "try:\n    x = 1\nexcept OSError:\n    pass"),
+    (noun_summaries, "cli/a.py", '@property\ndef f(self):\n    """The size."""'),
 ]
 
 

@@ -68,7 +68,8 @@ class CommandHelp(SphinxDirective):
         """Build a heading and a table for each group."""
         found: list[nodes.Node] = []
         seen: set[str] = set()
-        for group in parser._action_groups:
+        # Flags that are in no group, such as --trust, are the least interesting ones.
+        for group in sorted(parser._action_groups, key=lambda group: group.title == "options"):
             title = str(group.title)
             if wanted and title.split()[0] not in wanted:
                 continue
@@ -91,7 +92,7 @@ class CommandHelp(SphinxDirective):
 
     def _table(self, parser: Parser, actions: Iterable[argparse.Action]) -> nodes.Node:
         """Build a table with a row for each flag: its spellings and what it does."""
-        table = nodes.table(classes=["flags"])
+        table = nodes.table(classes=["flags", "colwidths-given"])
         group = nodes.tgroup(cols=2)
         group += [nodes.colspec(colwidth=38), nodes.colspec(colwidth=62)]
         head = nodes.row()

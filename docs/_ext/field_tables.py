@@ -50,7 +50,7 @@ class HyperparameterKeys(SphinxDirective):
 def table(titles: Iterable[str], rows: Iterable[Iterable[str]], widths: Iterable[int]) -> nodes.table:
     """Build a table whose columns, but the last, are code."""
     widths = list(widths)
-    found = nodes.table(classes=["flags"])
+    found = nodes.table(classes=["flags", "colwidths-given"])
     group = nodes.tgroup(cols=len(widths))
     group += [nodes.colspec(colwidth=width) for width in widths]
     group += nodes.thead("", nodes.row("", *[nodes.entry("", nodes.paragraph("", each)) for each in titles]))

@@ -51,7 +51,7 @@ class ArrayActor:
     squash_output: bool
 
     def with_weights(self, weights: np.ndarray) -> Act:
-        """A function that acts for `n_envs` environments.
+        """Return a function that acts for `n_envs` environments.
 
         :param weights: float32 [n_envs, n_parameters], as the policy orders them
         """
@@ -88,7 +88,7 @@ def _linear(matrices: np.ndarray, biases: np.ndarray | None) -> Function:
 
 
 def _features(space: spaces.Space[object]) -> Function:
-    """Raw observations [n_envs, ...] as float32 [n_envs, n_features], images scaled, choices one-hot."""
+    """Return raw observations [n_envs, ...] as float32 [n_envs, n_features], images scaled, one-hot."""
     if isinstance(space, spaces.Discrete):
         table, first = np.eye(int(space.n), dtype=np.float32), int(space.start)
         return lambda obs: table[obs.reshape(-1) - first]
@@ -106,7 +106,7 @@ def _features(space: spaces.Space[object]) -> Function:
 
 
 def _executed(space: spaces.Space[object], squash_output: bool) -> Function:
-    """From the output of the network, [n_envs, n], to actions in the space, [n_envs, *shape]."""
+    """Convert the output of the network, [n_envs, n], to actions in the space, [n_envs, *shape]."""
     if isinstance(space, spaces.Discrete):
         start, dtype = space.start, space.dtype
         return lambda x: (x.argmax(axis=1) + start).astype(dtype, copy=False)

@@ -59,13 +59,13 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     """
     if not FAST or torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing():
         return cast(Tensor, network(x))
-    for layer in network._modules.values() if type(network) is nn.Sequential else (network,):
+    for layer in network if type(network) is nn.Sequential else (network,):
         kind = type(layer)
         if is_hooked(layer):
             x = layer(x)
         elif kind is nn.Linear:
-            weights = layer._parameters
-            x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
+            weight, bias = _linear_parameters(layer)
+            x = F.linear(x, cast(Tensor, weight), bias)
         elif kind in FORWARD:
             x = FORWARD[kind](x)
         else:
@@ -84,14 +84,13 @@ def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
         return cast(Tensor, network(x))
     kinds: list[type[nn.Module]] = []
     parameters: list[nn.Parameter | None] = []
-    for layer in network._modules.values() if type(network) is nn.Sequential else (network,):
+    for layer in network if type(network) is nn.Sequential else (network,):
         kind = type(layer)
         if _has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
             return cast(Tensor, network(x))
         kinds.append(kind)
         if kind is nn.Linear:
-            weights = layer._parameters
-            parameters += (weights["weight"], weights["bias"])
+            parameters += _linear_parameters(layer)
     return cast(Tensor, _apply(kinds, x, *parameters))
 
 
@@ -191,17 +190,17 @@ def fast_backward(loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
         return False
     chain, network = found
     saved = network.saved_tensors
-    own = saved[len(network.kinds) + 1 :]
-    learned = [parameter for parameter in own if parameter is not None]
+    layer_parameters = saved[len(network.kinds) + 1 :]  # None for a bias that a layer lacks
+    learned = [parameter for parameter in layer_parameters if parameter is not None]
     if len(learned) != len(parameters) or not all(
         p is q and p._backward_hooks is None for p, q in zip(learned, parameters, strict=True)
     ):
         return False
 
     def store(k: int, gradient: Tensor, x: Tensor) -> None:
-        torch.mm(gradient.t(), x, out=own[k].grad)
-        if own[k + 1] is not None:
-            torch.sum(gradient, 0, out=own[k + 1].grad)
+        torch.mm(gradient.t(), x, out=layer_parameters[k].grad)
+        if layer_parameters[k + 1] is not None:
+            torch.sum(gradient, 0, out=layer_parameters[k + 1].grad)
 
     with torch.no_grad():
         gradient: Any = (
@@ -237,6 +236,12 @@ def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
         chain.append((node, index))
         node = following
     return None
+
+
+def _linear_parameters(layer: nn.Module) -> tuple[nn.Parameter | None, nn.Parameter | None]:
+    """Return weight and bias of a linear layer, without the attribute look-up of modules, which is slow."""
+    parameters = layer._parameters
+    return parameters["weight"], parameters["bias"]
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -56,7 +56,7 @@ def _step_of(optimizer_class: Any) -> Any:
 
 
 def _reduce(self: Optimizer) -> Any:
-    """Copies and pickles name the class of PyTorch, since the subclass has no importable name."""
+    """Name the class of PyTorch in copies and pickles: the subclass has no importable name."""
     return _empty, (type(self).__mro__[1],), self.__getstate__()
 
 

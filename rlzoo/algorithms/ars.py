@@ -105,7 +105,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def ars_step(deltas: torch.Tensor, returns: torch.Tensor, n_top: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The direction of an iteration and the deviation that its length is divided by.
+    """Return the direction of an iteration and the deviation that its length is divided by.
 
     :param deltas: directions [n_delta, n_parameters]
     :param returns: float64 [2, n_delta], along and against each direction
@@ -145,7 +145,7 @@ class ARS(Algorithm):
             raise UserError(f"ARS does not support Dict observations; it supports {supported}")
 
     def setup_optimizers(self) -> None:
-        """All weights in one vector; there is no optimiser."""
+        """Put all weights into one vector; there is no optimiser."""
         self.flat = parameter_group(self.policy.parameters())
         if self.config.zero_policy:
             self.flat.assign(torch.zeros_like(self.flat.vector))
@@ -165,7 +165,7 @@ class ARS(Algorithm):
         async_eval: AsyncEval | None = None,
         progress_bar: bool = False,
     ) -> ARS:
-        """As `Algorithm.learn`; callbacks are called for each step of a candidate when its episodes are over.
+        """Train; callbacks are called for each step of a candidate when its episodes are over.
 
         :param async_eval: worker processes to play candidates in
         """
@@ -177,7 +177,7 @@ class ARS(Algorithm):
         finally:
             self.async_eval = own
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+    def _start_episodes(self, env: VecEnv, resume: bool) -> None:
         """Restore the random generators only: every candidate begins new episodes.
 
         :raises UserError: several VecNormalize, of which candidates would learn the statistics of one
@@ -191,18 +191,18 @@ class ARS(Algorithm):
             self.resume_state.restore_randomness(env)
         self.resume_state = ResumeState()
 
-    def propose(self, clock: Counters) -> np.ndarray:
-        """The candidates of an iteration, [2 * n_delta, n_parameters]: along all directions, then against."""
+    def propose(self, counters: Counters) -> np.ndarray:
+        """Return the candidates, [2 * n_delta, n_parameters]: along all directions, then against."""
         vector = self.flat.vector.detach().cpu()
         self.deltas = torch.randn(self.config.n_delta, len(vector))
-        moved = self.schedule("delta_std", clock) * self.deltas
+        moved = self.schedule("delta_std", counters) * self.deltas
         candidates: np.ndarray = torch.cat([vector + moved, vector - moved]).numpy()
         return candidates
 
-    def update(self, outcomes: list[Outcome], clock: Counters) -> Metrics:
-        """One step from the outcomes of the candidates that were proposed last."""
+    def update(self, outcomes: list[Outcome], counters: Counters) -> Metrics:
+        """Take one step from the outcomes of the candidates that were proposed last."""
         config, vector = self.config, self.flat.vector.detach()
-        learning_rate, n_top = self.schedule("learning_rate", clock), config.n_top or config.n_delta
+        learning_rate, n_top = self.schedule("learning_rate", counters), config.n_top or config.n_delta
         bonus = config.alive_bonus_offset
         self.returns = torch.tensor(
             [outcome.total + bonus * len(outcome.rewards) for outcome in outcomes], dtype=torch.float64
@@ -210,9 +210,9 @@ class ARS(Algorithm):
         direction, deviation = ars_step(self.deltas, self.returns.view(2, -1), n_top)
         step_size = learning_rate / (n_top * float(deviation) + 1e-6)  # where all are equal, both are zero
         self.flat.assign(vector + (step_size * direction).to(vector))
-        clock.n_updates += 1
-        metrics = self.summarise([{"step_size": step_size}], clock)
-        metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", clock))
+        counters.n_updates += 1
+        metrics = self.summarise([{"step_size": step_size}], counters)
+        metrics.update(learning_rate=learning_rate, delta_std=self.schedule("delta_std", counters))
         return metrics
 
     def rollout_metrics(self) -> Metrics:

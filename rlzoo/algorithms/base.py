@@ -1,7 +1,7 @@
 """The contract of an algorithm: its hyperparameters, how it acts, learns, and what a checkpoint holds.
 
 An algorithm says how to act (`act`), how to learn from one batch of experience (`update`) and what must
-survive a restart (`state`). It never steps an environment and never owns the clock: its `loop` does (see
+survive a restart (`state`). It never steps an environment and never counts steps: its `loop` does (see
 `rlzoo.training`).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +65,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 
 
 class Algorithm(SelfDescribing, Agent):
-    """A learner.
+    """Base class of all algorithms.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
     :param env: an environment id, a Gymnasium environment, a `VecEnv` or a `gymnasium.vector.VectorEnv`
@@ -93,7 +94,7 @@ class Algorithm(SelfDescribing, Agent):
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Hyperparameters become properties of the model and arguments of the constructor's signature."""
+        """Make hyperparameters properties of the model and arguments of the constructor's signature."""
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
@@ -106,7 +107,7 @@ class Algorithm(SelfDescribing, Agent):
         if not hasattr(type(self), "Config"):
             raise UserError(
                 f"{type(self).__name__} has no Config: derive it from an algorithm such as PPO or SAC, or"
-                " give it a dataclass of its hyperparameters and an update(batch, clock)"
+                " give it a dataclass of its hyperparameters and an update(batch, counters)"
             )
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
@@ -144,12 +145,12 @@ class Algorithm(SelfDescribing, Agent):
         """Choose actions for every environment; runs under `torch.inference_mode`."""
         raise NotImplementedError
 
-    def update(self, batch: Any, clock: Counters) -> Metrics:
-        """Learn from one batch of experience; advances `clock.n_updates` by the gradient steps it took."""
+    def update(self, batch: Any, counters: Counters) -> Metrics:
+        """Learn from one batch of experience; advances `counters.n_updates` by the gradient steps it took."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must hold: modules, optimisers, tensors, anything with `state_dict`."""
+        """Return what a checkpoint holds: modules, optimisers, tensors, anything with `state_dict`."""
         return {"policy": self.policy, "policy.optimizer": self.policy.optimizer}
 
     def begin_rollout(self) -> None:
@@ -161,8 +162,8 @@ class Algorithm(SelfDescribing, Agent):
         """Called with the indices of the environments whose episodes have just ended."""
 
     @classmethod
-    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
-        """A sentence when hyperparameters do not fit the number of environments, else None."""
+    def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
+        """Return a sentence when hyperparameters do not fit the number of environments, else None."""
         return None
 
     # ------------------------------------------------------------------ construction
@@ -193,7 +194,7 @@ class Algorithm(SelfDescribing, Agent):
 
     def _setup_model(self) -> None:
         """Seed everything and build the policy."""
-        if problem := self.setup_problem(self.config, self.n_envs):
+        if problem := self.n_envs_problem(self.config, self.n_envs):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
             tune_malloc()
@@ -214,7 +215,7 @@ class Algorithm(SelfDescribing, Agent):
     def setup_optimizers(self) -> None:
         """Lay parameters out in vectors, with an optimiser for each vector."""
         self.flat = parameter_group(self.policy.parameters())
-        self.optimizer = NetworkOptimizer(self.policy, self.flat)
+        self.network_optimizer = NetworkOptimizer(self.policy, self.flat)
         if len(self.policy.optimizer.param_groups) == 1:  # a policy keeps parameter groups that it defines
             self.policy.optimizer = self.flat.optimizer(
                 self.policy.optimizer_class,
@@ -222,16 +223,21 @@ class Algorithm(SelfDescribing, Agent):
                 **self.policy.optimizer_kwargs,
             )
 
+    @cached_property
+    def optimizer(self) -> NetworkOptimizer:
+        """Former name of `network_optimizer`, for algorithms of users."""
+        return self.network_optimizer
+
     def rollout_metrics(self) -> Metrics:
-        """What is logged under `rollout/` besides the statistics of episodes."""
+        """Return what is logged under `rollout/` besides the statistics of episodes."""
         return {}
 
     def parameter_vectors(self) -> list[torch.Tensor]:
-        """What must stay finite: all that is learned, as few vectors."""
+        """Return what must stay finite: all that is learned, as few vectors."""
         return [self.flat.vector.detach()]
 
     def policy_arguments(self) -> dict[str, Any]:
-        """Keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
+        """Return keywords for the policy: the user's `policy_kwargs` and what hyperparameters decide."""
         arguments: dict[str, Any] = {}
         if self.policy_kwargs:
             arguments = policy_keywords(self.policy_class, self.policy_kwargs)
@@ -251,7 +257,7 @@ class Algorithm(SelfDescribing, Agent):
     # ------------------------------------------------------------------ plumbing for algorithms
 
     def refresh_noise(self, step: int) -> None:
-        """New gSDE noise every `sde_sample_freq` steps of a rollout; never for -1."""
+        """Draw new gSDE noise every `sde_sample_freq` steps of a rollout; never for -1."""
         if (
             getattr(self.config, "use_sde", False)
             and self.config.sde_sample_freq > 0
@@ -265,13 +271,13 @@ class Algorithm(SelfDescribing, Agent):
             self.policy.set_training_mode(mode)
 
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
-        """Stored actions [n_envs, ...] as the environments execute them: a Box's are clipped or unscaled to
+        """Return stored actions [n_envs, ...] as environments execute them: a Box's clipped or unscaled to
         it."""
         array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
         return array
 
-    def summarise(self, history: list[Metrics], clock: Counters) -> Metrics:
-        """The mean of each metric over the minibatches of an update that have it.
+    def summarise(self, history: list[Metrics], counters: Counters) -> Metrics:
+        """Compute the mean of each metric over the minibatches of an update that have it.
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """

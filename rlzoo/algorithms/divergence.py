@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def diverged(model: Algorithm, metrics: Metrics) -> TrainingDiverged:
-    """The error for a model with a loss or a parameter that is NaN or infinite: which, when, and what usually
+    """Return the error for a model with a NaN or infinite loss or parameter: which, when, and what usually
     does it.
 
     :param metrics: of the last update, by name
@@ -28,6 +28,6 @@ def diverged(model: Algorithm, metrics: Metrics) -> TrainingDiverged:
     unnormalised = "; unnormalised observations or rewards can do this too"
     hint = "" if model.get_vec_normalize_env() is not None else unnormalised
     return TrainingDiverged(
-        f"{what} became NaN or infinite in update {model.clock.n_updates} "
-        f"(step {model.clock.num_timesteps}); most likely at fault: {suspects}{hint}"
+        f"{what} became NaN or infinite in update {model.counters.n_updates} "
+        f"(step {model.counters.num_timesteps}); most likely at fault: {suspects}{hint}"
     )

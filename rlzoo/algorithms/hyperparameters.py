@@ -25,7 +25,7 @@ TrainFreq: TypeAlias = "int | tuple[int, str]"
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether this is a number of Python or NumPy; NaN, as the name says, is none."""
+    """Return whether this is a number of Python or NumPy; NaN, as the name says, is none."""
     return isinstance(value, Real) and not isinstance(value, bool) and value == value
 
 

@@ -60,7 +60,7 @@ class Options:
         return min(self.eval_episodes, MAX_EVAL_ENVS)
 
     def eval_freq(self, row: Row) -> int:
-        """Environment steps between two evaluations; -1: there are none."""
+        """Return environment steps between two evaluations; -1: there are none."""
         steps = planned_steps(row) if self.n_evaluations else None
         return -1 if steps is None else max(steps // self.n_evaluations, 1)
 
@@ -95,7 +95,7 @@ class Training:
         return folder / f"seed{self.seed}" / (self.row.name or "")
 
     def run_config(self, folder: Path, options: Options = DEFAULTS) -> RunConfig:
-        """The run."""
+        """Return the run."""
         eval_freq = options.eval_freq(self.row)
         return RunConfig(
             algo=self.row.algo,
@@ -115,7 +115,7 @@ class Training:
         )
 
     def run_folder(self, folder: Path) -> Path | None:
-        """The folder of its newest run; None before it has begun."""
+        """Return the folder of its newest run; None before it has begun."""
         runs = find_runs(self.log_folder(folder), self.row.algo, self.row.env)
         return runs[-1][1] if runs else None
 
@@ -148,7 +148,7 @@ class Training:
             )
 
     def task(self, folder: Path, options: Options) -> dict[str, Any]:
-        """What the worker is told; hyperparameters are as the list has them, which JSON can hold."""
+        """Return what the worker is told; hyperparameters as the list has them, which JSON can hold."""
         command = ["rlzoo", *training_command(self.row, self.seed, folder, options)]
         run = replace(self.run_config(folder, options), hyperparams=self.row.hyperparams)
         return {"train": asdict(run), "command": command, "name": self.row.name}
@@ -172,14 +172,14 @@ class Recording:
         return folder / "experts" / f"{safe_name(env)}_{algo}_seed{seed}_{self.episodes}.npz"
 
     def agent(self, folder: Path) -> str | None:
-        """SHA-256 of the model file that is recorded; None before there is one."""
+        """Return SHA-256 of the model file that is recorded; None before there is one."""
         run = self.training.run_folder(folder)
         if run is None or not self.training.is_done(folder):
             return None
         return digest(model_path(run, self.training.row.env))
 
     def is_done(self, folder: Path) -> bool:
-        """Whether the episodes are there, and are of the agent that is there."""
+        """Return whether the episodes are there, and are of the agent that is there."""
         file, agent = self.file(folder), self.agent(folder)
         mark = recorded_mark(file)
         return (
@@ -190,10 +190,10 @@ class Recording:
         )
 
     def check(self, folder: Path, options: Options = DEFAULTS) -> None:
-        """Nothing can be wrong with it before its expert is there."""
+        """Do nothing: nothing can be wrong with it before its expert is there."""
 
     def task(self, folder: Path, options: Options) -> dict[str, Any]:
-        """What the worker is told."""
+        """Return what the worker is told."""
         algo, env, _ = self.training.key
         agent = {"algo": algo, "env_id": env, "n_episodes": self.episodes}
         logs, packages = str(self.training.log_folder(folder)), options.gym_packages
@@ -215,18 +215,18 @@ class Ended:
 
 
 def recorded_mark(file: Path) -> Path:
-    """Where the SHA-256 of the agent stands whose episodes a file holds."""
+    """Return where the SHA-256 of the agent stands whose episodes a file holds."""
     return file.with_suffix(".sha256")
 
 
 def recording_of(row: Row) -> Recording:
-    """The episodes that a row with an expert learns from."""
+    """Return the episodes that a row with an expert learns from."""
     assert row.expert is not None
     return Recording(Training(Row(algo=row.expert.algo, env=row.env), row.expert.seed), row.expert.episodes)
 
 
 def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
-    """The jobs of a list: experts and their episodes before what learns from them, then seed by seed.
+    """Return the jobs of a list: experts and their episodes before what learns from them, seed by seed.
 
     An expert that the list also has as a row is trained as that row says.
 
@@ -280,7 +280,7 @@ class _Queue:
     claim_again: dict[Job, float] = field(default_factory=dict)  # when, of those that another process does
 
     def ended(self, job: Job, problem: str = "", elsewhere: bool = False) -> Ended:
-        """A job that is over without having been begun here."""
+        """Return a job that is over without having been begun here."""
         self.waiting.remove(job)
         if problem:
             self.failed.add(job)
@@ -302,7 +302,7 @@ class _Queue:
                     yield self.ended(job, f"its process cannot be started: {error}")
 
     def collect(self) -> Iterator[Ended]:
-        """The jobs whose processes have ended."""
+        """Return the jobs whose processes have ended."""
         for worker in [worker for worker in self.running if worker.process.poll() is not None]:
             self.running.remove(worker)
             ended = worker.ended()
@@ -331,7 +331,7 @@ class _Queue:
 def training_command(
     row: Row, seed: int | str, folder: Path = Path(FOLDER), options: Options = WITHOUT_EVALUATIONS
 ) -> list[str]:
-    """The arguments of `rlzoo` that train an agent of a row."""
+    """Return the arguments of `rlzoo` that train an agent of a row."""
     eval_freq = options.eval_freq(row)
     command = [
         "train",
@@ -360,13 +360,13 @@ def training_command(
 
 
 def expert_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
-    """The arguments of `rlzoo` that train the agent which a row learns from."""
+    """Return the arguments of `rlzoo` that train the agent which a row learns from."""
     training = recording_of(row).training
     return [*training_command(training.row, training.seed), "-f", str(folder / f"seed{training.seed}")]
 
 
 def record_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
-    """The arguments of `rlzoo` that record the episodes which a row learns from."""
+    """Return the arguments of `rlzoo` that record the episodes which a row learns from."""
     recording = recording_of(row)
     algo, env, seed = recording.training.key
     agent = ["--algo", algo, "--env", env, "-f", str(folder / f"seed{seed}")]
@@ -374,14 +374,14 @@ def record_command(row: Row, folder: Path = Path(FOLDER)) -> list[str]:
 
 
 def _needs(job: Job) -> Job | None:
-    """What has to be done before a job."""
+    """Return what has to be done before a job."""
     if isinstance(job, Recording):
         return job.training
     return recording_of(job.row) if job.row.expert else None
 
 
 def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
-    """Hyperparameters as two runs can be compared by, wherever their demonstrations are."""
+    """Return hyperparameters as two runs can be compared by, wherever their demonstrations are."""
     values: dict[str, Any] = plain(hyperparams)
     if isinstance(source := values.get("expert_dataset"), dict) and "expert_path" in source:
         values["expert_dataset"] = {**source, "expert_path": Path(str(source["expert_path"])).name}
@@ -389,7 +389,7 @@ def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
 
 
 def _worker_file(folder: Path, job: Job, suffix: str) -> Path:
-    """A file of the process that does a job."""
+    """Return a file of the process that does a job."""
     return folder / "workers" / f"{safe_name(str(job)).replace(' ', '_')}.{suffix}"
 
 
@@ -411,7 +411,7 @@ class _Worker:
             self.process = start_command(command, log, options.num_threads, pass_fds=lock.inherited)
 
     def ended(self) -> Ended:
-        """How the process ended; the log of one that did its work goes."""
+        """Return how the process ended; the log of one that did its work goes."""
         seconds, code = time.monotonic() - self.began, self.process.returncode
         self.lock.release()
         if code == 0:

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def with_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """Values of a configuration whose tuples JSON has made lists."""
+    """Return values of a configuration whose tuples JSON has made lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 

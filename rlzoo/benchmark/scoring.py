@@ -100,7 +100,7 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
 
 
 def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
-    """The folders below a place, or the place itself, that hold the final agent of a run.
+    """Return the folders below a place, or the place itself, that hold the final agent of a run.
 
     A training that a benchmark has not seen to its end is none; a damaged folder may hold one.
 
@@ -172,7 +172,7 @@ def score_all(
 def kept_score(
     folder: Path, run: RunConfig, episodes: int = 1, evaluation_seed: int = HELD_OUT
 ) -> Score | None:
-    """The score beside an agent, if it is that of this training and of this very file, and a new one would be
+    """Return the score beside an agent, if it is that of this training and this file, and a new one would be
     no better.
 
     :param episodes: how many there are at least
@@ -186,7 +186,7 @@ def kept_score(
 
 
 def score_of(file: Path, run: RunConfig, sha256: str) -> Score | None:
-    """The score in a file, if it is there and that of this training and this model file.
+    """Return the score in a file, if it is there and that of this training and this model file.
 
     :raises UserError: it cannot be read
     """

@@ -151,7 +151,7 @@ class BaseBuffer(ABC):
 
     @staticmethod
     def swap_and_flatten(arr: np.ndarray) -> np.ndarray:
-        """[n_steps, n_envs, ...] -> [n_envs * n_steps, ...], one environment after the other."""
+        """Reshape [n_steps, n_envs, ...] to [n_envs * n_steps, ...], one environment after the other."""
         shape = arr.shape if arr.ndim > 2 else (*arr.shape, 1)
         flat: np.ndarray = arr.swapaxes(0, 1).reshape(shape[0] * shape[1], *shape[2:])
         return flat

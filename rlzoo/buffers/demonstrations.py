@@ -112,7 +112,7 @@ class ExpertDataset:
         self.returns = columns["episode_returns"][: traj_limitation if traj_limitation > 0 else None]
 
     def __len__(self) -> int:
-        """Steps of all episodes."""
+        """Return steps of all episodes."""
         return len(self.actions)
 
     @property
@@ -134,7 +134,7 @@ class ExpertDataset:
         return float(np.std(self.returns))
 
     def read(self, rows: np.ndarray) -> tuple[Obs, np.ndarray]:
-        """Observations and actions of some rows; images are [n_rows, height, width, channels].
+        """Return observations and actions of some rows; images are [n_rows, height, width, channels].
 
         :raises UserError: an image is missing or cannot be read
         """
@@ -150,7 +150,7 @@ class ExpertDataset:
         raise UserError(f"{self.name} names the image {path}, which is not there")
 
     def get_next_batch(self, split: str | None = None) -> tuple[Obs, np.ndarray]:
-        """The next minibatch, without end.
+        """Return the next minibatch, without end.
 
         :param split: "train" or "val"; None: of all rows, in batches of the size given to `init_dataloader`
         :return: observations and actions
@@ -204,7 +204,7 @@ class Batches:
         self._ahead: Future[tuple[np.ndarray, Obs, np.ndarray]] | None = None
 
     def __len__(self) -> int:
-        """Minibatches of a pass."""
+        """Return minibatches of a pass."""
         return -(-len(self.rows) // self.batch_size)
 
     def __iter__(self) -> Batches:
@@ -215,7 +215,7 @@ class Batches:
         return obs, actions
 
     def draw(self) -> tuple[np.ndarray, Obs, np.ndarray]:
-        """The numbers of the rows of the next minibatch, their observations and their actions."""
+        """Return the numbers of the rows of the next minibatch, their observations and their actions."""
         if not len(self.rows):
             raise UserError("there are no rows to validate with: train_fraction leaves none")
         if not self._prefetches:
@@ -280,7 +280,7 @@ def as_dataset(value: Any) -> ExpertDataset:
 
 
 def read_archive(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file.
+    """Return the arrays of an `.npz` file.
 
     :raises UserError: there is no such file, it is damaged or of another kind, or holds pickled objects
     """
@@ -298,7 +298,7 @@ def check_keys(name: str, keys: Collection[str]) -> None:
 
 
 def check_columns(name: str, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of demonstrations, as many rows in each as there are steps.
+    """Return the arrays of demonstrations, as many rows in each as there are steps.
 
     :raises UserError: they do not agree, hold objects or numbers that are not finite, or there are none
     """
@@ -348,7 +348,7 @@ def write_image(path: Path, image: np.ndarray) -> None:
 
 
 def read_image(path: Path) -> np.ndarray:
-    """An image as [height, width, channels].
+    """Return an image as [height, width, channels].
 
     :raises UserError: the file is no image, or a damaged or very large one
     """
@@ -385,7 +385,7 @@ def _check_image(path: Path) -> None:
 
 
 def fit_observations(name: str, obs: Obs, space: spaces.Space[object]) -> Obs:
-    """Recorded observations [n, ...] as an environment of this observation space gives them.
+    """Return recorded observations [n, ...] as an environment of this observation space gives them.
 
     :raises UserError: they are of another environment
     """
@@ -409,7 +409,7 @@ def fit_observations(name: str, obs: Obs, space: spaces.Space[object]) -> Obs:
 
 
 def _fit_images(name: str, images: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Images [n, height, width, channels] in the shape of a space: channels first or last."""
+    """Return images [n, height, width, channels] in the shape of a space: channels first or last."""
     if images.shape[1:] == shape:
         return images
     first = np.moveaxis(images, -1, 1)
@@ -423,7 +423,7 @@ def _fit_images(name: str, images: np.ndarray, shape: tuple[int, ...]) -> np.nda
 
 
 def fit_actions(name: str, actions: np.ndarray, space: spaces.Space[object]) -> np.ndarray:
-    """Recorded actions [n, ...] as an environment with this action space takes them, [n, *shape].
+    """Return recorded actions [n, ...] as an environment with this action space takes them, [n, *shape].
 
     :raises UserError: they are of another environment, or neither Box nor Discrete
     """

@@ -190,7 +190,7 @@ class RolloutArrays(BaseBuffer):
         )
 
     def get(self, batch_size: int | None = None) -> Iterator[RolloutBufferSamples | DictRolloutBufferSamples]:
-        """Batches of the whole rollout in random order.
+        """Yield batches of the whole rollout in random order.
 
         :param batch_size: rows of a batch; None: all of them
         :raises UserError: the rollout is not complete

@@ -166,7 +166,7 @@ class RolloutBuffer(RolloutArrays):
         self.filled = t + 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the rows collected since the last update; empty without any, or where they are too large
+        """Copy the rows collected since the last update; empty without any, or where they are too large
         for a checkpoint."""
         columns = {"observations": _head(self.obs_column, self.filled + 1)}
         columns |= {name: getattr(self, column)[: self.filled] for name, column in _COLUMNS.items()}
@@ -212,7 +212,7 @@ class RolloutBuffer(RolloutArrays):
         self.filled = filled
 
     def finals(self) -> Finals | None:
-        """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
+        """Return final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None
         without any."""
         if (found := _stacked(self._finals)) is None:
             return None
@@ -220,18 +220,18 @@ class RolloutBuffer(RolloutArrays):
         return map_obs(lambda rows: rows.astype(stored_dtype(rows.dtype), copy=False), obs), places
 
     def flat_obs(self, device: torch.device) -> Obs:
-        """Observations that were acted on, [n_steps * n_envs, ...]."""
+        """Return observations that were acted on, [n_steps * n_envs, ...]."""
         return map_obs(
             lambda column: torch.from_numpy(column[:-1].reshape(-1, *column.shape[2:])).to(device),
             self.obs_column,
         )
 
     def flat_actions(self, device: torch.device) -> torch.Tensor:
-        """Actions that were taken, [n_steps * n_envs, ...]."""
+        """Return actions that were taken, [n_steps * n_envs, ...]."""
         return torch.from_numpy(self.action_column.reshape(-1, *self.action_column.shape[2:])).to(device)
 
     def last_obs(self) -> Obs:
-        """Observations after the last step, [n_envs, ...], sharing memory with the buffer."""
+        """Return observations after the last step, [n_envs, ...], sharing memory with the buffer."""
         return self._obs_writers[-1]
 
     def check_finite(self, steps_before: int) -> None:
@@ -308,7 +308,7 @@ class RawRollout:
         self._write(t, self.normalizer.raw_obs(shown))
 
     def state_dict(self, filled: int) -> dict[str, Any]:
-        """The first `filled` steps."""
+        """Return the first `filled` steps."""
         return {
             "observations": _head(self.observations, filled + 1),
             "rewards": self.rewards[:filled],
@@ -333,11 +333,11 @@ class RawRollout:
             self.observations[t] = obs
 
     def finals(self) -> Finals | None:
-        """As those of the rollout."""
+        """Return the final observations of the rollout."""
         return _stacked(self._finals)
 
     def flat_obs(self, device: torch.device) -> Obs:
-        """Observations that were acted on, as the agent would see them now, [n_steps * n_envs, ...]."""
+        """Return observations that were acted on, as the agent sees them now, [n_steps * n_envs, ...]."""
         rows = map_obs(lambda column: column[:-1].reshape(-1, *column.shape[2:]), self.observations)
         return map_obs(
             lambda part: torch.from_numpy(part.astype(stored_dtype(part.dtype), copy=False)).to(device),
@@ -346,7 +346,7 @@ class RawRollout:
 
 
 def _truncated(t: int, result: StepResult) -> list[tuple[int, int, Obs]]:
-    """Copies of the final observations of the episodes that step `t` truncated, with step and environment."""
+    """Copy the final observations of the episodes that step `t` truncated, with step and environment."""
     return [
         (t, int(env), map_obs(lambda final, row=row: np.array(final[row]), result.final_obs))
         for row, env in enumerate(result.ended)
@@ -355,7 +355,7 @@ def _truncated(t: int, result: StepResult) -> list[tuple[int, int, Obs]]:
 
 
 def _rows_of(obs: Obs, t: int, envs: list[int]) -> list[tuple[int, int, Obs]]:
-    """Copies of the rows `envs` of observations [n_envs, ...], as final observations of step `t`."""
+    """Copy the rows `envs` of observations [n_envs, ...], as final observations of step `t`."""
     return [(t, env, map_obs(lambda rows, env=env: np.array(rows[env]), obs)) for env in envs]
 
 
@@ -386,7 +386,7 @@ def _loaded_finals(saved: Any, filled: int, n_envs: int) -> list[tuple[int, int,
 
 
 def _n_bytes(value: object) -> int:
-    """The bytes of all arrays and tensors in nested values."""
+    """Count the bytes of all arrays and tensors in nested values."""
     if isinstance(value, dict | list | tuple):
         return sum(map(_n_bytes, value.values() if isinstance(value, dict) else value))
     return int(getattr(value, "nbytes", 0))

@@ -45,12 +45,12 @@ class Sequences:
         self._cell_of_row = torch.from_numpy(cell_of_row).to(device)
 
     def pad(self, rows: Tensor) -> Tensor:
-        """[n_rows, ...] -> [max_length, n_sequences, ...]; the values of the padding do not matter."""
+        """Pad [n_rows, ...] to [max_length, n_sequences, ...]; the values of the padding do not matter."""
         padded = rows.index_select(0, self._row_of_cell)
         return padded.view(self.max_length, self.n_sequences, *rows.shape[1:])
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """[max_length, n_sequences, ...] -> [n_rows, ...]"""
+        """Invert `pad`: [max_length, n_sequences, ...] -> [n_rows, ...]."""
         return padded.flatten(0, 1).index_select(0, self._cell_of_row)
 
 

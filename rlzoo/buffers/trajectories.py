@@ -26,7 +26,7 @@ class Trajectories:
 
     :param obs: [n_steps + 1, n_envs, ...]; the last row is after the last step
     :param log_mu: log-probabilities of all actions under the policy that acted, [n_steps, n_envs, n_actions]
-    :param memory: of a recurrent policy before the first step, [n_envs, ...]
+    :param rnn_state: of a recurrent policy before the first step, [n_envs, ...]
 
     The other arrays are [n_steps, n_envs].
     """
@@ -38,14 +38,14 @@ class Trajectories:
     truncated: NDArray[np.bool_]
     episode_starts: NDArray[np.bool_]
     log_mu: NDArray[np.float32]
-    memory: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    rnn_state: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     finals: Finals | None = None
 
     @classmethod
-    def of_rollout(cls, rollout: RolloutBuffer, memory_names: tuple[str, ...]) -> Trajectories:
+    def of_rollout(cls, rollout: RolloutBuffer, rnn_state_names: tuple[str, ...]) -> Trajectories:
         """Return the trajectories of a rollout, sharing its memory.
 
-        :param memory_names: columns of the rollout with the hidden state of a recurrent policy
+        :param rnn_state_names: columns of the rollout with the hidden state of a recurrent policy
         """
         return cls(
             obs=rollout.obs_column,
@@ -55,7 +55,7 @@ class Trajectories:
             truncated=rollout.truncated,
             episode_starts=rollout.starts_column,
             log_mu=rollout.extra["log_mu"].cpu().numpy(),
-            memory={name: rollout.extra[name][0].cpu().numpy() for name in memory_names},
+            rnn_state={name: rollout.extra[name][0].cpu().numpy() for name in rnn_state_names},
             finals=rollout.finals(),
         )
 
@@ -64,7 +64,7 @@ class Trajectories:
         return replace(self, obs=raw.observations, rewards=raw.rewards, finals=raw.finals())
 
     def scaled(self, normalizer: Any) -> Trajectories:
-        """Raw trajectories as the agent would see them now.
+        """Return raw trajectories as the agent would see them now.
 
         :param normalizer: the `ExperienceNormalizer` of the environment
         """
@@ -90,7 +90,7 @@ class Trajectories:
         obs = self.obs if isinstance(self.obs, dict) else {"": self.obs}
         return {
             **{f"obs/{key}": column for key, column in obs.items()},
-            **{f"memory/{key}": column[None] for key, column in self.memory.items()},
+            **{f"memory/{key}": column[None] for key, column in self.rnn_state.items()},
             **{name: getattr(self, name) for name in STEPWISE},
         }
 
@@ -117,11 +117,11 @@ class Trajectories:
         order = np.lexsort((time, envs))
         first = order[starts[order]]  # the rows that begin sequences
         kept = torch.from_numpy((time[first] == 0) & ~fresh[first]).to(device)
-        memory: RNNState = {}
-        for name, before in self.memory.items():
+        rnn_state: RNNState = {}
+        for name, before in self.rnn_state.items():
             column = torch.from_numpy(before[envs[first]]).to(device)
-            memory[name] = column * kept.reshape(-1, *[1] * (column.dim() - 1))
-        return Sequences(starts[order], order, memory, device)
+            rnn_state[name] = column * kept.reshape(-1, *[1] * (column.dim() - 1))
+        return Sequences(starts[order], order, rnn_state, device)
 
 
 STEPWISE = ("actions", "rewards", "terminated", "truncated", "episode_starts", "log_mu")
@@ -203,10 +203,10 @@ class TrajectoryBuffer:
         slots = torch.randint(self.n_filled, (self.n_envs,)).numpy()
         envs = np.arange(self.n_envs)
         drawn = {name: column[slots, envs].swapaxes(0, 1) for name, column in self.columns.items()}
-        obs, memory = _named(drawn, "obs/"), _named(drawn, "memory/")
+        obs, rnn_state = _named(drawn, "obs/"), _named(drawn, "memory/")
         return Trajectories(
             obs=obs.get("", obs),
-            memory={name: column[0] for name, column in memory.items()},
+            rnn_state={name: column[0] for name, column in rnn_state.items()},
             finals=self._finals_of(slots),
             **{name: drawn[name] for name in STEPWISE},
         )

@@ -95,7 +95,7 @@ def _check_identity(metadata: Mapping[str, str], identity: Mapping[str, str]) ->
 
 
 def _check_columns(arrays: Mapping[str, np.ndarray], identity: Mapping[str, Any]) -> None:
-    """That the columns have as many slots, environments and steps as each other, and final rows a place."""
+    """Check that columns have as many slots, steps and environments as each other, final rows a place."""
     if "rewards" not in arrays:
         return
     n_slots, n_envs, n_steps = len(arrays["rewards"]), identity["n_envs"], identity["n_steps"]

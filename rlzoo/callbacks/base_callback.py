@@ -62,32 +62,32 @@ class BaseCallback(ABC):
     # ------------------------------------------------------------------ to override
 
     def _init_callback(self) -> None:
-        """The model is known; nothing else has happened yet."""
+        """Run once the model is known; nothing else has happened yet."""
 
     def _on_training_start(self) -> None:
-        """Before the first rollout."""
+        """Run before the first rollout."""
 
     def _on_rollout_start(self) -> None:
-        """Before each collection of experience."""
+        """Run before each collection of experience."""
 
     @abstractmethod
     def _on_step(self) -> bool:
-        """After each step of the vector of environments.
+        """Run after each step of the vector of environments.
 
         :return: False ends the training
         """
 
     def after_step(self) -> None:
-        """After every callback of the training has had the step; see `called_after_step`."""
+        """Run after every callback of the training has had the step; see `called_after_step`."""
 
     def _on_rollout_end(self) -> None:
-        """After each collection of experience, before the update."""
+        """Run after each collection of experience, before the update."""
 
     def _on_training_end(self) -> None:
-        """After the last update."""
+        """Run after the last update."""
 
     def child_callbacks(self) -> Sequence[BaseCallback]:
-        """Callbacks that this one triggers."""
+        """Return callbacks that this one triggers."""
         return ()
 
     # ------------------------------------------------------------------ called by the training loop
@@ -141,7 +141,7 @@ class BaseCallback(ABC):
     # ------------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict[str, object]:
-        """The attributes in `state_names` and the children's, ready for JSON."""
+        """Return the attributes in `state_names` and the children's, ready for JSON."""
         return {
             "type": type(self).__name__,
             "values": {name: getattr(self, name) for name in self._all_state_names()},
@@ -176,7 +176,7 @@ class BaseCallback(ABC):
 
 
 def is_callback_state(state: object) -> bool:
-    """Whether a value has the form of what `BaseCallback.state_dict` returns."""
+    """Return whether a value has the form of what `BaseCallback.state_dict` returns."""
     return (
         isinstance(state, Mapping)
         and isinstance(state.get("type"), str)
@@ -187,7 +187,7 @@ def is_callback_state(state: object) -> bool:
 
 
 def _of_one_type(own: object, saved: object) -> bool:
-    """Whether a saved value may replace an attribute: numbers numbers, lists lists of numbers or of such."""
+    """Return whether a saved value may replace an attribute: numbers numbers, lists lists of such."""
     if isinstance(own, Real) and not isinstance(own, bool):
         return isinstance(saved, Real) and not isinstance(saved, bool)
     if isinstance(own, list):
@@ -290,7 +290,7 @@ class ConvertCallback(BaseCallback):
 
 
 def as_callback(callback: object) -> BaseCallback:
-    """A callback, a list or a function as one callback.
+    """Return a callback, a list or a function as one callback.
 
     :raises UserError: it is none of these
     """
@@ -310,7 +310,7 @@ def as_callback(callback: object) -> BaseCallback:
 
 
 def check_frequency(name: str, value: int) -> int:
-    """The value.
+    """Return the value, checked.
 
     :raises UserError: below 1
     """

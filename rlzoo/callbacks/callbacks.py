@@ -45,7 +45,7 @@ __all__ = [
 
 
 def to_callback(callback: CallbackLike, progress_bar: bool = False) -> CallbackList:
-    """What `learn(callback=...)` takes, as one list.
+    """Return what `learn(callback=...)` takes, as one list.
 
     :param progress_bar: add a `ProgressBarCallback`
     :raises UserError: something that is no callback
@@ -288,7 +288,7 @@ class ProgressBarCallback(BaseCallback):
         self.bar: ProgressBar | None = None
 
     def _on_training_start(self) -> None:
-        self.bar = ProgressBar(self.model.clock.total_timesteps, self.num_timesteps)
+        self.bar = ProgressBar(self.model.counters.total_timesteps, self.num_timesteps)
 
     def _on_step(self) -> bool:
         if self.bar is not None and self.bar.due:

@@ -89,7 +89,7 @@ class EvalCallback(EventCallback):
         self._saved_env: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, object]:
-        """As that of any callback, with the evaluation environments where these can be restored."""
+        """Return the state of a callback, with the evaluation environments where these can be restored."""
         envs = savable_episodes(self.eval_env) if self._evaluated else None
         return {**super().state_dict(), "eval_env": envs}
 
@@ -190,7 +190,7 @@ class EvalCallback(EventCallback):
         self.logger.dump(self.num_timesteps)
 
     def _write_history(self, episodes: Episodes) -> None:
-        """All evaluations so far, rewritten as a whole: whoever reads the file finds every array complete."""
+        """Write all evaluations so far as a whole: whoever reads the file finds every array complete."""
         self.evaluations_timesteps.append(self.num_timesteps)
         self.evaluations_results.append(episodes.returns)
         self.evaluations_length.append(episodes.lengths)

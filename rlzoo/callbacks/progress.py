@@ -32,7 +32,7 @@ class Speed(Protocol):
 class Reporter(Protocol):
     """What is reported of an algorithm."""
 
-    clock: Counters
+    counters: Counters
     ep_info_buffer: deque[Info]
     ep_success_buffer: deque[bool]
 
@@ -47,7 +47,7 @@ class Reporter(Protocol):
     def rollout_metrics(self) -> Metrics:
         """Return what is logged under `rollout/` besides statistics of episodes."""
 
-    def summarise(self, history: list[Metrics], clock: Counters) -> Metrics:
+    def summarise(self, history: list[Metrics], counters: Counters) -> Metrics:
         """Return the mean of each metric."""
 
 
@@ -65,7 +65,7 @@ def log_progress(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
 
     :param metrics: of the last update
     """
-    logger, clock = algorithm.logger, algorithm.clock
+    logger, counters = algorithm.logger, algorithm.counters
     elapsed = algorithm.collector.time_elapsed()
     if algorithm.ep_info_buffer:
         logger.record(
@@ -78,26 +78,26 @@ def log_progress(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
         logger.record("rollout/success_rate", float(np.mean(algorithm.ep_success_buffer)))
     for name, value in algorithm.rollout_metrics().items():
         logger.record(f"rollout/{name}", value)
-    logger.record("time/fps", int((clock.num_timesteps - algorithm.collector.start_timesteps) / elapsed))
-    counted = "iterations" if clock.iteration else "episodes"
-    logger.record(f"time/{counted}", clock.iteration or clock.episodes, exclude="tensorboard")
+    logger.record("time/fps", int((counters.num_timesteps - algorithm.collector.start_timesteps) / elapsed))
+    counted = "iterations" if counters.iteration else "episodes"
+    logger.record(f"time/{counted}", counters.iteration or counters.episodes, exclude="tensorboard")
     logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
-    logger.record("time/total_timesteps", clock.num_timesteps, exclude="tensorboard")
+    logger.record("time/total_timesteps", counters.num_timesteps, exclude="tensorboard")
     record_metrics(algorithm, metrics)
-    logger.dump(step=clock.num_timesteps)
+    logger.dump(step=counters.num_timesteps)
 
 
 def last_metrics(algorithm: Reporter, history: list[Metrics]) -> Metrics:
     """Return the means of the metrics of the last update, which cost nothing until somebody asks."""
-    return algorithm.summarise(history, algorithm.clock) if history else {}
+    return algorithm.summarise(history, algorithm.counters) if history else {}
 
 
 def record_metrics(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
     """Record the metrics of an update, as plain numbers, without dumping them."""
     for name, value in metrics.items():
         algorithm.logger.record(f"train/{name}", value.item() if isinstance(value, torch.Tensor) else value)
-    if algorithm.clock.n_updates:
-        algorithm.logger.record("train/n_updates", algorithm.clock.n_updates, exclude="tensorboard")
+    if algorithm.counters.n_updates:
+        algorithm.logger.record("train/n_updates", algorithm.counters.n_updates, exclude="tensorboard")
 
 
 class LoopLocals(Mapping[str, object]):
@@ -127,7 +127,7 @@ class LoopLocals(Mapping[str, object]):
             "log_interval": lambda: log_interval,
             **{name: partial(buffers.get, name) for name in buffers},
             "env": lambda: algorithm.env,
-            "total_timesteps": lambda: algorithm.clock.total_timesteps,
+            "total_timesteps": lambda: algorithm.counters.total_timesteps,
         }
         self._step_readers: dict[str, Reader] = {
             "infos": lambda: infos_of_step(self.result),
@@ -144,8 +144,8 @@ class LoopLocals(Mapping[str, object]):
         self._readers |= {
             "learning_starts": lambda: config.learning_starts,
             "action_noise": lambda: self.algorithm.action_noise,
-            "num_collected_steps": lambda: self.algorithm.clock.collected,
-            "num_collected_episodes": lambda: self.algorithm.clock.ended,
+            "num_collected_steps": lambda: self.algorithm.counters.collected,
+            "num_collected_episodes": lambda: self.algorithm.counters.ended,
         }
         return {
             "actions": lambda: self.step.env_action,
@@ -155,7 +155,7 @@ class LoopLocals(Mapping[str, object]):
     def _of_rollout(self) -> dict[str, Reader]:
         if "rollout_buffer" in self._readers:
             self._readers |= {
-                "iteration": lambda: self.algorithm.clock.iteration,
+                "iteration": lambda: self.algorithm.counters.iteration,
                 "n_rollout_steps": lambda: self.algorithm.config.n_steps,
                 "n_steps": lambda: getattr(self["rollout_buffer"], "filled", 0),
             }
@@ -167,7 +167,7 @@ class LoopLocals(Mapping[str, object]):
         }
 
     def _new_obs(self) -> Obs:
-        """What the step led to and the agent acts on next; a copy, since environments write into theirs."""
+        """Copy what the step led to and the agent acts on next, since environments write into theirs."""
         obs = copy_obs(self.result.obs)
         collector = self.algorithm.collector
         if collector.obs is self.result.obs:
@@ -197,8 +197,8 @@ class LoopLocals(Mapping[str, object]):
             return self._readers[name]()
         if self.result is None:
             raise KeyError(name)
-        if self._read_at != self.algorithm.clock.num_timesteps:
-            self._read, self._read_at = {}, self.algorithm.clock.num_timesteps
+        if self._read_at != self.algorithm.counters.num_timesteps:
+            self._read, self._read_at = {}, self.algorithm.counters.num_timesteps
         if name not in self._read:
             self._read[name] = self._step_readers[name]()
         return self._read[name]

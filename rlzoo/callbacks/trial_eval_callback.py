@@ -65,12 +65,12 @@ class TrialEvalCallback(EvalCallback):
         if self.n_evaluations is None:
             due = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
             return self._evaluate_as(self.eval_idx + 1) if due else True
-        passed = self.num_timesteps * self.n_evaluations // self.model.clock.total_timesteps
+        passed = self.num_timesteps * self.n_evaluations // self.model.counters.total_timesteps
         passed = min(passed, self.n_evaluations - 1)
         return self._evaluate_as(passed) if passed > self.eval_idx else True
 
     def evaluate_end(self) -> None:
-        """The last of `n_evaluations`: of the agent that `learn` left, after its last update.
+        """Make the last of `n_evaluations`: of the agent that `learn` left, after its last update.
 
         To be called when `learn` has returned; does nothing where the trial was pruned before.
         """

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rlzoo.cli.flags.parser import Choice, actions_of, values_of
+from rlzoo.cli.flags.parser import Choice, values_of
 
 HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """\
@@ -67,7 +67,7 @@ def commands() -> list[Command]:
                 action.nargs != 0,
                 env_ids if action.dest == "env" else values_of(action),
             )
-            for action in actions_of(main.build(name, module))
+            for action in main.build(name, module).actions
         ]
         found.append(Command(name, module.HELP, tuple(arguments)))
     return found

@@ -35,8 +35,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.tune import study_folder
-    from rlzoo.tuning.study.storage import open_storage
-    from rlzoo.tuning.study_integrity import open_study
+    from rlzoo.tuning.storage.storage import open_storage
+    from rlzoo.tuning.storage.study_integrity import open_study
 
     try:
         from optuna_dashboard import run_server

@@ -47,7 +47,7 @@ def explained(algorithm: type, values: Mapping[str, object], sources: Mapping[st
 
 
 def _entry(item: Hyperparameter, values: Mapping[str, object], sources: Mapping[str, str]) -> Iterator[str]:
-    """The value as YAML, then as a comment its default, its source and its description."""
+    """Return the value as YAML, then as a comment its default, its source and its description."""
     default = "" if item.default is MISSING else f"default {_short(item.default)}"
     if item.name in values:
         yield from dump_yaml({item.name: plain(values[item.name])}).splitlines()
@@ -64,7 +64,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _wrapped(text: str, first: str, others: str) -> list[str]:
-    """The text in lines of at most `COLUMNS`; words, and with them links, stay whole."""
+    """Wrap the text to at most `COLUMNS`; words, and with them links, stay whole."""
     return textwrap.wrap(
         text,
         COLUMNS,
@@ -76,7 +76,7 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
 
 
 def _short(value: object) -> str:
-    """A default as YAML writes it."""
+    """Return a default as YAML writes it."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)

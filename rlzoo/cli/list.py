@@ -93,7 +93,7 @@ def _print_environments(rows: list[tuple[str, ...]]) -> None:
 
 
 def aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Rows as lines, with columns of the same width."""
+    """Return rows as lines, with columns of the same width."""
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [printable("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows]
@@ -114,7 +114,7 @@ def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
 
 
 def _environments(algos: list[str], every: bool) -> list[tuple[str, ...]]:
-    """Environment ids, and the algorithms that have an entry for them."""
+    """Return environment ids, and the algorithms that have an entry for them."""
     from rlzoo.config.hyperparams import shipped_envs
 
     by_env: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def _show_agents(algos: list[str], folder: str) -> int:
 
 
 def _runs(algos: list[str], folder: str, columns: int) -> Table:
-    """The runs that hold an agent: algorithm, environment, number, folder, and how many files it has saved.
+    """Return the runs that hold an agent: algorithm, environment, number, folder, and number of saved files.
 
     :param columns: of the terminal; the folders are left out where there is no room for them
     """
@@ -165,7 +165,7 @@ def _runs(algos: list[str], folder: str, columns: int) -> Table:
 
 
 def _shipped(algos: list[str], is_wide: bool) -> Table:
-    """The shipped agents: algorithm, environment, steps, score and size, then seed and folder."""
+    """Return the shipped agents: algorithm, environment, steps, score and size, then seed and folder."""
     from rlzoo.metrics.short_count import short_count
     from rlzoo.runs.pretrained_registry import shipped_agents, shipped_root
 

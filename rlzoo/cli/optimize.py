@@ -17,7 +17,7 @@ from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 
 if TYPE_CHECKING:
-    from rlzoo.tuning.study.study import OpenStudy
+    from rlzoo.tuning.study.study import StudyHandle
 
 HELP = "search for good hyperparameters"
 WITH_A_STUDY = {"log_folder", "storage"}
@@ -99,17 +99,17 @@ def configs(args: argparse.Namespace) -> list[TuneConfig]:
 
 def search_all(args: argparse.Namespace) -> None:
     """Search for one environment after the other, until one search is interrupted."""
-    from rlzoo.tuning.study.study import define
+    from rlzoo.tuning.study.study import validate
 
     wanted = configs(args)
     for config in wanted[1:]:  # a mistake in the last must not wait until the first are searched
-        define(config)
+        validate(config)
     for config in wanted:
         if search(config).interrupted:
             break
 
 
-def search(config: TuneConfig) -> OpenStudy:
+def search(config: TuneConfig) -> StudyHandle:
     """Run a search and print its results.
 
     :raises RunFailed: all trials are done and none is complete
@@ -125,12 +125,12 @@ def search(config: TuneConfig) -> OpenStudy:
     opened = optimize(config)
     if config.run.verbose > 0:
         conclude(opened)
-    if error := opened.why_nothing():
+    if error := opened.no_result_reason():
         raise RunFailed(error)
     return opened
 
 
-def report(config: TuneConfig) -> OpenStudy:
+def report(config: TuneConfig) -> StudyHandle:
     """Write the report of an existing study."""
     from rlzoo.tuning.study.study import write_report_again
 
@@ -139,11 +139,11 @@ def report(config: TuneConfig) -> OpenStudy:
     return opened
 
 
-def conclude(opened: OpenStudy) -> None:
+def conclude(opened: StudyHandle) -> None:
     """Print the best trials and the files of the study."""
     from rlzoo.tuning.report.study_report import train_command
     from rlzoo.tuning.report.study_results import top_table
-    from rlzoo.tuning.study.trial_queue import counts
+    from rlzoo.tuning.storage.trial_queue import counts
 
     columns = max(80, shutil.get_terminal_size().columns)
     print(printable(top_table(opened.study, width=columns)))
@@ -181,7 +181,7 @@ def _serve(args: argparse.Namespace) -> int:
     import optuna
 
     from rlzoo.config.tune import FOLDER
-    from rlzoo.tuning.study.storage import check_address, open_storage, serve
+    from rlzoo.tuning.storage.storage import check_address, open_storage, serve
 
     check_address(args.serve)  # before a journal is made
     storage = open_storage(args.storage, Path(args.log_folder) / FOLDER)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
-from rlzoo.cli.flags.parser import Parser, actions_of
+from rlzoo.cli.flags.parser import Parser
 from rlzoo.cli.main import build, load_command
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
 from rlzoo.io.trust import trust
@@ -57,7 +57,7 @@ def keywords(parser: Parser) -> dict[str, Action]:
     """Return the flags of a parser by what they are called in Python, each under all its long names."""
     return {
         name.removeprefix("--").replace("-", "_"): action
-        for action in actions_of(parser)
+        for action in parser.actions
         for name in (action.dest, *action.option_strings)
         if action.dest != "help" and (name == action.dest or name.startswith("--"))
     }

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def annotated(key: str, value: object, source: str) -> str:
-    """One key as YAML, with its source as a comment on the first line."""
+    """Return one key as YAML, with its source as a comment on the first line."""
     from rlzoo.config.literals import plain
     from rlzoo.config.yaml_text import dump_yaml
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Any
 
-from rlzoo.cli.flags.parser import IntInRange, Parser, actions_of, non_default_args, warn_ignored_flags
+from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
 from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args, run_config
 from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
@@ -44,7 +44,7 @@ examples:
 """
 
 
-def build_parser(parser: argparse.ArgumentParser) -> None:
+def build_parser(parser: Parser) -> None:
     parser.epilog = EPILOG
     what = add_training_args(parser)
     what.add_argument(
@@ -115,9 +115,9 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
 
 
-def add_hidden_search_flags(parser: argparse.ArgumentParser) -> None:
+def add_hidden_search_flags(parser: Parser) -> None:
     """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
-    before = set(actions_of(parser))
+    before = set(parser.actions)
     group = parser.add_argument_group(
         "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
     )
@@ -126,8 +126,7 @@ def add_hidden_search_flags(parser: argparse.ArgumentParser) -> None:
     )
     add_study_flags(parser)
     add_search_flags(parser)
-    if isinstance(parser, Parser):
-        parser.hide(action for action in actions_of(parser) if action not in before)
+    parser.hide(action for action in parser.actions if action not in before)
 
 
 def run(args: argparse.Namespace) -> int:

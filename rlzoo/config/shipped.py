@@ -16,7 +16,7 @@ FOLDERS = ("hyperparams", "trained_agents", "benchmarks")
 
 
 def shipped_path(place: str | Path) -> Path:
-    """The path itself, or what came with rlzoo under it: an installed package has no such folders beside it.
+    """Return the path, or what came with rlzoo under it: an installed package has no such folders beside it.
 
     >>> shipped_path("hyperparams/ppo.yml").is_file()
     True
@@ -29,7 +29,7 @@ def shipped_path(place: str | Path) -> Path:
 
 
 def benchmark_file(place: str | Path) -> Path:
-    """A file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere.
+    """Return a file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere.
 
     >>> benchmark_file("benchmarks/catch.yml").is_file()
     True

@@ -198,17 +198,17 @@ class FloatSchedule:
 
 
 def get_schedule_fn(value_schedule: float | Schedule) -> Schedule:
-    """Older name of `FloatSchedule`."""
+    """Return a `FloatSchedule`, under its older name."""
     return _renamed("get_schedule_fn", FloatSchedule(value_schedule))
 
 
 def get_linear_fn(start: float, end: float, end_fraction: float) -> Schedule:
-    """Older name of `LinearSchedule`."""
+    """Return a `LinearSchedule`, under its older name."""
     return _renamed("get_linear_fn", LinearSchedule(start, end, end_fraction))
 
 
 def constant_fn(val: float) -> Schedule:
-    """Older name of `ConstantSchedule`."""
+    """Return a `ConstantSchedule`, under its older name."""
     return _renamed("constant_fn", ConstantSchedule(val))
 
 

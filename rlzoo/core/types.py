@@ -54,8 +54,13 @@ class PolicyInput:
     obs: TensorObs
     episode_start: np.ndarray
     step: int
-    clock: Counters
+    counters: Counters
     action_masks: np.ndarray | None = None
+
+    @property
+    def clock(self) -> Counters:
+        """Former name of `counters`."""
+        return self.counters
 
 
 @dataclass(slots=True)

@@ -25,7 +25,9 @@ AnyEnv: TypeAlias = gym.Env | VecEnv
 class ActionMasker(gym.Wrapper[ObsType, ActType, ObsType, ActType]):
     """Add the method `action_masks()` to an environment, as MaskablePPO needs it.
 
-    >>> env = ActionMasker(env, lambda env: env.unwrapped.legal_moves())
+    >>> def right_only(env):
+    ...     return [False, True]
+    >>> env = ActionMasker(gym.make("CartPole-v1"), right_only)
     >>> model = MaskablePPO("MlpPolicy", env)
 
     :param env: the environment
@@ -70,6 +72,9 @@ def get_action_masks(env: AnyEnv) -> np.ndarray:
     The masks of all dimensions of a MultiDiscrete are concatenated; each bit of a MultiBinary has two choices
     (0, 1).
 
+    >>> env = InvalidActionEnvDiscrete()
+    >>> model = MaskablePPO("MlpPolicy", env)
+    >>> obs, _ = env.reset()
     >>> action, _ = model.predict(obs, action_masks=get_action_masks(env))
 
     :raises UserError: the environment has no masks, or one of another shape or without an allowed action

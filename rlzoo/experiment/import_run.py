@@ -212,7 +212,7 @@ def _of_model(resolved: ResolvedConfig, model: Any) -> dict[str, Any]:
     """Return the hyperparameters in the model file, for the config.yml of the run."""
     algorithm: Any = resolved.algorithm
     defaults = algorithm.Config()
-    found: dict[str, Any] = {"n_timesteps": max(model.clock.total_timesteps, 1), "n_envs": model.n_envs}
+    found: dict[str, Any] = {"n_timesteps": max(model.counters.total_timesteps, 1), "n_envs": model.n_envs}
     for name in field_names(algorithm.Config):
         value = getattr(model.config, name)
         if value != getattr(defaults, name) and not isinstance(value, ActionNoise | MissingCallable):
@@ -233,7 +233,7 @@ def _run_config(
     return RunConfig(
         algo=resolved.algo,
         env_id=env_id,
-        n_timesteps=model.clock.total_timesteps or -1,
+        n_timesteps=model.counters.total_timesteps or -1,
         seed=seed if type(seed) is int and 0 <= seed < 2**32 else 0,
         log_folder=config.output,
         gym_packages=config.gym_packages,

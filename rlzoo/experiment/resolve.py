@@ -153,7 +153,7 @@ def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
         callbacks=values.get("callback", ()),
     )
     _check_policy(resolved)
-    if problem := algorithm.setup_problem(checked, resolved.n_envs):
+    if problem := algorithm.n_envs_problem(checked, resolved.n_envs):
         raise UserError(problem)
     return resolved
 

@@ -31,13 +31,13 @@ class CardContent:
 
 
 def model_card(content: CardContent) -> str:
-    """The text of the card, metadata first."""
+    """Return the text of the card, metadata first."""
     parts = [_introduction(content), _result(content), _use(content), _training(content), _files(content)]
     return f"---\n{_metadata(content).to_yaml()}\n---\n\n" + "\n".join(filter(None, parts))
 
 
 def _metadata(content: CardContent) -> ModelCardData:
-    """What the hub reads: tags to search for, and the score as a result of an evaluation (`model-index`)."""
+    """Return what the hub reads: tags to search for, and the score as an evaluation (`model-index`)."""
     tags = [content.env_id, "deep-reinforcement-learning", "reinforcement-learning", "rlzoo", content.algo]
     results = None
     if content.score is not None:

@@ -29,12 +29,12 @@ NO_TOKEN = (
 
 
 def connect() -> HfApi:
-    """The hub that HF_ENDPOINT names, huggingface.co by default."""
+    """Return the hub that HF_ENDPOINT names, huggingface.co by default."""
     return HfApi(library_name="rlzoo", library_version=rlzoo.__version__)
 
 
 def require_token(api: HfApi, token: str | None = None) -> str:
-    """The token that was given, else that of the usual places of huggingface_hub.
+    """Return the token that was given, else that of the usual places of huggingface_hub.
 
     :raises UserError: there is none
     """
@@ -45,7 +45,7 @@ def require_token(api: HfApi, token: str | None = None) -> str:
 
 
 def check_repo_id(repo_id: str) -> str:
-    """The id of a repository, `organization/name`.
+    """Return the id of a repository, `organization/name`.
 
     :raises UserError: it is written otherwise
     """
@@ -99,7 +99,7 @@ def hub_errors(api: HfApi, repo_id: str, revision: str = "main") -> Iterator[Non
 
 
 def _translated(error: BaseException, api: HfApi, repo_id: str, revision: str) -> Exception | None:
-    """The error for a person; None: this one is no error of the hub or of the connection to it."""
+    """Return the error for a person; None: this one is no error of the hub or of the connection to it."""
     hub = api.endpoint
     if isinstance(error, errors.GatedRepoError):
         return UserError(
@@ -129,7 +129,7 @@ def _translated(error: BaseException, api: HfApi, repo_id: str, revision: str) -
 
 
 def _of_status(error: errors.HfHubHTTPError, hub: str, repo_id: str) -> Exception:
-    """What an answer of the hub with an HTTP status of 400 or more means."""
+    """Return what an answer of the hub with an HTTP status of 400 or more means."""
     status = error.response.status_code
     said = error.server_message or ""
     if status == 401 and "invalid" in f"{said} {error}".casefold():

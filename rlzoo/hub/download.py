@@ -71,7 +71,7 @@ def pull(config: PullConfig) -> Pulled:
 
 
 def _choose_agent(found: Snapshot, config: PullConfig) -> str:
-    """The agent that is called as such repositories call it, else the only one.
+    """Return the agent that is called as such repositories call it, else the only one.
 
     :raises UserError: there is none, or several
     """

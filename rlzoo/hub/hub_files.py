@@ -55,7 +55,7 @@ class Snapshot:
     files: dict[str, RemoteFile]
 
     def agents(self) -> list[str]:
-        """The names that may be agents. Metrics of training are archives of NumPy arrays."""
+        """Return the names that may be agents. Metrics of training are archives of NumPy arrays."""
         return sorted(
             name
             for name in self.files
@@ -64,7 +64,7 @@ class Snapshot:
 
 
 def snapshot(api: HfApi, repo_id: str, revision: str, folder: str = "") -> Snapshot:
-    """The commit that a revision means, and the files of its top folder or of another one.
+    """Return the commit that a revision means, and the files of its top folder or of another one.
 
     :raises UserError: there is no such repository, revision or folder, or too many files
     :raises RunFailed: the hub cannot be reached
@@ -82,7 +82,7 @@ def snapshot(api: HfApi, repo_id: str, revision: str, folder: str = "") -> Snaps
 
 
 def check_file_name(name: str) -> str:
-    """The path of a file in a repository that a person named.
+    """Return the path of a file in a repository that a person named.
 
     :raises UserError: it leads out of the repository, is hidden or no name
     """
@@ -93,7 +93,7 @@ def check_file_name(name: str) -> str:
 
 
 def require_file(found: Snapshot, name: str) -> RemoteFile:
-    """A file of a snapshot.
+    """Return a file of a snapshot.
 
     :raises UserError: it is not there; names the nearest, or which agents there are; or it is too large
     """
@@ -112,7 +112,7 @@ def require_file(found: Snapshot, name: str) -> RemoteFile:
 
 
 def most_bytes(name: str) -> int:
-    """The largest size that is taken of a file of this name."""
+    """Return the largest size that is taken of a file of this name."""
     return MAX_BYTES.get(Path(name).suffix, MAX_TEXT_BYTES)
 
 
@@ -156,7 +156,7 @@ def verify(path: Path, file: RemoteFile, repo_id: str) -> None:
 
 
 def has_hash(path: Path, listed: str) -> bool:
-    """Whether a file has a hash that the hub lists.
+    """Return whether a file has a hash that the hub lists.
 
     :param listed: SHA-256 (64 digits) of files in large-file storage; of others the id that git gives to the
         content (40 digits)
@@ -171,7 +171,7 @@ def has_hash(path: Path, listed: str) -> bool:
 
 
 def described(entry: RepoFile | RepoFolder) -> RemoteFile:
-    """An entry of a listing, checked.
+    """Return an entry of a listing, checked.
 
     :raises RunFailed: it has no size or hash that can be compared
     """
@@ -190,7 +190,7 @@ def _is_hex(text: object, length: int) -> bool:
 
 
 def bar_up_to(size: int) -> type[Any]:
-    """The progress bar of a download, which ends it where more arrives than was listed.
+    """Return the progress bar of a download, which ends it where more arrives than was listed.
 
     Downloads from Xet storage are bounded by huggingface_hub, and have other bars.
     """

@@ -126,7 +126,7 @@ def _write_card(content: CardContent, place: Path) -> Path:
 
 
 def _write_agent(agent: Path, checkpoint: Checkpoint, outside: Outside, target: Path) -> None:
-    """The model file as it is, or without the paths of this machine that it names."""
+    """Return the model file as it is, or without the paths of this machine that it names."""
     config = portable(checkpoint.config, outside)
     arguments = config.get("arguments")
     if isinstance(arguments, dict) and arguments.get("tensorboard_log") is not None:
@@ -157,7 +157,7 @@ def _record(play: PlayConfig, run: RunConfig, place: Path) -> Path:
 
 
 def _score(agent: Path, staged: Path, run: RunConfig, episodes: int | None, verbose: int) -> Score:
-    """The score that is known of this very file, else what the agent plays now."""
+    """Return the score that is known of this very file, else what the agent plays now."""
     source, sha256 = agent.parent, digest(model_path(staged, run.env_id))
     if agent == model_path(source, run.env_id):
         known = kept_score(source, run, episodes or 1)

@@ -63,7 +63,7 @@ def unpack(
 
 
 def _is_of_stable_baselines3(path: Path, name: str) -> bool:
-    """Whether a model file is one of stable-baselines3, and none of rlzoo.
+    """Return whether a model file is one of stable-baselines3, and none of rlzoo.
 
     :raises CheckpointError: it is neither, or damaged
     """
@@ -157,7 +157,7 @@ def import_run(agent: Path, target: Path, algo: str, env_id: str) -> None:
 
 
 def _copy_shown(by_name: dict[str, Path], fresh: Path) -> None:
-    """The card and the video, which no command reads."""
+    """Return the card and the video, which no command reads."""
     if CARD in by_name:
         shutil.copyfile(by_name[CARD], fresh / CARD)
     if VIDEO in by_name:
@@ -166,7 +166,7 @@ def _copy_shown(by_name: dict[str, Path], fresh: Path) -> None:
 
 
 def _checked_run(folder: Path, repo_id: str, config: PullConfig) -> RunConfig:
-    """The arguments of the training, as far as they concern where the run belongs.
+    """Return the arguments of the training, as far as they concern where the run belongs.
 
     :raises UserError: they are damaged, or of another algorithm or environment than was asked for
     """
@@ -232,5 +232,5 @@ def _say_left_out(found: Snapshot, taken: set[str], config: PullConfig) -> None:
 
 
 def _beside(agent: str, name: str) -> str:
-    """A file in the folder of an agent."""
+    """Return a file in the folder of an agent."""
     return str(Path(agent).with_name(name))

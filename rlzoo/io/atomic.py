@@ -44,7 +44,7 @@ def atomic_write(path: str | os.PathLike[str], size: int | None = None) -> Itera
     new one. An error, Ctrl-C included, removes the temporary file and leaves the old one as it was.
 
     >>> with atomic_write("notes.txt") as file:
-    ...     file.write(b"all of it")
+    ...     n_bytes = file.write(b"all of it")
 
     :param path: the file; of a symbolic link, what it points to is replaced
     :param size: bytes that will be written, where known; named when the disk is full
@@ -99,7 +99,7 @@ def _megabytes(size: int) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The rename itself lasts through a power cut only when the folder is on the disk too."""
+    """Sync the folder: a rename lasts through a power cut only when the folder is on the disk too."""
     with suppress(OSError):  # Windows cannot open folders, some network drives cannot flush them
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -71,7 +71,7 @@ def checkpoint_errors(prefix: str, raised_as_is: type[CheckpointError] = Checkpo
 
 
 def is_pickle(start: bytes) -> bool:
-    """Whether a file that begins with these bytes is a pickle."""
+    """Return whether a file that begins with these bytes is a pickle."""
     return start[:1] == b"\x80" and start[1:2] <= b"\x05" and start[8:9] != b"{"
 
 

@@ -61,7 +61,7 @@ class MissingCallable:
         return self.value
 
     def how_to_give_it(self, attribute: str | None = None) -> str:
-        """A sentence for the user; `attribute` is the hyperparameter that the callable was, if it was one."""
+        """Return a sentence for the user; `attribute` is the hyperparameter that the callable was, if any."""
         return (
             f"the model file names the callable {self.name!r} but cannot hold it; "
             f"hand it over: load(..., custom_objects={{{(attribute or self.name)!r}: ...}})"
@@ -106,7 +106,7 @@ def _pack(value: object, path: str, tensors: dict[str, torch.Tensor]) -> object:
 
 @checkpoint_errors("damaged values in the file")
 def unpack(tree: object, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """The values that `pack` split.
+    """Return the values that `pack` split.
 
     :raises CheckpointError: the tree is malformed or names a tensor that is not there
     """
@@ -193,7 +193,7 @@ def _plain_dtype(name: object) -> np.dtype[np.generic]:
 
 
 def encode_value(value: object, progress_remaining: float = 1.0) -> object:
-    """A hyperparameter, or a dict of them by name, as JSON.
+    """Return a hyperparameter, or a dict of them by name, as JSON.
 
     Classes become dotted names, schedules their text form, and noise of ours its name and arguments. A
     callable of the user's becomes its name and, where it is the hyperparameter itself (not inside
@@ -279,7 +279,7 @@ def decode_value(
     custom_objects: Mapping[str, object] | None = None,
     trusted_modules: Iterable[str | ModuleType] = (),
 ) -> Any:
-    """The hyperparameter that `encode_value` wrote.
+    """Return the hyperparameter that `encode_value` wrote.
 
     Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. Any other is
     taken from `custom_objects`, by its dotted name or by the key that holds it
@@ -342,7 +342,7 @@ class _Decoder:
         return NOISE_CLASSES[name](**self.decode(arguments))
 
     def decode_entry(self, key: str, item: object) -> Any:
-        """An attribute or keyword; the caller may hand over what it names instead of the name itself."""
+        """Decode an attribute or keyword; the caller may hand over what it names instead of the name."""
         if key in self.custom_objects and isinstance(item, dict) and item.keys() & {"$class", "$callable"}:
             return self.custom_objects[key]
         return self.decode(item)
@@ -370,7 +370,7 @@ class _Decoder:
         return MissingCallable(name, value)
 
     def look_up(self, name: str, roots: tuple[str, ...]) -> Any:
-        """The object of a dotted name, when its module and the module that defines it are inside `roots`."""
+        """Return the object of a dotted name, when its module and the defining module are inside `roots`."""
         root = _inside(name, roots)
         if root is None or not _DOTTED_NAME.fullmatch(name):
             raise CheckpointError(_not_trusted(name))

@@ -21,7 +21,7 @@ _DAMAGE = (*DAMAGE, SyntaxError, tokenize.TokenError)  # of NumPy, on a damaged 
 
 
 def read_npz(file: PathOrFile, what: str) -> dict[str, np.ndarray]:
-    """The arrays of an archive.
+    """Return the arrays of an archive.
 
     :param what: it should hold, for the error
     :raises UserError: there is no such file, it is damaged or of another kind, holds pickled objects, or
@@ -52,7 +52,7 @@ def read_npz(file: PathOrFile, what: str) -> dict[str, np.ndarray]:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
-    """An array of numbers or texts, after its header was compared with the size of its member."""
+    """Return an array of numbers or texts, after its header was compared with the size of its member."""
     with archive.open(member) as file:
         version = npy.read_magic(file)
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0

@@ -71,7 +71,7 @@ class Instance:
         return self.maker.path if isinstance(self.maker, Reference) else ""
 
     def attributes(self) -> dict[object, object]:
-        """The state as a dictionary, also where there are slots."""
+        """Return the state as a dictionary, also where there are slots."""
         state = self.state
         if isinstance(state, tuple) and len(state) == 2 and all(isinstance(it, dict | None) for it in state):
             state = {**(state[0] or {}), **(state[1] or {})}
@@ -81,7 +81,7 @@ class Instance:
 
 
 def count_opcodes() -> Iterator[int]:
-    """The instructions that the pickles of one file may have together, for `read_pickle`."""
+    """Count the instructions that the pickles of one file may have together, for `read_pickle`."""
     return iter(range(MAX_OPCODES))
 
 
@@ -195,7 +195,7 @@ class _Machine:
         return values
 
     def top(self) -> Any:
-        """The last value, which stays."""
+        """Return the last value, which stays."""
         (value,) = self.last(1)
         self.stack.append(value)
         return value
@@ -286,7 +286,7 @@ class _Machine:
         self.stack.append(Instance(maker, tuple(args)))
 
     def stored_elsewhere(self, _: object) -> None:
-        """A value that only the owner of the pickle can find, such as the storage of a tensor."""
+        """Return a value that only the owner of the pickle can find, such as the storage of a tensor."""
         self.stack.append(Instance(None, tuple(self.last(1))))
 
     def build(self, _: object) -> None:
@@ -321,7 +321,7 @@ def _is_simple(value: object) -> bool:
 
 
 def _called(maker: object, args: tuple[object, ...]) -> object:
-    """The record of a call; functions that finish an object give that object, with what they would set."""
+    """Record a call; functions that finish an object give that object, with what they would set."""
     if isinstance(maker, Reference) and maker.name.endswith(("_setstate", "_fill_function")) and args:
         if isinstance(args[0], Instance) and len(args) == 2:
             args[0].state = args[1]

@@ -23,7 +23,7 @@ MAX_ELEMENTS = 2**24
 
 
 def space_to_json(space: spaces.Space[object]) -> Json:
-    """What `space_from_json` reads back as an equal space.
+    """Return what `space_from_json` reads back as an equal space.
 
     :raises UserError: a kind of space that no algorithm supports
     """
@@ -49,7 +49,7 @@ def space_to_json(space: spaces.Space[object]) -> Json:
 
 @checkpoint_errors("a damaged description of a space")
 def space_from_json(tree: object) -> spaces.Space[object]:
-    """The space that `space_to_json` described.
+    """Return the space that `space_to_json` described.
 
     :raises CheckpointError: the description is damaged, or of a size that no environment has
     """

@@ -36,7 +36,7 @@ def trust(names: Iterable[str]) -> None:
 
 
 def is_trusted(name: str) -> bool:
-    """Whether this module or class, or a package that it is in, is trusted.
+    """Return whether this module or class, or a package that it is in, is trusted.
 
     >>> trust(["their_package"])
     >>> is_trusted("their_package.wrappers.Slow"), is_trusted("their_package_2.Slow")
@@ -46,7 +46,7 @@ def is_trusted(name: str) -> bool:
 
 
 def is_in_working_directory(package: str) -> bool:
-    """Whether a package that is not imported yet would be found in the working directory alone.
+    """Return whether a package, not imported yet, would be found in the working directory alone.
 
     What lies there may have come with somebody's files: it is not installed, whatever it is called.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def read_csv(filename: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a file of `CSVOutputFormat`, one row per dump.
 
-    >>> read_csv("logs/run/progress.csv")["rollout/ep_rew_mean"].plot()
+    >>> returns = read_csv("logs/ppo/CartPole-v1_1/progress.csv")["rollout/ep_rew_mean"]
 
     :raises UserError: the file is missing or damaged
     """

@@ -144,7 +144,9 @@ def configure(
 ) -> Logger:
     """Return a logger that writes to `folder`.
 
+    >>> model = PPO("MlpPolicy", "CartPole-v1")
     >>> model.set_logger(configure("logs/run", ["stdout", "csv", "tensorboard"]))
+    Logging to logs/run
 
     :param folder: None: the environment variable RLZOO_LOGDIR or SB3_LOGDIR, else a new temporary folder
     :param format_strings: of "stdout", "log", "json", "csv" and "tensorboard"; None: the environment variable

@@ -69,11 +69,11 @@ class BatchRenorm(nn.Module):
         return renormalize(x, self.scale, self.bias, r, d, centred, torch.rsqrt(var + self.eps), self.eps)
 
     def _sum(self, x: Tensor) -> Tensor:
-        """Over the batch, in the shape of the parameters."""
+        """Sum over the batch, in the shape of the parameters."""
         return x.sum(-2, keepdim=self.scale.dim() == 3)
 
     def _correction(self, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-        """r and d, in the shape of the parameters."""
+        """Return r and d, in the shape of the parameters."""
         warm = self.steps > self.warmup_steps
         r_max, d_max = torch.where(warm, R_MAX, 1.0), torch.where(warm, D_MAX, 0.0)
         running_std = torch.sqrt(self.ra_var + self.eps)

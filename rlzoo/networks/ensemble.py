@@ -33,7 +33,7 @@ class EnsembleLinear(nn.Module):
         return batched_linear(x, self.weight, self.bias)
 
     def first(self, x: Tensor) -> Tensor:
-        """The first layer alone: [B, in_features] -> [B, out_features]."""
+        """Compute the first layer alone: [B, in_features] -> [B, out_features]."""
         return torch.addmm(self.bias[0, 0], x, self.weight[0])
 
 
@@ -50,7 +50,7 @@ class EnsembleLayerNorm(nn.Module):
         return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:], eps=self.eps), self.weight)
 
     def first(self, x: Tensor) -> Tensor:
-        """The first normalisation alone: [B, width] -> [B, width]."""
+        """Compute the first normalisation alone: [B, width] -> [B, width]."""
         return F.layer_norm(x, x.shape[-1:], self.weight[0, 0], self.bias[0, 0], self.eps)
 
 
@@ -103,7 +103,7 @@ class EnsembleMlp(nn.Module):
         return x
 
     def first(self, x: Tensor) -> Tensor:
-        """The first network alone: [B, input_dim] -> [B, output_dim]."""
+        """Compute the first network alone: [B, input_dim] -> [B, output_dim]."""
         for layer in self.layers:
             x = layer.first(x) if isinstance(layer, EnsembleLinear | EnsembleLayerNorm) else layer(x)
         return x
@@ -126,7 +126,7 @@ class EnsembleMlp(nn.Module):
 
 
 def _single(layer: nn.Module) -> nn.Module:
-    """A layer of one network, whose parameters are still to be assigned; what has none as it is."""
+    """Return a layer of one network with parameters yet to be assigned; what has none as it is."""
     if isinstance(layer, EnsembleLinear):
         _, in_features, out_features = layer.weight.shape
         return nn.Linear(in_features, out_features, device="meta")
@@ -168,5 +168,5 @@ def _join(ensemble: EnsembleMlp, state_dict: dict[str, Tensor], prefix: str, *_:
 
 
 def _is_vector(layer: nn.Module, kind: str) -> bool:
-    """Whether each network's share of a tensor has one axis (kept as a row, to be added to a batch)."""
+    """Return whether each network's share of a tensor has one axis (kept as a row, added to a batch)."""
     return kind == "bias" or not isinstance(layer, EnsembleLinear)

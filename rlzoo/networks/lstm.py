@@ -33,7 +33,7 @@ class LSTM(nn.LSTM):
         self._names = [[f"{name}_l{layer}" for name in weights] for layer in range(num_layers)]
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As `forward` on sequences of one row each.
+        """Compute `forward` on sequences of one row each.
 
         :param x: [n, input_size]
         :param h: with `c` the recurrent state, [n, num_layers, hidden_size]
@@ -74,7 +74,7 @@ class LayerNormLSTMCell(nn.Module):
         self.norm_c = nn.LayerNorm(hidden_size)
 
     def of_input(self, x: Tensor) -> Tensor:
-        """What the input adds to the gates, [..., input_size] -> [..., 4 * hidden_size]."""
+        """Compute what the input adds to the gates, [..., input_size] -> [..., 4 * hidden_size]."""
         return cast(Tensor, self.norm_ih(F.linear(x, self.weight_ih)))
 
     def forward(self, from_input: Tensor, h: Tensor, c: Tensor) -> State:
@@ -96,7 +96,7 @@ class LayerNormLSTM(nn.Module):
         self.cells = nn.ModuleList(LayerNormLSTMCell(size, hidden_size, bias) for size in sizes)
 
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """[max_length, n, input_size] -> [max_length, n, hidden_size], and the state after the last row."""
+        """Map [max_length, n, input_size] to [max_length, n, hidden_size], and return the last state."""
         hs, cs = [], []
         for layer, module in enumerate(self.cells):
             cell = cast(LayerNormLSTMCell, module)
@@ -147,7 +147,7 @@ class OneStep:
         self.after: RNNState = {}
 
     def __call__(self, name: str, lstm: AnyLSTM, rows: Tensor) -> Tensor:
-        """[n, input_size] -> [n, hidden_size]"""
+        """Map [n, input_size] to [n, hidden_size]."""
         output, h, c = lstm.step(rows, self.rnn_state[f"{name}_h"], self.rnn_state[f"{name}_c"])
         self.after[f"{name}_h"], self.after[f"{name}_c"] = h, c
         return output
@@ -160,7 +160,7 @@ class OverSequences:
         self.sequences = sequences
 
     def __call__(self, name: str, lstm: AnyLSTM, rows: Tensor) -> Tensor:
-        """[n_rows, input_size] -> [n_rows, hidden_size]"""
+        """Map [n_rows, input_size] to [n_rows, hidden_size]."""
         rnn_state = self.sequences.rnn_state
         h, c = (rnn_state[f"{name}_{part}"].transpose(0, 1).contiguous() for part in "hc")
         padded, _ = lstm(self.sequences.pad(rows), (h, c))

@@ -25,7 +25,7 @@ def create_mlp(
     pre_linear_modules: Sequence[type[nn.Module]] | None = None,
     post_linear_modules: Sequence[type[nn.Module]] | None = None,
 ) -> list[nn.Module]:
-    """Linear layers of the widths `net_arch`, each followed by the activation, as a list for nn.Sequential.
+    """Build linear layers of the widths `net_arch`, each followed by the activation, for nn.Sequential.
 
     :param output_dim: width of a last linear layer without activation; none is added when it is not positive
     :param squash_output: end with a tanh
@@ -118,7 +118,7 @@ def _branches(branches: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def layer_widths(layers: Any) -> tuple[int, ...]:
-    """The widths of hidden layers as a user gave them.
+    """Return the widths of hidden layers as a user gave them.
 
     :raises UserError: they are no list of positive integers
     """
@@ -160,11 +160,11 @@ class MlpExtractor(nn.Module):
         return fast_forward(self.policy_net, shared), fast_forward(self.value_net, shared)
 
     def forward_actor(self, features: Tensor) -> Tensor:
-        """The actor's latent alone."""
+        """Compute the actor's latent alone."""
         return fast_forward(self.policy_net, self._shared(features))
 
     def forward_critic(self, features: Tensor) -> Tensor:
-        """The critic's latent alone."""
+        """Compute the critic's latent alone."""
         return fast_forward(self.value_net, self._shared(features))
 
     def _shared(self, features: Tensor) -> Tensor:

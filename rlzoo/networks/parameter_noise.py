@@ -46,7 +46,7 @@ class ParameterNoise:
         return self.spec.current_stddev
 
     def perturb(self) -> None:
-        """New noise around the present parameters, for the episode that begins."""
+        """Draw new noise around the present parameters, for the episode that begins."""
         perturb(self._network, self.exploring, self.stddev)
 
     def adapt(self, distance: Callable[[nn.Module], Tensor]) -> float:
@@ -96,12 +96,12 @@ def perturb(network: nn.Module, perturbed: nn.Module, stddev: float) -> None:
 
 
 def action_distance(actions: Tensor, perturbed: Tensor) -> Tensor:
-    """Root mean square difference of actions [B, action_dim] (appendix C of the paper, for DDPG)."""
+    """Compute the root mean square difference of actions [B, action_dim] (appendix C of the paper)."""
     return (actions - perturbed).square().mean().sqrt()
 
 
 def greedy_distance(q_values: Tensor, perturbed: Tensor) -> Tensor:
-    """Mean KL divergence of the softmax policies of Q values [B, n_actions] (appendix C of the paper,
+    """Compute the mean KL of softmax policies of Q values [B, n_actions] (appendix C of the paper,
     for DQN)."""
     plain, other = q_values.log_softmax(1), perturbed.log_softmax(1)
     return (plain.exp() * (plain - other)).sum(1).mean()

@@ -17,7 +17,7 @@ TensorObs = Tensor | dict[str, Tensor]
 
 
 def get_obs_shape(observation_space: spaces.Space) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
-    """Shape of one raw observation; a dict of shapes for a Dict space.
+    """Return shape of one raw observation; a dict of shapes for a Dict space.
 
     :raises UnsupportedSpace: for a space that no policy takes
     """
@@ -34,7 +34,7 @@ def get_obs_shape(observation_space: spaces.Space) -> tuple[int, ...] | dict[str
 
 
 def get_flattened_obs_dim(observation_space: spaces.Space) -> int:
-    """Numbers that a network sees of one observation, discrete values one-hot coded."""
+    """Count the numbers that a network sees of one observation, discrete values one-hot coded."""
     space = observation_space
     if isinstance(space, spaces.Discrete):
         return int(space.n)
@@ -44,7 +44,7 @@ def get_flattened_obs_dim(observation_space: spaces.Space) -> int:
 
 
 def get_action_dim(action_space: spaces.Space) -> int:
-    """Numbers in one stored action: the flattened size of a Box, one per choice of the discrete spaces.
+    """Count numbers in one stored action: the flattened size of a Box, one per choice of other spaces.
 
     :raises UnsupportedSpace: for a space that no policy takes
     """
@@ -52,7 +52,7 @@ def get_action_dim(action_space: spaces.Space) -> int:
 
 
 def preprocess_obs(obs: Any, observation_space: spaces.Space, normalize_images: bool = True) -> Any:
-    """What the feature extractor is given: float tensors, images scaled to [0, 1], discrete values one-hot.
+    """Prepare the extractor's input: float tensors, images scaled to [0, 1], discrete values one-hot.
 
     :param obs: a batch of raw observations, [B, *shape], or a dict of those
     :param normalize_images: divide images (uint8 Box with bounds 0 and 255) by 255
@@ -79,7 +79,7 @@ def preprocess_obs(obs: Any, observation_space: spaces.Space, normalize_images: 
 
 
 def maybe_transpose(observation: np.ndarray, observation_space: spaces.Space) -> np.ndarray:
-    """The image(s) with channels first where the space has them so and the data last; all else as it came."""
+    """Move channels of images first where the space has them so and the data last; all else as it came."""
     space = observation_space
     if not (isinstance(space, spaces.Box) and is_image_space(space) and is_channels_first(space)):
         return observation
@@ -90,7 +90,7 @@ def maybe_transpose(observation: np.ndarray, observation_space: spaces.Space) ->
 
 
 def is_vectorized_observation(observation: Any, observation_space: spaces.Space) -> bool:
-    """Whether this is a batch of observations (one more axis than the space) rather than a single one.
+    """Return whether this is a batch (one more axis than the space) and not a single observation.
 
     :raises UserError: when it is neither, or a Dict of both; the text gives the shapes
     """
@@ -118,7 +118,7 @@ def is_vectorized_observation(observation: Any, observation_space: spaces.Space)
 
 
 def unsupported_observations(space: spaces.Space) -> UnsupportedSpace:
-    """The error for an observation space that no policy takes."""
+    """Return the error for an observation space that no policy takes."""
     return UnsupportedSpace(
         f"observations of a {type(space).__name__} space are not supported; "
         "use Box, Discrete, MultiDiscrete, MultiBinary or a flat Dict of those"

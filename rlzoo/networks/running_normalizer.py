@@ -56,7 +56,7 @@ class RunningNormalizer(nn.Module):
         return ((x - self.mean.float()) / self.std.float()).clamp(self.low, self.high)
 
     def restore(self, x: Tensor) -> Tensor:
-        """What scaled numbers, clipped to [low, high], were before."""
+        """Return what scaled numbers, clipped to [low, high], were before."""
         return x.clamp(self.low, self.high) * self.std.float() + self.mean.float()
 
 

@@ -14,7 +14,7 @@ Product = Callable[[Tensor], Tensor]
 def flat_grad(
     output: Tensor, parameters: Sequence[Tensor], create_graph: bool = False, retain_graph: bool = False
 ) -> Tensor:
-    """The gradient of a scalar with respect to all parameters, as one vector; zero where it depends on none.
+    """Compute the gradient of a scalar by all parameters, as one vector; zero where it depends on none.
 
     :param create_graph: the gradient can be differentiated again
     :param retain_graph: `output` can be differentiated again
@@ -32,7 +32,7 @@ def flat_grad(
 def fisher_vector_product(
     divergence: Tensor, outputs: Sequence[Tensor], parameters: Sequence[Tensor]
 ) -> Product:
-    """Products with the Fisher matrix of a policy.
+    """Return a function for products with the Fisher matrix of a policy.
 
     Where both distributions of a mean KL divergence are the same its gradient is zero, and its Hessian with
     respect to the parameters is `J' H J`: J the Jacobian of what the network gives (`outputs`), H the
@@ -64,7 +64,7 @@ def fisher_vector_product(
 def conjugate_gradient_solver(
     matrix_vector_dot_fn: Product, b: Tensor, max_iter: int = 10, residual_tol: float = 1e-10
 ) -> Tensor:
-    """x with A x = b for a symmetric positive definite A (Hestenes and Stiefel 1952).
+    """Solve A x = b for a symmetric positive definite A (Hestenes and Stiefel 1952).
 
     After k steps x is the best solution in the span of b, A b, ..., A^(k-1) b, and the residual b - A x is
     orthogonal to that span.

@@ -57,7 +57,7 @@ class KFAC(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # type: ignore[override]
-        """One step along the gradients of the parameters, which are natural ones afterwards."""
+        """Take one step along the gradients of the parameters, which are natural ones afterwards."""
         (group,) = self.param_groups
         (vector,) = group["params"]
         gradient = vector.grad.clone()

@@ -192,7 +192,7 @@ class KroneckerFactors:
     # ---------------------------------------------------------------- saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Averages and eigenbases, also those that are still being computed."""
+        """Return averages and eigenbases, also those that are still being computed."""
         awaited = {} if self._awaited is None else self._awaited.result()
         return {
             "n_averages": self.n_averages,
@@ -237,7 +237,7 @@ class KroneckerFactors:
 
 
 def is_due(turn: int, n_rows: int) -> bool:
-    """Whether a factor with so many rows is decomposed at this turn.
+    """Return whether a factor with so many rows is decomposed at this turn.
 
     Narrow ones always are. Wide ones are as rare as leaves the cost of a turn growing with their rows alone,
     and at first more often, while their averages still change quickly: with 3,137 rows, as behind the
@@ -248,7 +248,7 @@ def is_due(turn: int, n_rows: int) -> bool:
 
 
 def _factors(layer: nn.Linear | nn.Conv2d, x: Tensor, gradient: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """A and G of one call.
+    """Return A and G of one call.
 
     :param x: input of the layer, [N, ..., n_in] or [N, channels, height, width]
     :param gradient: of the summed log-likelihood with respect to the output
@@ -271,12 +271,12 @@ def _factors(layer: nn.Linear | nn.Conv2d, x: Tensor, gradient: Tensor, n_rows: 
 
 
 def _with_ones(rows: Tensor, layer: nn.Module) -> Tensor:
-    """With the input of the bias, which is one."""
+    """Append the input of the bias, which is one."""
     return rows if layer.bias is None else F.pad(rows, (0, 1), value=1.0)
 
 
 def _as_matrix(layer: nn.Linear | nn.Conv2d) -> Tensor:
-    """The gradient of a layer's weights with that of its bias as the last column, [n_out, n_in (+ 1)]."""
+    """Join the gradients of a layer's weights and of its bias, the last column, [n_out, n_in (+ 1)]."""
     weights = layer.weight.grad.flatten(1)  # type: ignore[union-attr]
     if layer.bias is None:
         return weights
@@ -284,7 +284,7 @@ def _as_matrix(layer: nn.Linear | nn.Conv2d) -> Tensor:
 
 
 def _decompose(factors: Mapping[str, Tensor]) -> Bases:
-    """Eigenvalues and eigenvectors of A and of G, by layer."""
+    """Compute eigenvalues and eigenvectors of A and of G, by layer."""
     bases: Bases = {}
     for name in factors:
         layer, _, kind = name.rpartition(".")
@@ -294,7 +294,7 @@ def _decompose(factors: Mapping[str, Tensor]) -> Bases:
 
 
 def _eigh(factor: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a matrix that is not finite NaN, which the agent finds in its parameters."""
+    """Decompose a matrix; one that is not finite gives NaN, which the agent finds in its parameters."""
     if not bool(torch.isfinite(factor).all()):
         return torch.full_like(factor[0], torch.nan), torch.full_like(factor, torch.nan)
     values, vectors = torch.linalg.eigh(factor.double())  # NaN in single precision, with many dead inputs
@@ -303,7 +303,7 @@ def _eigh(factor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _is_plain(layer: nn.Conv2d) -> bool:
-    """Whether each output is a product of the weights with a patch of the image."""
+    """Return whether each output is a product of the weights with a patch of the image."""
     return layer.groups == 1 and layer.padding_mode == "zeros" and layer.padding != "same"
 
 

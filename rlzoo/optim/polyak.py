@@ -52,7 +52,7 @@ class TargetNetwork:
 
     @torch.no_grad()
     def update(self, tau: float) -> None:
-        """target <- tau * online + (1 - tau) * target; statistics of normalisation layers are copied."""
+        """Set target <- tau * online + (1 - tau) * target; statistics of normalisation layers are copied."""
         polyak_update(self.sources, self.targets, tau)
         for source, copied in self.statistics:
             copied.copy_(source)

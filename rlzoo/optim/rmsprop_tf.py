@@ -72,7 +72,7 @@ class RMSpropTFLike(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step; `closure` recomputes the loss where given."""
+        """Take one step; `closure` recomputes the loss where given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

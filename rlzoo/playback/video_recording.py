@@ -286,7 +286,7 @@ def _play(
 
 
 def _agents_of(folder: Path, env_id: str) -> list[tuple[int, str, Path]]:
-    """Steps, kind and file of each agent of a run: checkpoints in order, then the best, then the final one.
+    """Return steps, kind and file of each agent of a run: checkpoints in order, the best, the final one.
 
     :raises UserError: there is none
     """

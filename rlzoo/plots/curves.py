@@ -36,14 +36,14 @@ __all__ = [
 
 
 def rolling_window(array: np.ndarray, window: int) -> np.ndarray:
-    """Every run of `window` neighbours: [..., n] -> [..., n - window + 1, window], a read-only view."""
+    """Return runs of `window` neighbours: [..., n] -> [..., n - window + 1, window], a read-only view."""
     return np.lib.stride_tricks.sliding_window_view(array, window, axis=-1)
 
 
 def window_func(
     var_1: np.ndarray, var_2: np.ndarray, window: int, func: Callable[..., np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`func` over every window of `var_2`, with the value of `var_1` at the window's end.
+    """Apply `func` to every window of `var_2`, with the value of `var_1` at the window's end.
 
     :param func: takes `axis`, such as `numpy.mean`
     :return: two arrays [n - window + 1]
@@ -52,7 +52,7 @@ def window_func(
 
 
 def ts2xy(data_frame: pd.DataFrame, x_axis: str) -> tuple[np.ndarray, np.ndarray]:
-    """The episodes of `load_results` as points.
+    """Return the episodes of `load_results` as points.
 
     :param x_axis: X_TIMESTEPS (environment steps so far), X_EPISODES (number) or X_WALLTIME (hours)
     :return: x and the episodes' returns, both [n_episodes]

@@ -34,7 +34,7 @@ class Reference:
 
 
 def reference(algo: str, env_id: str) -> Reference | None:
-    """The score that was published for this pair, or for another version of the environment.
+    """Return the score that was published for this pair, or for another version of the environment.
 
     The exact id comes before another version, the newer source before the older one.
 
@@ -51,7 +51,7 @@ def reference(algo: str, env_id: str) -> Reference | None:
 
 
 def best_reference(env_id: str) -> Reference | None:
-    """The highest score that was published for an environment, or for another version of it.
+    """Return the highest score that was published for an environment, or for another version of it.
 
     :raises UserError: the shipped files are missing
     """
@@ -64,7 +64,7 @@ def best_reference(env_id: str) -> Reference | None:
 
 
 def random_score(env_id: str) -> float | None:
-    """The mean return of random actions, measured by scripts/random_scores.py; None where it is not known.
+    """Return the mean return of random actions, measured by scripts/random_scores.py; None if unknown.
 
     :raises UserError: the shipped file is missing
     """
@@ -114,5 +114,5 @@ def _references(lines: Iterator[dict[str, str]] | csv.DictReader[str], source: s
 
 
 def _steps(text: str) -> int:
-    """`500k` and `2M` as numbers."""
+    """Parse `500k` and `2M` as numbers."""
     return int(float(text[:-1]) * _UNITS[text[-1]]) if text[-1] in _UNITS else int(text)

@@ -53,7 +53,7 @@ def load_runs(folder: str | os.PathLike[str]) -> pd.DataFrame:
     :raises UserError: no run was evaluated, or a file is damaged
 
     >>> runs = load_runs("logs")
-    >>> runs.groupby(["environment", "algorithm"])["return"].max()
+    >>> best = runs.groupby(["environment", "algorithm"])["return"].max()
     """
     return evaluations_of(find_runs(folder), str(folder))
 

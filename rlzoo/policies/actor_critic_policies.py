@@ -143,7 +143,7 @@ class ActorCriticPolicy(BasePolicy):
             raise UserError(f"the policy's optimizer_class or optimizer_kwargs: {error}") from error
 
     def _build_features_extractors(self) -> None:
-        """One extractor, or two; both names of each work, but a module is registered under one name only."""
+        """Build one extractor or two; each has both names, but a module is registered under one name only."""
         if self.share_features_extractor:
             self.features_extractor = self.make_features_extractor()
             self.__dict__["pi_features_extractor"] = self.__dict__["vf_features_extractor"] = (
@@ -164,7 +164,7 @@ class ActorCriticPolicy(BasePolicy):
         )
 
     def _n_values(self) -> int:
-        """How many numbers the critic gives for an observation; hook for critics of actions."""
+        """Return how many numbers the critic gives for an observation; hook for critics of actions."""
         return 1
 
     def _init_orthogonally(self) -> None:
@@ -189,7 +189,7 @@ class ActorCriticPolicy(BasePolicy):
             self.action_dist.sample_weights(self.log_std, batch_size=n_envs)
 
     def act(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
-        """Actions for raw observations, without values or log-probabilities; call it under
+        """Return actions for raw observations, without values or log-probabilities; call it under
         `torch.inference_mode`.
 
         :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
@@ -198,13 +198,13 @@ class ActorCriticPolicy(BasePolicy):
         return self.in_action_shape(self._distribution(latent_pi).get_actions(deterministic))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
+        """Return actions [B, *action_space.shape], values [B, 1], log-probabilities [B] for observations."""
         distribution, values = self._distribution_and_values(obs)
         actions = distribution.get_actions(deterministic)
         return self.in_action_shape(actions), values, distribution.log_prob(actions)
 
     def act_with_values(self, obs: TensorObs) -> tuple[Tensor, Tensor, Tensor]:
-        """As `forward`, with values [B]: one pass through features that actor and critic share."""
+        """Return what `forward` does, with values [B]: one pass through features that both share."""
         actions, values, log_prob = self(obs)
         return actions, values.flatten(), log_prob
 
@@ -224,19 +224,19 @@ class ActorCriticPolicy(BasePolicy):
         return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
 
     def predict_values(self, obs: TensorObs) -> Tensor:
-        """Values of raw observations, [B, 1]."""
+        """Compute values of raw observations, [B, 1]."""
         latent_vf = self.mlp_extractor.forward_critic(self.extract_features(obs, self.vf_features_extractor))
         return fast_forward(self.value_net, latent_vf)
 
     def get_distribution(self, obs: TensorObs) -> Distribution:
-        """The action distribution of raw observations; later calls do not change it."""
+        """Return the action distribution of raw observations; later calls do not change it."""
         latent_pi = self.mlp_extractor.forward_actor(self.extract_features(obs, self.pi_features_extractor))
         return copy.copy(self._distribution(latent_pi))
 
     # ---------------------------------------------------------------- parts
 
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module | None = None) -> Any:
-        """Features of raw observations; with two extractors and none named, the pair (actor's, critic's)."""
+        """Return features of raw observations; with two extractors and none named, (actor's, critic's)."""
         if features_extractor is not None:
             return super().extract_features(obs, features_extractor)
         if self.share_features_extractor:
@@ -247,7 +247,7 @@ class ActorCriticPolicy(BasePolicy):
         )
 
     def _distribution_and_values(self, obs: TensorObs) -> tuple[Distribution, Tensor]:
-        """The action distribution and the values [B, 1]; what actor and critic share is computed once."""
+        """Return action distribution and values [B, 1]; what actor and critic share is computed once."""
         features = self.extract_features(obs)
         if self.share_features_extractor:
             latent_pi, latent_vf = self.mlp_extractor(features)
@@ -258,7 +258,7 @@ class ActorCriticPolicy(BasePolicy):
         return self._distribution(latent_pi), fast_forward(self.value_net, latent_vf)
 
     def _distribution(self, latent_pi: Tensor) -> Distribution:
-        """The action distribution for the actor's latent [B, latent_dim_pi]."""
+        """Return the action distribution for the actor's latent [B, latent_dim_pi]."""
         params = fast_forward(self.action_net, latent_pi)
         if isinstance(self.action_dist, DiagGaussian):
             return self.action_dist.proba_distribution(params, self.log_std)
@@ -266,34 +266,33 @@ class ActorCriticPolicy(BasePolicy):
             return self.action_dist.proba_distribution(params, self.log_std, latent_pi)
         return self.action_dist.proba_distribution(params)
 
-    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Distribution:
-        """As `_distribution`, under the name by which scripts for stable-baselines3 override it."""
-        return ActorCriticPolicy._distribution(self, latent_pi)
+    # The name by which scripts for stable-baselines3 override it.
+    _get_action_dist_from_latent = _distribution
 
     def _log_prob(self, distribution: Any, actions: Tensor, gaussian_actions: Tensor | None) -> Tensor:
-        """Log-probabilities of stored actions, [B]; see `evaluate_actions`."""
+        """Compute log-probabilities of stored actions, [B]; see `evaluate_actions`."""
         known = {} if gaussian_actions is None else {"gaussian_actions": gaussian_actions}
         return cast(Tensor, distribution.log_prob(self._flat(actions), **known))
 
     def in_action_shape(self, actions: Tensor) -> Tensor:
-        """Actions of the distribution, [B] or [B, A], in the shape of the space."""
+        """Return actions of the distribution, [B] or [B, A], in the shape of the space."""
         shape = self.action_space.shape or ()
         return actions if actions.dim() == 1 + len(shape) else actions.reshape(-1, *shape)
 
     def _flat(self, actions: Tensor) -> Tensor:
-        """Stored actions as the distribution takes them: [B] for Discrete, [B, A] for all others."""
+        """Return stored actions as the distribution takes them: [B] for Discrete, [B, A] for all others."""
         if isinstance(self.action_dist, Categorical):
             return actions.reshape(len(actions))
         return actions.reshape(len(actions), -1)
 
 
 def _act_by_forward(policy: Any, obs: TensorObs, deterministic: bool = False, **context: Any) -> Tensor:
-    """`act` of a policy that overrides `forward`."""
+    """Act by the `forward` that a policy overrides."""
     return cast(Tensor, policy(obs, deterministic, **context)[0])
 
 
 def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:
-    """`_predict` of a policy that overrides `get_distribution`."""
+    """Predict by the `get_distribution` that a policy overrides."""
     return cast(
         Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
     )

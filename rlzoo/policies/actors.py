@@ -23,7 +23,7 @@ LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
 
 def norms(layer_norm: bool) -> list[type[nn.Module]]:
-    """What stands between a hidden linear layer and its activation."""
+    """Return what stands between a hidden linear layer and its activation."""
     return [nn.LayerNorm] if layer_norm else []
 
 
@@ -53,7 +53,7 @@ class Actor(PolicyPart):
         )
 
     def forward(self, obs: TensorObs) -> Tensor:
-        """Actions [B, action_dim]."""
+        """Return actions [B, action_dim]."""
         return fast_forward(self.mu, self.extract_features(obs))
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
@@ -107,7 +107,7 @@ class SquashedGaussianActor(PolicyPart):
             self.log_std = nn.Linear(latent_dim, action_dim)
 
     def distribution(self, obs: TensorObs) -> Distribution:
-        """The action distribution of raw observations; a later call changes it."""
+        """Return the action distribution of raw observations; a later call changes it."""
         latent = fast_forward(self.latent_pi, self.extract_features(obs))
         mean = fast_forward(self.mu, latent)
         made: Distribution
@@ -119,11 +119,11 @@ class SquashedGaussianActor(PolicyPart):
         return made
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
-        """Actions [B, action_dim]."""
+        """Return actions [B, action_dim]."""
         return self.distribution(obs).get_actions(deterministic)
 
     def action_log_prob(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
-        """Reparameterised actions [B, action_dim] and their log-density [B]."""
+        """Return reparameterised actions [B, action_dim] and their log-density [B]."""
         distribution = self.distribution(obs)
         if isinstance(distribution, SquashedDiagGaussian):
             return sample_squashed(distribution.mean, distribution.log_std)
@@ -135,7 +135,7 @@ class SquashedGaussianActor(PolicyPart):
         return actions
 
     def get_action_dist_params(self, obs: TensorObs) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Mean and log standard deviation of the actions before the tanh, and keywords of the distribution.
+        """Return mean and log standard deviation before the tanh, and keywords of the distribution.
 
         With gSDE the second is the parameter `log_std`, and the keywords hold `latent_sde`.
         """

@@ -67,7 +67,7 @@ class BaseModel(SavableModule):
             self.features_extractor = features_extractor
 
     def make_features_extractor(self) -> BaseFeaturesExtractor:
-        """A new extractor as configured."""
+        """Return a new extractor as configured."""
         extractor = self.features_extractor_class
         if not (isinstance(extractor, type) and issubclass(extractor, nn.Module)):
             raise UserError(f"features_extractor_class must be a torch.nn.Module class, not {extractor!r}")
@@ -101,7 +101,7 @@ class BaseModel(SavableModule):
         return extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
 
     def is_vectorized_observation(self, observation: Any) -> bool:
-        """Whether this is a batch of observations rather than one; images may have their channels last."""
+        """Return whether this is a batch rather than one observation; images may have channels last."""
         space = self.observation_space
         if isinstance(space, spaces.Dict):
             parts = space.spaces.items()
@@ -111,7 +111,7 @@ class BaseModel(SavableModule):
         return is_vectorized_observation(observation, space)
 
     def obs_to_tensor(self, observation: object) -> tuple[TensorObs, bool]:
-        """Raw observations as tensors with a batch axis, on this policy's device.
+        """Return raw observations as tensors with a batch axis, on this policy's device.
 
         Images with channels last are transposed where the space has channels first.
 
@@ -144,7 +144,7 @@ class BaseModel(SavableModule):
 
     @staticmethod
     def init_weights(module: nn.Module, gain: float = 1.0) -> None:
-        """Orthogonal weights (Saxe et al., 2014) and zero biases, for linear and convolutional layers."""
+        """Set orthogonal weights (Saxe et al., 2014) and zero biases, for linear and convolutional layers."""
         if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(module.weight, gain=gain)
             if module.bias is not None:
@@ -172,7 +172,7 @@ class BasePolicy(BaseModel):
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """The actions to execute, for one raw observation or a batch of them.
+        """Return the actions to execute, for one raw observation or a batch of them.
 
         :param state: hidden state of a recurrent policy; handed back unchanged by all others
         :param episode_start: which hidden states to reset, [n_envs]
@@ -196,7 +196,7 @@ class BasePolicy(BaseModel):
         raise NotImplementedError
 
     def env_actions(self, actions: np.ndarray) -> np.ndarray:
-        """What the environment executes for the network's actions [B, ...].
+        """Return what the environment executes for the network's actions [B, ...].
 
         Scaled or clipped into a Box, shifted to where a discrete space starts, in the dtype of the space.
         """
@@ -210,12 +210,12 @@ class BasePolicy(BaseModel):
         return actions.astype(space.dtype, copy=False).reshape((-1, *(space.shape or ())))
 
     def scale_action(self, action: np.ndarray) -> np.ndarray:
-        """From the Box action space, per dimension, to [-1, 1]."""
+        """Scale actions from the Box action space, per dimension, to [-1, 1]."""
         low, high = self._action_bounds()
         return 2.0 * ((action - low) / (high - low)) - 1.0
 
     def unscale_action(self, scaled_action: np.ndarray) -> np.ndarray:
-        """From [-1, 1] to the Box action space, per dimension."""
+        """Scale actions from [-1, 1] to the Box action space, per dimension."""
         low, high = self._action_bounds()
         return low + 0.5 * (scaled_action + 1.0) * (high - low)
 
@@ -241,3 +241,41 @@ class PolicyPart(BasePolicy):
         nn.Module.__init__(self)
         self.observation_space, self.normalize_images = observation_space, normalize_images
         self.features_extractor, self.squash_output = features_extractor, squash_output
+
+
+def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:
+    """Return a subclass of a policy whose constructor has other defaults."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        policy_class.__init__(self, *args, **{**defaults, **kwargs})  # type: ignore[misc]
+
+    return type(
+        name, (policy_class,), {"__init__": __init__, "__doc__": doc, "__module__": policy_class.__module__}
+    )
+
+
+def variants(policy_class: type, base: str, layer_norm: bool = True) -> dict[str, type]:
+    """Return a policy and variants for images and Dicts, and with layer norm, by what `policy=` calls them.
+
+    :param base: their class names begin with it
+    """
+    cnn: dict[str, Any] = {"features_extractor_class": NatureCNN}
+    ln: dict[str, Any] = {"layer_norm": True}
+    made = {
+        "MlpPolicy": policy_class,
+        "CnnPolicy": with_defaults(policy_class, f"{base}CnnPolicy", f"{base} for images.", **cnn),
+        "MultiInputPolicy": with_defaults(
+            policy_class,
+            f"{base}MultiInputPolicy",
+            f"{base} for Dict observations.",
+            features_extractor_class=CombinedExtractor,
+        ),
+    }
+    if layer_norm:
+        made["LnMlpPolicy"] = with_defaults(
+            policy_class, f"{base}LnMlpPolicy", f"{base} with layer normalisation.", **ln
+        )
+        made["LnCnnPolicy"] = with_defaults(
+            policy_class, f"{base}LnCnnPolicy", f"{base} for images, with layer normalisation.", **cnn, **ln
+        )
+    return made

@@ -16,11 +16,11 @@ from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.ensemble import EnsembleMlp
-from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import get_actor_critic_arch
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
 from rlzoo.policies.actors import Actor, SquashedGaussianActor
-from rlzoo.policies.base_policy import BasePolicy
+from rlzoo.policies.base_policy import BasePolicy, variants
 from rlzoo.policies.savable import SavableModule
 
 
@@ -46,19 +46,19 @@ class Critics(EnsembleMlp, SavableModule):
         self.train_extractor = train_extractor
 
     def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
+        """Return values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
         with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
             features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
 
     def first(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
+        """Compute values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
         with torch.no_grad():
             features = self.extract_features(obs)
         return super().first(torch.cat([features, actions], dim=1))
 
     def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
-        """Values [B, n_outputs] that the first critic gives to actions."""
+        """Return values [B, n_outputs] that the first critic gives to actions."""
         return self.first(obs, actions)
 
     @property
@@ -88,7 +88,7 @@ class Critics(EnsembleMlp, SavableModule):
         return features
 
     def trainable_parameters(self) -> list[nn.Parameter]:
-        """What the critics' loss changes: all but an extractor that is the actor's."""
+        """Return what the critics' loss changes: all but an extractor that is the actor's."""
         named = self.named_parameters()
         return [p for name, p in named if self.train_extractor or not name.startswith("features_extractor.")]
 
@@ -173,13 +173,13 @@ class ContinuousPolicy(BasePolicy):
             target.requires_grad_(False)
 
     def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Any:
-        """A new actor; a subclass says which."""
+        """Return a new actor; a subclass says which."""
         raise NotImplementedError
 
     def make_critics(
         self, features_extractor: BaseFeaturesExtractor, train_extractor: bool = True
     ) -> Critics:
-        """New critics."""
+        """Return new critics."""
         return Critics(
             self.observation_space,
             self.action_dim,
@@ -192,7 +192,7 @@ class ContinuousPolicy(BasePolicy):
         )
 
     def critic_layers(self) -> dict[str, Any]:
-        """What the critics' networks are made of; see EnsembleMlp."""
+        """Return what the critics' networks are made of; see EnsembleMlp."""
         return {
             "activation_fn": self.activation_fn,
             "layer_norm": bool(self.layer_norm),
@@ -217,19 +217,19 @@ class ContinuousPolicy(BasePolicy):
                 layer.train(isinstance(layer, nn.Dropout))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
-        """Actions [B, *action_space.shape] in [-1, 1]."""
+        """Return actions [B, *action_space.shape] in [-1, 1]."""
         return self._predict(obs, deterministic)
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
         raise NotImplementedError
 
     def in_action_shape(self, actions: Tensor) -> Tensor:
-        """Actions [B, action_dim] in the shape of the space."""
+        """Return actions [B, action_dim] in the shape of the space."""
         shape = self.action_space.shape or ()
         return actions if len(shape) == 1 else actions.reshape(-1, *shape)
 
     def _architecture(self, net_arch: object) -> tuple[list[int], list[int]]:
-        """Hidden layers of actor and critics."""
+        """Return hidden layers of actor and critics."""
         if net_arch is None:
             is_cnn = self.features_extractor_class is NatureCNN
             net_arch = [256, 256] if is_cnn else self.default_arch
@@ -303,11 +303,11 @@ class SACPolicy(ContinuousPolicy):
         self.actor.reset_noise(batch_size)
 
     def get_distribution(self, obs: TensorObs) -> Distribution:
-        """The action distribution of raw observations; later calls do not change it."""
+        """Return the action distribution of raw observations; later calls do not change it."""
         return copy.copy(self.actor.distribution(obs))
 
     def evaluate_actions(self, obs: TensorObs, actions: Tensor) -> tuple[None, Tensor, None]:
-        """Log-densities [B] of actions in [-1, 1]; values and entropies, which the actor lacks, are None."""
+        """Return log-densities [B] of actions in [-1, 1]; there are no values and entropies: None."""
         return None, self.actor.distribution(obs).log_prob(actions.reshape(len(actions), -1)), None
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
@@ -422,36 +422,11 @@ class CrossQPolicy(SACPolicy):
         return {**super().critic_layers(), "batch_norm": self.batch_norm}
 
 
-def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:
-    """A variant of a policy whose constructor has other defaults."""
+TD3_POLICIES = variants(TD3Policy, "TD3")
+SAC_POLICIES = variants(SACPolicy, "SAC")
+TQC_POLICIES = variants(TQCPolicy, "TQC")
+CROSSQ_POLICIES = variants(CrossQPolicy, "CrossQ", layer_norm=False)
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        policy_class.__init__(self, *args, **{**defaults, **kwargs})  # type: ignore[misc]
-
-    return type(
-        name, (policy_class,), {"__init__": __init__, "__doc__": doc, "__module__": policy_class.__module__}
-    )
-
-
-def variants(policy_class: type, base: str, layer_norm: bool = True) -> dict[str, type]:
-    """The names that `policy=` takes for a policy: plain, for images, for Dicts, layer-normalised."""
-    cnn: dict[str, Any] = {"features_extractor_class": NatureCNN}
-    ln: dict[str, Any] = {"layer_norm": True}
-    made = {
-        "MlpPolicy": policy_class,
-        "CnnPolicy": with_defaults(policy_class, f"{base}CnnPolicy", f"{base} for images.", **cnn),
-        "MultiInputPolicy": with_defaults(
-            policy_class,
-            f"{base}MultiInputPolicy",
-            f"{base} for Dict observations.",
-            features_extractor_class=CombinedExtractor,
-        ),
-    }
-    if layer_norm:
-        made["LnMlpPolicy"] = with_defaults(
-            policy_class, f"{base}LnMlpPolicy", f"{base} with layer normalisation.", **ln
-        )
-        made["LnCnnPolicy"] = with_defaults(
-            policy_class, f"{base}LnCnnPolicy", f"{base} for images, with layer normalisation.", **cnn, **ln
-        )
-    return made
+# Files name a variant, such as SACCnnPolicy, as a class of this module.
+for _policies in (TD3_POLICIES, SAC_POLICIES, TQC_POLICIES, CROSSQ_POLICIES):
+    globals().update({policy.__name__: policy for policy in _policies.values()})

@@ -57,12 +57,12 @@ class ARSPolicy(BasePolicy):
             )
 
     def n_outputs(self) -> int:
-        """Numbers that the network gives."""
+        """Return numbers that the network gives."""
         space = self.action_space
         return int(space.n) if isinstance(space, spaces.Discrete) else action_size(space)
 
     def make_action_net(self, activation_fn: type[nn.Module], with_bias: bool) -> nn.Module:
-        """From features to scores or actions."""
+        """Return the network from features to scores or actions."""
         layers = create_mlp(
             self.features_extractor.features_dim,
             self.n_outputs(),
@@ -74,12 +74,12 @@ class ARSPolicy(BasePolicy):
         return nn.Sequential(*layers)
 
     def forward(self, obs: TensorObs) -> Tensor:
-        """Actions for raw observations: indices [B], or actions [B, A] before scaling or clipping."""
+        """Return actions for raw observations: indices [B], or [B, A] before scaling or clipping."""
         outputs: Tensor = self.action_net(self.extract_features(obs, self.features_extractor))
         return outputs.argmax(dim=1) if isinstance(self.action_space, spaces.Discrete) else outputs
 
     def q_values(self, obs: TensorObs) -> Tensor:
-        """Scores of the choices of a Discrete space, [B, n]: the highest is chosen."""
+        """Return scores of the choices of a Discrete space, [B, n]: the highest is chosen."""
         scores: Tensor = self.action_net(self.extract_features(obs, self.features_extractor))
         return scores
 
@@ -121,7 +121,7 @@ class PolicyActor:
         self.policy = copy.deepcopy(policy).cpu()
 
     def with_weights(self, weights: np.ndarray) -> Act:
-        """A function that acts for `n_envs` environments; see `ArrayActor.with_weights`."""
+        """Return a function that acts for `n_envs` environments; see `ArrayActor.with_weights`."""
         policies: list[Any] = [copy.deepcopy(self.policy) for _ in weights]
         for policy, row in zip(policies, weights, strict=True):
             learned = [parameter for parameter in policy.parameters() if parameter.requires_grad]
@@ -137,7 +137,7 @@ class PolicyActor:
 
 
 def make_actor(policy: nn.Module) -> ArrayActor | PolicyActor:
-    """The fastest actor that does what the policy does: in NumPy, or a user's own policy as it is."""
+    """Return the fastest actor that does what the policy does: in NumPy, or a user's own policy."""
     if not FAST or type(policy) not in (ARSPolicy, ARSLinearPolicy):
         return PolicyActor(policy)
     assert isinstance(policy, ARSPolicy)

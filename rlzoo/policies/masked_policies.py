@@ -68,7 +68,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
     def forward(
         self, obs: TensorObs, deterministic: bool = False, action_masks: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions [B, *action_space.shape], values [B, 1] and log-probabilities [B] for raw observations."""
+        """Return actions [B, *action_space.shape], values [B, 1], log-probabilities [B] for observations."""
         distribution, values = self._distribution_and_values(obs)
         actions = self._masked(distribution, action_masks).get_actions(deterministic)
         return self.in_action_shape(actions), values, distribution.log_prob(actions)
@@ -87,7 +87,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         deterministic: bool = False,
         action_masks: npt.ArrayLike | None = None,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """The actions to execute, for one raw observation or a batch of them.
+        """Return the actions to execute, for one raw observation or a batch of them.
 
         :param action_masks: what is allowed, bool [n_choices] or [batch, n_choices]; None allows everything
         :raises UserError: masks of another shape, or that forbid everything
@@ -104,7 +104,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         return (executed if vectorized else executed.squeeze(axis=0)), state
 
     def masks_of(self, action_masks: Any, n_obs: int) -> Tensor:
-        """Masks for `n_obs` observations as a tensor; see `checked_masks` for errors."""
+        """Return masks for `n_obs` observations as a tensor; see `checked_masks` for errors."""
         rows = [action_masks] if np.ndim(action_masks) == 1 else action_masks
         return torch.as_tensor(checked_masks(rows, self.action_space, n_obs), device=self.device)
 
@@ -118,11 +118,11 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         return values, distribution.log_prob(self._flat(actions)), distribution.entropy()
 
     def get_distribution(self, obs: TensorObs, action_masks: Tensor | None = None) -> MaskableDistribution:
-        """The action distribution of raw observations; later calls do not change it."""
+        """Return the action distribution of raw observations; later calls do not change it."""
         return self._masked(super().get_distribution(obs), action_masks)
 
     def _masked(self, distribution: Any, action_masks: Tensor | None) -> MaskableDistribution:
-        """The distribution that `_distribution` has just made, with everything allowed, restricted."""
+        """Restrict the distribution that `_distribution` has just made, with everything allowed."""
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return cast(MaskableDistribution, distribution)

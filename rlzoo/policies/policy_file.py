@@ -6,7 +6,7 @@ Q-network) names the policy that it belongs to. Nothing in a file is executed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
 POLICY_FILE = FileKind("policy file")
 KEY = "rlzoo_policy"  # of the description among the metadata
 FREE_BYTES = 64 * 2**20  # what networks may have beyond eight times the parameters in a file
+REGISTERED_CLASSES: dict[str, type] = {}
+"""Users' policies that `register_policy` was given, by their dotted names: files may name them."""
 LR_SCHEDULE = 2  # position of `lr_schedule` among the arguments of a policy
 
 
@@ -97,22 +99,16 @@ def load(
     cls: type,
     path: PathOrFile,
     device: torch.device | str,
-    find_class: Callable[[str], type | None],
     custom_objects: dict[str, Any] | None = None,
     trusted_modules: tuple[str, ...] = (),
 ) -> Any:
-    """Read what `save` wrote; see `SavableModule.load`.
-
-    :param find_class: the class with a dotted name, where it is one of rlzoo's policies
-    """
+    """Read what `save` wrote; see `SavableModule.load`."""
     with POLICY_FILE.open(path) as file:
         content = bytes(file.read())
     description, tensors = _parse(content)
     known = {f"{cls.__module__}.{cls.__qualname__}": cls, **(custom_objects or {})}
     try:
-        name = description["class"]["$class"]
-        policy_class = known.get(name) or find_class(name)
-        policy_class = policy_class or decode_value(description["class"], known, trusted_modules)
+        policy_class = decode_value(description["class"], {**REGISTERED_CLASSES, **known}, trusted_modules)
         args, kwargs = (decode_value(description[key], known, trusted_modules) for key in ("args", "kwargs"))
         recipe = Recipe(policy_class, tuple(args), kwargs, description["part"], description["learning_rate"])
         with parameter_budget(8 * len(content) + FREE_BYTES):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from torch import nn
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.moved_modules import current_name
 from rlzoo.policies.actor_critic_policies import (
     ActorCriticCnnPolicy,
     ActorCriticPolicy,
     MultiInputActorCriticPolicy,
 )
-from rlzoo.policies.continuous_policies import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy, variants
+from rlzoo.policies.continuous_policies import CROSSQ_POLICIES, SAC_POLICIES, TD3_POLICIES, TQC_POLICIES
 from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy
 from rlzoo.policies.masked_policies import (
     MaskableActorCriticCnnPolicy,
     MaskableActorCriticPolicy,
     MaskableMultiInputActorCriticPolicy,
 )
+from rlzoo.policies.policy_file import REGISTERED_CLASSES
 from rlzoo.policies.recurrent_policies import (
     CnnLnLstmPolicy,
     MlpLnLstmPolicy,
@@ -25,7 +25,7 @@ from rlzoo.policies.recurrent_policies import (
     RecurrentActorCriticPolicy,
     RecurrentMultiInputActorCriticPolicy,
 )
-from rlzoo.policies.value_based import DQNPolicy, QRDQNPolicy
+from rlzoo.policies.value_based import DQN_POLICIES, QRDQN_POLICIES
 
 _POLICIES: dict[str, dict[str, type]] = {
     "actor_critic": {
@@ -44,12 +44,12 @@ _POLICIES: dict[str, dict[str, type]] = {
         "MultiInputPolicy": MaskableMultiInputActorCriticPolicy,
     },
     "population": {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy},
-    "q_network": variants(DQNPolicy, "DQN"),
-    "quantile": variants(QRDQNPolicy, "QRDQN"),
-    "deterministic": variants(TD3Policy, "TD3"),
-    "squashed": variants(SACPolicy, "SAC"),
-    "tqc": variants(TQCPolicy, "TQC"),
-    "crossq": variants(CrossQPolicy, "CrossQ", layer_norm=False),
+    "q_network": DQN_POLICIES,
+    "quantile": QRDQN_POLICIES,
+    "deterministic": TD3_POLICIES,
+    "squashed": SAC_POLICIES,
+    "tqc": TQC_POLICIES,
+    "crossq": CROSSQ_POLICIES,
 }
 
 RECURRENCE = {"feed_forward": False, "recurrent": True}
@@ -74,6 +74,7 @@ def register_policy(name: str, policy_class: type, family: str = "actor_critic")
     if policies.get(name, policy_class) is not policy_class:
         raise UserError(f"the policy name {name!r} is taken by {policies[name].__name__}")
     policies[name] = policy_class
+    REGISTERED_CLASSES[f"{policy_class.__module__}.{policy_class.__qualname__}"] = policy_class
 
 
 def get_policy_class(family: str, policy: str | type) -> type:
@@ -98,15 +99,8 @@ def get_policy_class(family: str, policy: str | type) -> type:
     return policies[policy]
 
 
-def class_named(name: str) -> type | None:
-    """Return the registered class with a dotted name (former module names included), or None."""
-    name = current_name(name)
-    classes = [policy for policies in _POLICIES.values() for policy in policies.values()]
-    return next((cls for cls in classes if f"{cls.__module__}.{cls.__qualname__}" == name), None)
-
-
 def policy_name(family: str, policy_class: type) -> str | type:
-    """The name under which a class is registered; the class itself where it is not."""
+    """Return the name under which a class is registered; the class itself where it is not."""
     names = [name for name, known in _policies_of(family).items() if known is policy_class]
     return names[0] if names else policy_class
 

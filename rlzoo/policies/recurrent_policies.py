@@ -344,7 +344,7 @@ def _lstm_kwargs(lstm_kwargs: Any) -> dict[str, Any]:
 
 
 def _around_lstm(net_arch: object) -> tuple[tuple[int, ...] | None, Any]:
-    """The layers before a shared LSTM (None: `net_arch` has none), and the `net_arch` of those behind.
+    """Return the layers before a shared LSTM (None: there are none), and the `net_arch` of those behind.
 
     :raises UserError: several LSTMs, or widths that are none
     """

@@ -34,7 +34,7 @@ class SavableModule(nn.Module):
         return torch.device("cpu")
 
     def set_training_mode(self, mode: bool) -> None:
-        """Training or evaluation mode of dropout and normalisation layers."""
+        """Set training or evaluation mode of dropout and normalisation layers."""
         self.train(mode)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -71,6 +71,7 @@ class SavableModule(nn.Module):
         The file is one of safetensors, whatever the suffix. It has no optimiser: save the model to
         resume training.
 
+        >>> model = PPO("MlpPolicy", "CartPole-v1")
         >>> model.policy.save("policy.safetensors")
         >>> policy = type(model.policy).load("policy.safetensors")
         """
@@ -90,9 +91,7 @@ class SavableModule(nn.Module):
         :param trusted_modules: modules from which such classes may be imported
         :raises CheckpointError: the file is damaged, of another class, or names an unknown class
         """
-        from rlzoo.policies.policy_registry import class_named
-
-        loaded: Self = policy_file.load(cls, path, device, class_named, custom_objects, trusted_modules)
+        loaded: Self = policy_file.load(cls, path, device, custom_objects, trusted_modules)
         return loaded
 
     def own(self, name: str, part: nn.Module) -> Any:

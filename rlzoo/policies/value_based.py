@@ -15,7 +15,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
 from rlzoo.networks.mlp import create_mlp, layer_widths
 from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
-from rlzoo.policies.base_policy import BasePolicy, PolicyPart
+from rlzoo.policies.base_policy import BasePolicy, PolicyPart, variants
 
 
 class QNetwork(PolicyPart):
@@ -237,3 +237,11 @@ class QRDQNPolicy(DQNPolicy):
 
     def q_values(self, obs: TensorObs) -> Tensor:
         return self.quantiles(obs).mean(dim=1)
+
+
+DQN_POLICIES = variants(DQNPolicy, "DQN")
+QRDQN_POLICIES = variants(QRDQNPolicy, "QRDQN")
+
+# Files name a variant, such as DQNCnnPolicy, as a class of this module.
+for _policies in (DQN_POLICIES, QRDQN_POLICIES):
+    globals().update({policy.__name__: policy for policy in _policies.values()})

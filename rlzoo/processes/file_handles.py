@@ -17,7 +17,7 @@ OF_THE_START = 8  # the server that forks workers, and what is open while one st
 
 
 def free_file_handles() -> float:
-    """The number of further files that may be opened; infinite where the system does not say."""
+    """Return the number of further files that may be opened; infinite where the system does not say."""
     if resource is None:
         return float("inf")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

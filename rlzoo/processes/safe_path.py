@@ -20,7 +20,7 @@ COMPAT = "RLZOO_COMPAT"
 
 
 def child_environment() -> dict[str, str]:
-    """What the environment of a Python process needs on top; nothing where this one searches there first."""
+    """Return what a Python process needs in its environment; nothing where this one searches there first."""
     if VARIABLE in os.environ or sys.path[:1] in ([""], [os.getcwd()]):
         return {}
     return {VARIABLE: OWN}
@@ -39,7 +39,7 @@ def safe_path_in_children() -> Iterator[None]:
 
 
 def restore_path_setting() -> None:
-    """In a process that was started so: scripts that an environment starts import as they always do.
+    """Let scripts that an environment starts import as ever, in a process that was started so.
 
     Packages that `rlzoo.compat` aliases in the process that started this one are aliased here too.
     """

@@ -33,7 +33,7 @@ SIMULATORS = (
 
 
 def get_system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
-    """Platform and versions, for bug reports.
+    """Return platform and versions, for bug reports.
 
     :param print_info: also print them
     :return: the entries by name, and the same as text, one line each
@@ -65,13 +65,13 @@ def processor_name() -> str:
 
 
 def utc_now() -> str:
-    """The time, UTC, ISO 8601."""
+    """Return the time, UTC, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Versions of rlzoo and of what its results depend on, with the simulators that are installed."""
+    """Return versions of rlzoo and of what its results depend on, with the simulators installed."""
     found = {
         "rlzoo": rlzoo.__version__,
         "python": platform.python_version(),
@@ -87,7 +87,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def git_commit(checkout: Path = Path(rlzoo.__file__).parents[1]) -> str | None:
-    """The commit of a checkout, read from its `.git` without running git; None outside of a checkout."""
+    """Return the commit of a checkout, read from its `.git` without running git; None outside of one."""
     try:
         git = checkout / ".git"
         if git.is_file():  # a linked worktree or a submodule: the file says where its data is

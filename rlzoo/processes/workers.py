@@ -24,6 +24,7 @@ from typing import BinaryIO
 
 from rlzoo.core.errors import UserError
 from rlzoo.processes.safe_path import child_environment, restore_path_setting, safe_path_in_children
+from rlzoo.processes.stop_signals import exit_at_once
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
 
@@ -50,7 +51,7 @@ def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    os._exit(1)
+    exit_at_once(1)
 
 
 def _wait_for_stdin() -> None:

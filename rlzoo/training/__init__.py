@@ -1,1 +1,1 @@
-"""Loops, callbacks, evaluation and checkpoints: everything that owns the clock."""
+"""Loops, callbacks, evaluation and checkpoints: everything that advances the counters."""

@@ -80,7 +80,7 @@ class Checkpoint:
         return bool(self.metadata.get("actor_only", False))
 
     def steps(self, name: str = "num_timesteps") -> int:
-        """A counter of the training.
+        """Return a counter of the training.
 
         :raises CheckpointError: it is not there
         """
@@ -105,7 +105,7 @@ class ForeignCheckpoint(CheckpointError):
 
 
 def metadata(algorithm: str, env_id: str | None) -> Json:
-    """What a file says about its origin."""
+    """Return what a file says about its origin."""
     return {
         "format_version": FORMAT_VERSION,
         "algorithm": algorithm,
@@ -215,7 +215,7 @@ def _refuse_foreign_start(file: BinaryIO) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, limits: Limits) -> dict[str, zipfile.ZipInfo]:
-    """The members by name, after everything that can be checked without unpacking."""
+    """Return the members by name, after everything that can be checked without unpacking."""
     _refuse_foreign_members(set(archive.namelist()))
     members = check_members(archive, limits)
     for name in _JSON.values():
@@ -335,7 +335,7 @@ def load_module(
 
 
 def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
-    """Whether a tensor of a file can take the place of `own`.
+    """Return whether a tensor of a file can take the place of `own`.
 
     :raises CheckpointError: another shape or kind of number; names the tensor, what is expected and what
         was found
@@ -389,8 +389,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
 
 
 def _first_entry(kind: type, options: Json, parameter: torch.Tensor) -> Json:
-    """What an optimiser keeps of a parameter after a step, of a vector in its first number; nothing where
-    that is unknown."""
+    """Return what an optimiser keeps of a parameter after a step, of a vector in its first number; nothing
+    where that is unknown."""
     arguments = inspect.signature(kind).parameters
     if "params" not in arguments or not kind.__module__.startswith(("torch.optim.", "rlzoo.")):
         return {}
@@ -423,7 +423,7 @@ def _check_entry(entry: Json, expected: Json, parameter: torch.Tensor, name: str
 
 
 def _fitting_group(own: Json, saved: Json, name: str) -> Json:
-    """The options of a parameter group in the file, each of the kind that the optimiser has."""
+    """Return the options of a parameter group in the file, each of the kind that the optimiser has."""
     for key, value in own.items():
         if key not in ("params", *_OF_THIS_MACHINE) and _kind(saved.get(key)) != _kind(value):
             found = str(saved.get(key))[:80]

@@ -100,7 +100,7 @@ class _Episode:
 
 
 def _environments(model: Any, env: Any) -> VecEnv:
-    """The environments to play in; a function sees images as the environment gives them."""
+    """Return the environments to play in; a function sees images as the environment gives them."""
     if env is None:
         own = getattr(model, "env", None)
         if own is None:
@@ -137,7 +137,7 @@ def _standing_still(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
 
 
 def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
-    """Observations and which of them begin an episode -> actions; keeps the recurrent state and asks for the
+    """Map observations, and which of them begin an episode, to actions; keeps the state and asks for the
     action masks where the agent takes them."""
     state: Any = None
     masks = mask_keywords(model, venv, None)
@@ -153,7 +153,7 @@ def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.n
 
 
 def _function(expert: Callable[[Obs], Any], venv: VecEnv) -> Callable[[Obs, np.ndarray], np.ndarray]:
-    """The same of a function of one observation."""
+    """Return the same of a function of one observation."""
     space = venv.action_space
 
     def act(obs: Obs, starts: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ def _play(
     n_episodes: int,
     store: StoreImage | None,
 ) -> list[_Episode]:
-    """Whole episodes, in the order they ended.
+    """Play whole episodes; return them in the order they ended.
 
     :param of_obs: the VecNormalize whose raw observations are recorded, and `of_rewards` rewards; or None
     """
@@ -204,7 +204,7 @@ def _play(
 
 
 def _image_store(path: Path | None, image_folder: str) -> StoreImage:
-    """Writes an image into the folder, and says where it is, seen from the file."""
+    """Return a function that writes an image into the folder and returns its path from the file."""
     if path is None:
         raise UserError("images are recorded into a folder beside the file: give save_path")
     folder = path.parent / image_folder
@@ -225,7 +225,7 @@ def _image_store(path: Path | None, image_folder: str) -> StoreImage:
 def _columns(
     episodes: list[_Episode], observation_space: spaces.Space[object], action_space: spaces.Space[object]
 ) -> dict[str, np.ndarray]:
-    """The episodes one behind the other, a number as a vector of one."""
+    """Return the episodes one behind the other, a number as a vector of one."""
     lengths = [len(episode.rewards) for episode in episodes]
     rows = [obs for episode in episodes for obs in episode.obs]
     actions = np.stack([action for episode in episodes for action in episode.actions])

@@ -47,7 +47,7 @@ class OnPolicyLearner(Learner, Protocol):
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout."""
 
-    def update(self, batch: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, batch: RolloutBuffer, counters: Counters) -> Metrics:
         """Learn from one rollout."""
 
 
@@ -96,7 +96,7 @@ class OffPolicyLearner(Learner, Protocol):
     def update_period(self) -> tuple[int, bool]:
         """Return the steps of each environment between two updates, or (with True) the episodes."""
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         """Take one gradient step."""
 
     def check_losses(self, metrics: Metrics) -> None:

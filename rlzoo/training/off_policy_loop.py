@@ -1,6 +1,6 @@
 """The off-policy loop: collect transitions, store them, and train on sampled batches.
 
-The loop steps the environments, fills the replay buffer and advances the counters (`clock`); the algorithm
+The loop steps the environments, fills the replay buffer and advances the counters; the algorithm
 selects actions in `act` and takes one gradient step per batch in `update`.
 """
 
@@ -27,31 +27,31 @@ from rlzoo.training.learner import OffPolicyLearner, PrioritizedBuffer
 
 
 def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Train until `clock.total_timesteps`, or until a callback stops training.
+    """Train until `counters.total_timesteps`, or until a callback stops training.
 
     :param log_interval: episodes between two dumps of metrics
     """
-    clock = algorithm.clock
+    counters = algorithm.counters
     locals_ = LoopLocals(algorithm, callback, log_interval, replay_buffer=algorithm.replay_buffer)
     try:
         callback.on_training_start(locals_, globals())
         start_replay(algorithm)
         # episodes of an unfinished round (in a resumed training) are not logged yet
-        logged = (clock.episodes - clock.ended) // log_interval
-        while clock.num_timesteps < clock.total_timesteps or clock.collected:
+        logged = (counters.episodes - counters.ended) // log_interval
+        while counters.num_timesteps < counters.total_timesteps or counters.collected:
             if not collect(algorithm, env, callback, locals_):
                 break
             locals_.history = learn(algorithm, env.num_envs) or locals_.history
-            clock.collected = clock.ended = 0
-            if clock.episodes // log_interval > logged:
-                logged = clock.episodes // log_interval
+            counters.collected = counters.ended = 0
+            if counters.episodes // log_interval > logged:
+                logged = counters.episodes // log_interval
                 log_progress(algorithm, last_metrics(algorithm, locals_.history))
         record_metrics(algorithm, last_metrics(algorithm, locals_.history))
         replay = algorithm.replay_buffer
-        if clock.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
+        if counters.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
             warnings.warn(
-                f"nothing was learned in {clock.num_timesteps:,} steps: {type(replay).__name__} draws from "
-                "finished episodes, and none is; a TimeLimit around the environment ends them",
+                f"nothing was learned in {counters.num_timesteps:,} steps: {type(replay).__name__} draws from"
+                " finished episodes, and none is; a TimeLimit around the environment ends them",
                 stacklevel=3,
             )
     finally:  # also after Ctrl-C: the progress bar restores the terminal
@@ -70,10 +70,10 @@ def start_replay(algorithm: OffPolicyLearner) -> None:
     Observations are stored unnormalised; the buffer normalises them when it samples.
     """
     if not algorithm.buffer_in_sync:
-        replay, clock = algorithm.replay_buffer, algorithm.clock
+        replay, counters = algorithm.replay_buffer, algorithm.counters
         n_envs = replay.n_envs
         obs = algorithm.collector.current_obs()
-        check_finite_obs(obs, range(n_envs), clock.num_timesteps // n_envs)
+        check_finite_obs(obs, range(n_envs), counters.num_timesteps // n_envs)
         normalizer = normalizer_of(replay)
         replay.start(obs if normalizer is None else normalizer.raw_obs(obs))
         algorithm.buffer_in_sync = True
@@ -81,7 +81,7 @@ def start_replay(algorithm: OffPolicyLearner) -> None:
 
 def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, locals_: LoopLocals) -> bool:
     """Collect transitions until the next round of updates; return False when a callback stops training."""
-    clock, config, replay = algorithm.clock, algorithm.config, algorithm.replay_buffer
+    counters, config, replay = algorithm.counters, algorithm.config, algorithm.replay_buffer
     collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
@@ -90,26 +90,26 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     callback.on_rollout_start()
     callback.update_locals(locals_)
     with torch.inference_mode():
-        if clock.collected == 0:  # else the resumed training had stopped between two rounds of updates
+        if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
             algorithm.begin_rollout()
-        while clock.ended < count if in_episodes else clock.collected < count:
-            if in_episodes and clock.num_timesteps >= clock.total_timesteps:
+        while counters.ended < count if in_episodes else counters.collected < count:
+            if in_episodes and counters.num_timesteps >= counters.total_timesteps:
                 break  # an episode may never end
             obs = map_obs(torch.from_numpy, collector.current_obs())
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
-            clock.warm_up = clock.num_timesteps < config.learning_starts
-            inputs = PolicyInput(obs, collector.episode_starts, clock.collected, clock)
+            counters.warm_up = counters.num_timesteps < config.learning_starts
+            inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
-            check_finite(result, clock.num_timesteps // env.num_envs + 1)
+            check_finite(result, counters.num_timesteps // env.num_envs + 1)
             normalizer = normalizer_of(replay)
             record(step.action, result if normalizer is None else normalizer.raw_step(result))
-            clock.num_timesteps += env.num_envs
-            clock.collected += 1
+            counters.num_timesteps += env.num_envs
+            counters.collected += 1
             if len(result.ended):
-                clock.ended += len(result.ended)
-                clock.episodes += len(result.ended)
+                counters.ended += len(result.ended)
+                counters.episodes += len(result.ended)
                 algorithm.end_episodes(result.ended)
                 record_episodes(algorithm, result.infos)
             collector.advance(result)
@@ -149,30 +149,30 @@ def can_learn(algorithm: OffPolicyLearner, n_envs: int) -> bool:
     """
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
     enough = min(learning_starts, replay.buffer_size * n_envs)
-    warm = algorithm.clock.num_timesteps > learning_starts and len(replay) >= enough
+    warm = algorithm.counters.num_timesteps > learning_starts and len(replay) >= enough
     return warm and bool(replay.can_sample())
 
 
 def learn(algorithm: OffPolicyLearner, n_envs: int) -> list[Metrics]:
     """Take a round of gradient steps and return the metrics of each; none during the warm-up."""
-    clock, config = algorithm.clock, algorithm.config
+    counters, config = algorithm.counters, algorithm.config
     if algorithm.trained_externally or not can_learn(algorithm, n_envs):
         return []
-    steps = config.gradient_steps if config.gradient_steps >= 0 else clock.collected * n_envs
-    algorithm.replay_buffer.progress = 1 - clock.progress_remaining
+    steps = config.gradient_steps if config.gradient_steps >= 0 else counters.collected * n_envs
+    algorithm.replay_buffer.progress = 1 - counters.progress_remaining
     return take_gradient_steps(algorithm, steps, config.batch_size)
 
 
 def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int) -> list[Metrics]:
     """Take gradient steps on batches of the replay buffer; return the metrics of each."""
-    clock, replay = algorithm.clock, algorithm.replay_buffer
+    counters, replay = algorithm.counters, algorithm.replay_buffer
     if not replay.own_gamma:
         replay.gamma = algorithm.config.gamma
     algorithm.set_training_mode(True)
     history = []
     with denormals_as_zero():
         for batch in algorithm.threads.timed(replay.batches(steps, batch_size)):
-            history.append(algorithm.update(batch, clock))
+            history.append(algorithm.update(batch, counters))
             if batch.priorities is not None:
                 cast(PrioritizedBuffer, replay).update_priorities(batch.indices, batch.priorities)
     if history and algorithm.device.type == "cpu":  # elsewhere, reading a loss would wait for the device

@@ -1,6 +1,6 @@
 """The on-policy loop: collect a rollout with the current policy, update on it, discard it.
 
-The loop steps the environments and advances the counters (`clock`); the algorithm selects actions in `act`
+The loop steps the environments and advances the counters; the algorithm selects actions in `act`
 and trains on the whole rollout in `update`.
 """
 
@@ -19,11 +19,11 @@ from rlzoo.training.learner import OnPolicyLearner
 
 
 def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Train until `clock.total_timesteps`, or until a callback stops training.
+    """Train until `counters.total_timesteps`, or until a callback stops training.
 
     :param log_interval: iterations between two dumps of metrics
     """
-    clock = algorithm.clock
+    counters = algorithm.counters
     rollout = algorithm.make_rollout_buffer(env)
     if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
         rollout.raw = RawRollout(rollout.n_steps, normalizer)
@@ -35,15 +35,15 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     try:
         callback.on_training_start(locals_, globals())
         # `or rollout.filled`: a resumed rollout is completed and trained on, also after the last step
-        while clock.num_timesteps < clock.total_timesteps or rollout.filled:
+        while counters.num_timesteps < counters.total_timesteps or rollout.filled:
             if not collect(algorithm, env, rollout, callback, locals_):
                 break
-            rollout.check_finite(clock.num_timesteps // env.num_envs - rollout.n_steps)
-            metrics = algorithm.threads.call("update", algorithm.update, rollout, clock)
+            rollout.check_finite(counters.num_timesteps // env.num_envs - rollout.n_steps)
+            metrics = algorithm.threads.call("update", algorithm.update, rollout, counters)
             locals_.history = [metrics]
             rollout.filled = 0
-            clock.iteration += 1
-            if clock.iteration % log_interval == 0:
+            counters.iteration += 1
+            if counters.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
         record_metrics(algorithm, metrics)
     finally:  # also after Ctrl-C: the progress bar restores the terminal
@@ -66,7 +66,7 @@ def collect(
     locals_: LoopLocals,
 ) -> bool:
     """Collect one rollout, or the rest of a resumed one; return False when a callback stops training."""
-    clock, collector = algorithm.clock, algorithm.collector
+    counters, collector = algorithm.counters, algorithm.collector
     algorithm.set_training_mode(False)
     first = rollout.filled
     if not first:
@@ -84,11 +84,11 @@ def collect(
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             masks = None if ask_masks is None else ask_masks()
-            inputs = PolicyInput(obs, episode_start, t, clock, masks)
+            inputs = PolicyInput(obs, episode_start, t, counters, masks)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             rollout.add_step(t, step, result, episode_start)
-            clock.num_timesteps += env.num_envs
+            counters.num_timesteps += env.num_envs
             collector.advance(result)
             episode_start = collector.episode_starts
             if len(result.ended):

@@ -69,10 +69,10 @@ class ParallelTrainCallback(BaseCallback):
         if not can_learn(model, model.n_envs):
             return
         replay = model.replay_buffer
-        replay.gamma, replay.progress = model.gamma, 1 - model.clock.progress_remaining
+        replay.gamma, replay.progress = model.gamma, 1 - model.counters.progress_remaining
         # Drawn here, so that the thread never reads what a step is writing.
         self._batches = list(replay.batches(self.gradient_steps, model.batch_size))
-        self._learner.clock = dataclasses.replace(model.clock)
+        self._learner.counters = dataclasses.replace(model.counters)
         self._thread = threading.Thread(target=self._learn, name="ParallelTrainCallback", daemon=True)
         self._thread.start()
 
@@ -81,12 +81,12 @@ class ParallelTrainCallback(BaseCallback):
         self._take_over()
 
     def _learn(self) -> None:
-        """The thread: one round of gradient steps on the twin."""
+        """Run the thread: one round of gradient steps on the twin."""
         learner = self._learner
         try:
             learner.set_training_mode(True)
             with denormals_as_zero():
-                self._history = [learner.update(batch, learner.clock) for batch in self._batches]
+                self._history = [learner.update(batch, learner.counters) for batch in self._batches]
         except BaseException as error:  # raised again where the training runs
             self._error = error
 
@@ -102,13 +102,13 @@ class ParallelTrainCallback(BaseCallback):
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        metrics = self._learner.summarise(self._history, self._learner.clock)
+        metrics = self._learner.summarise(self._history, self._learner.counters)
         for batch in self._batches:
             if batch.priorities is not None:
                 self.model.replay_buffer.update_priorities(batch.indices, batch.priorities)
         self._batches = []
         _copy_state(self._learner, self.model)
-        self.model.clock.n_updates = self._learner.clock.n_updates
+        self.model.counters.n_updates = self._learner.counters.n_updates
         for name, value in metrics.items():
             self.logger.record(f"train/{name}", value)
         if self.verbose >= 2:

@@ -20,16 +20,16 @@ from rlzoo.training.candidates import AsyncEval, Outcome, play_here
 
 
 def population(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Train until `clock.total_timesteps`, or until a callback says stop.
+    """Train until `counters.total_timesteps`, or until a callback says stop.
 
     :param log_interval: iterations between two dumps of metrics
     """
-    clock = algorithm.clock
+    counters = algorithm.counters
     locals_ = CandidateLocals(algorithm)
     try:
         callback.on_training_start(locals_, globals())
-        while clock.num_timesteps < clock.total_timesteps:
-            candidates = algorithm.propose(clock)
+        while counters.num_timesteps < counters.total_timesteps:
+            candidates = algorithm.propose(counters)
             played: list[Outcome] = []
             if not count_steps(algorithm, outcomes(algorithm, env, candidates), played, callback, locals_):
                 break
@@ -37,10 +37,10 @@ def population(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
             for outcome in played:
                 if outcome.seen is not None:
                     normalizer.obs_rms.combine(outcome.seen)
-            metrics = algorithm.update(played, clock)
+            metrics = algorithm.update(played, counters)
             locals_.history = [metrics]
-            clock.iteration += 1
-            if clock.iteration % log_interval == 0:
+            counters.iteration += 1
+            if counters.iteration % log_interval == 0:
                 log_progress(algorithm, metrics)
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
         callback.on_training_end()
@@ -77,7 +77,7 @@ def count_steps(
         played.append(outcome)
         locals_.candidate, locals_.outcome = len(played) - 1, outcome
         for step in range(len(outcome.rewards)):
-            algorithm.clock.num_timesteps += 1
+            algorithm.counters.num_timesteps += 1
             locals_.step = step
             if step in outcome.ends:
                 record_episodes(algorithm, [outcome.ends[step]])
@@ -104,7 +104,7 @@ class CandidateLocals(Mapping[str, object]):
         present: dict[str, object] = {
             "self": self.algorithm,
             "env": self.algorithm.env,
-            "total_timesteps": self.algorithm.clock.total_timesteps,
+            "total_timesteps": self.algorithm.counters.total_timesteps,
         }
         if self.outcome is not None:
             end = self.outcome.ends.get(self.step)

@@ -87,7 +87,7 @@ class Demonstrations:
         self.n_train_episodes = max(1, int(dataset.train_fraction * len(self.episodes)))
 
     def examples(self, rows: np.ndarray, obs: Obs = None) -> Examples:
-        """Some rows.
+        """Return some rows.
 
         :param obs: their observations where they have been read already
         """
@@ -100,8 +100,8 @@ class Demonstrations:
         if getattr(self.policy, "recurrent", False):
             starts = self.dataset.episode_starts[rows].copy()
             starts[0] = True
-            memory = self.policy.initial_state(int(starts.sum()))
-            context["sequences"] = Sequences(starts, np.arange(len(rows)), memory, self.device)
+            rnn_state = self.policy.initial_state(int(starts.sum()))
+            context["sequences"] = Sequences(starts, np.arange(len(rows)), rnn_state, self.device)
         return Examples(tensors, self.actions[rows], self.executed[rows], context)
 
     def draw(self, batch_size: int) -> Examples:
@@ -138,29 +138,30 @@ class Demonstrations:
             yield self.examples(np.concatenate(chosen))
 
 
-def demonstrations_of(algorithm: Any) -> Demonstrations:
-    """The demonstrations that an algorithm was given, as it sees them in its present environment.
+def demonstrations_of(algorithm: Any, known: Demonstrations | None) -> Demonstrations:
+    """Return the demonstrations that an algorithm was given, as it sees them in its present environment.
 
+    :param known: those of the last call, which are returned while source and environment are the same
     :raises UserError: there are none, or they are of another environment
     """
-    source, known = algorithm.config.expert_dataset, algorithm.__dict__.get("_demonstrations")
+    source = algorithm.config.expert_dataset
     if not is_given(source):
         raise UserError(
             f"{type(algorithm).__name__} learns from demonstrations: give expert_dataset, an ExpertDataset or"
             " the path of its file"
         )
     if known is None or known.source is not source or known.env is not algorithm.env:
-        known = algorithm._demonstrations = Demonstrations(algorithm, source)
-    return known  # type: ignore[no-any-return]
+        return Demonstrations(algorithm, source)
+    return known
 
 
 def _storable(part: np.ndarray) -> np.ndarray:
-    """An array that networks take: floating-point numbers in single precision, axes in memory order."""
+    """Return an array that networks take: floats in single precision, axes in memory order."""
     return np.ascontiguousarray(part, np.float32 if part.dtype.kind == "f" else None)
 
 
 def _normalizer(model: Any) -> Any:
-    """The VecNormalize that scales the observations of the agent, if any."""
+    """Return the VecNormalize that scales the observations of the agent, if any."""
     scaling = [normalize for normalize in vec_normalize_wrappers(model.env) if normalize.norm_obs]
     if not scaling:
         return None
@@ -193,7 +194,7 @@ def _learn_statistics(normalizer: Any, obs: Obs) -> None:
 def imitation_loss(
     policy: Any, examples: Examples, distribution: Distribution | None = None
 ) -> tuple[Tensor, Metrics]:
-    """How far a policy is from what was demonstrated.
+    """Compute how far a policy is from what was demonstrated.
 
     For choices the mean negative log-likelihood, where a policy that has values instead of probabilities is
     taken to choose by their softmax. For a Box the mean squared distance to the most likely action, in units
@@ -219,7 +220,7 @@ def imitation_loss(
 
 
 def validation_metrics(model: Any, demonstrations: Demonstrations) -> Metrics:
-    """`val_loss` and its like: means over the rows that are not trained on; empty without such rows."""
+    """Return `val_loss` and its like: means over the rows not trained on; empty without such rows."""
     model.set_training_mode(False)
     history, sizes = [], []
     with torch.no_grad():
@@ -306,14 +307,14 @@ def _follow(model: Any) -> None:
 
 
 def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:
-    """Learn from demonstrations until `clock.total_timesteps` of their steps have been learned from.
+    """Learn from demonstrations until `counters.total_timesteps` of their steps have been learned from.
 
     A step that is learned from twice counts twice; those of the environment, which is not stepped, do not
     count. `on_step` is called after each minibatch. An iteration is a pass over the rows to train on.
 
     :param log_interval: iterations between two dumps of metrics
     """
-    clock = algorithm.clock
+    counters = algorithm.counters
     locals_ = LoopLocals(algorithm)
     size = len(algorithm.demonstrations.dataset.train_rows)
     history: list[Metrics] = []
@@ -323,17 +324,17 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.on_rollout_start()
         callback.update_locals(locals_)
         algorithm.set_training_mode(True)
-        while clock.num_timesteps < clock.total_timesteps:
+        while counters.num_timesteps < counters.total_timesteps:
             examples = algorithm.demonstrations.draw(algorithm.config.batch_size)
-            history.append(algorithm.threads.call("update", algorithm.update, examples, clock))
-            clock.num_timesteps += len(examples)
+            history.append(algorithm.threads.call("update", algorithm.update, examples, counters))
+            counters.num_timesteps += len(examples)
             if not callback.on_step():
                 break
-            finished = clock.num_timesteps >= clock.total_timesteps
-            if (passes := clock.num_timesteps // size) > clock.iteration or finished:
-                clock.iteration = passes
+            finished = counters.num_timesteps >= counters.total_timesteps
+            if (passes := counters.num_timesteps // size) > counters.iteration or finished:
+                counters.iteration = passes
                 if passes % log_interval == 0 or finished:
-                    metrics = algorithm.summarise(history, clock)
+                    metrics = algorithm.summarise(history, counters)
                     log_progress(
                         algorithm, {**metrics, **validation_metrics(algorithm, algorithm.demonstrations)}
                     )

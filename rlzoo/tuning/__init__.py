@@ -1,1 +1,1 @@
-"""Hyperparameter optimisation: search spaces, a queue of trials, and the processes that work it off."""
+"""Hyperparameter optimisation: search spaces, studies and their storage, trials and reports."""

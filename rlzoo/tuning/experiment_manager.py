@@ -236,13 +236,13 @@ class ExperimentManager:
         if self.verbose > 0:
             print(printable(top_table(opened.study)))
             print(f"Everything is in {opened.folder}")
-        if error := opened.why_nothing():
+        if error := opened.no_result_reason():
             raise RunFailed(error)
         return opened.study
 
     @staticmethod
     def is_atari(env_id: str) -> bool:
-        """Whether an environment is an Atari game."""
+        """Return whether an environment is an Atari game."""
         return is_atari(env_id)
 
     # ------------------------------------------------------------------ what `create_run` calls

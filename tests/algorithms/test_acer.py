@@ -242,7 +242,7 @@ def test_box_actions_are_refused_in_one_line():
         ACER("MlpPolicy", "Pendulum-v1")
 
 
-def test_a_memory_too_small_to_be_replayed_is_refused():
+def test_replay_buffer_below_replay_start_is_refused():
     with pytest.raises(UserError, match=r"replay_start \(1000\).*buffer_size \(500\)"):
         agent(buffer_size=500)
 
@@ -259,7 +259,7 @@ LSTM = {"lstm_hidden_size": 8, "net_arch": [8]}
 
 
 def test_recurrent_probabilities_are_those_that_acted():
-    """Run over sequences with the memory kept in the buffer, a policy that has not changed says the same."""
+    """Run over sequences with the stored hidden state, a policy that has not changed says the same."""
     options = {"learning_rate": 0.0, "replay_start": 20, "replay_ratio": 2, "buffer_size": 40}
     model = agent("MlpLstmPolicy", policy_kwargs=LSTM, **options)
     model.learn(400)
@@ -329,7 +329,9 @@ def normalised(n_stack=1, **kwargs):
 def test_replayed_trajectories_are_scaled_by_present_statistics(n_stack):
     model, shown = normalised(n_stack), []
     learn = model._learn
-    model._learn = lambda trajectories, clock: (shown.append(trajectories), learn(trajectories, clock))[1]
+    model._learn = lambda trajectories, counters: (shown.append(trajectories), learn(trajectories, counters))[
+        1
+    ]
     normalize = model.get_vec_normalize_env()
     model.learn(200)
     normalize.training = False

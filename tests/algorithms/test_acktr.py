@@ -109,9 +109,9 @@ def test_acktr_update_is_a_clipped_natural_gradient(space, gae_lambda):
     torch.testing.assert_close(model.flat.vector.detach(), before + length * natural, atol=1e-5, rtol=1e-4)
 
 
-def moved(model, clock):
+def moved(model, counters):
     before = model.flat.vector.detach().clone()
-    model.update(model.rollout_buffer, clock)
+    model.update(model.rollout_buffer, counters)
     return float((model.flat.vector.detach() - before).norm() / model.flat.vector.grad.norm())
 
 

@@ -124,7 +124,7 @@ def test_steps_and_episodes_are_counted_truthfully() -> None:
     model.learn(100, look)
     assert counted == list(range(1, model.num_timesteps + 1))
     assert sum(episode["l"] for episode in episodes) == model.num_timesteps == len(rewards)
-    assert len(episodes) == sum(ended) == 8 * model.clock.iteration == len(model.ep_info_buffer)
+    assert len(episodes) == sum(ended) == 8 * model.counters.iteration == len(model.ep_info_buffer)
     assert sum(rewards) == pytest.approx(sum(episode["r"] for episode in episodes), abs=1e-3)
 
 

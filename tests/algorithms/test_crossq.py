@@ -93,14 +93,14 @@ def descend(values, loss, prefix):
 def test_a_gradient_step_is_that_of_the_equations(ent_coef, n_critics, weighted):
     model = agent(ent_coef=ent_coef, policy_delay=1, policy_kwargs={"n_critics": n_critics})
     for seed in range(2):  # statistics that are no longer those of the beginning
-        model.update(batch_of(seed + 7), model.clock)
-    alpha = float(model.entropy.value())
+        model.update(batch_of(seed + 7), model.counters)
+    alpha = float(model.entropy_coefficient.value())
     weights = torch.rand(BATCH) + 0.5 if weighted else None
     batch, values = batch_of(weights=weights), parameters(model)
     torch.manual_seed(5)
     for_target, for_actor = torch.randn(BATCH, 2), torch.randn(BATCH, 2)
     torch.manual_seed(5)
-    metrics = model.update(batch, model.clock)
+    metrics = model.update(batch, model.counters)
 
     expected = dict(values)
     next_actions, next_log_probs = act(values, batch.next_observations, for_target)
@@ -128,7 +128,7 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, n_critics, weighted)
     assert metrics["actor_loss"].item() == pytest.approx(actor_loss.item(), rel=1e-3, abs=1e-5)
     gap = log_probs.mean().item() - 2  # whose sign is that of the first step of Adam
     moved = np.log(alpha) + (LR * np.sign(gap) if ent_coef == "auto_0.2" else 0)
-    assert float(model.entropy.value().log()) == pytest.approx(moved, rel=1e-4)
+    assert float(model.entropy_coefficient.value().log()) == pytest.approx(moved, rel=1e-4)
     if weighted:
         errors = torch.stack([(q[:BATCH] - target).abs() for q in both]).mean(dim=0)
         assert torch.allclose(batch.priorities.double(), errors, atol=1e-4)
@@ -154,14 +154,18 @@ def test_there_are_no_target_networks():
 def test_actor_and_its_statistics_wait_for_the_policy_delay():
     model, seen = agent(policy_delay=3), []
     for seed in range(6):
-        before, alpha = parameters(model), float(model.entropy.value())
-        metrics = model.update(batch_of(seed), model.clock)
+        before, alpha = parameters(model), float(model.entropy_coefficient.value())
+        metrics = model.update(batch_of(seed), model.counters)
         after = parameters(model)
         moved = {name for name in after if not torch.equal(after[name], before[name])}
         gathering = {name.split(".")[0] for name in moved if name.endswith(STATISTICS)}
         learning = {name.split(".")[0] for name in moved if not name.endswith(STATISTICS)}
         assert gathering == learning and "critic" in learning
-        assert ("actor" in learning) == ("actor_loss" in metrics) == (float(model.entropy.value()) != alpha)
+        assert (
+            ("actor" in learning)
+            == ("actor_loss" in metrics)
+            == (float(model.entropy_coefficient.value()) != alpha)
+        )
         seen.append("actor" in learning)
     assert seen == [False, False, True, False, False, True]
     assert model.policy.state_dict()["critic.qf1.3.steps"] == 6
@@ -174,7 +178,7 @@ def test_statistics_are_gathered_by_learning_and_by_nothing_else():
     model.learn(20)
     assert model.policy.state_dict()["actor.latent_pi.0.steps"] == 0
     model.learn(20, reset_num_timesteps=False)
-    assert model.policy.state_dict()["actor.latent_pi.0.steps"] == model.clock.n_updates == 10
+    assert model.policy.state_dict()["actor.latent_pi.0.steps"] == model.counters.n_updates == 10
     before = parameters(model)
     model.set_training_mode(True)
     many = np.stack([OBSERVATIONS.sample() for _ in range(5)])
@@ -208,7 +212,7 @@ def test_options_work(policy, env, options):
     )
     actor, critic = (flat.vector.detach().clone() for flat in (model.actor_flat, model.critic_flat))
     model.learn(60)
-    assert model.clock.n_updates == 20
+    assert model.counters.n_updates == 20
     assert not torch.equal(model.actor_flat.vector, actor) and not torch.equal(
         model.critic_flat.vector, critic
     )

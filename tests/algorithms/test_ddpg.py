@@ -51,10 +51,10 @@ def vectors(model):
     return {"actor": model.actor_flat.vector.detach(), "critic": model.critic_flat.vector.detach()}
 
 
-def moves(model, batch=None, clock=None):
+def moves(model, batch=None, counters=None):
     """How one update changes the parameters of each network."""
     before = {name: vector.clone() for name, vector in vectors(model).items()}
-    model.update(batch or batch_of(), clock or Counters(total_timesteps=100))
+    model.update(batch or batch_of(), counters or Counters(total_timesteps=100))
     return {name: vector - before[name] for name, vector in vectors(model).items()}
 
 
@@ -73,7 +73,7 @@ def test_actor_and_critic_have_learning_rates_of_their_own():
     slow_actor = moves(agent(actor_lr=0.0, policy_kwargs=SGD))
     assert not slow_actor["actor"].any() and torch.equal(slow_actor["critic"], plain["critic"])
     model = agent(critic_lr="lin_0.4", policy_kwargs=SGD)
-    fast_critic = moves(model, clock=Counters(num_timesteps=50, total_timesteps=100))
+    fast_critic = moves(model, counters=Counters(num_timesteps=50, total_timesteps=100))
     torch.testing.assert_close(fast_critic["critic"], 2 * plain["critic"], atol=1e-6, rtol=1e-4)
     assert model.policy.actor.optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
 
@@ -273,9 +273,9 @@ def test_ddpg_predicts_with_the_unperturbed_actor():
 
 def test_the_size_of_parameter_noise_is_adapted_now_and_then():
     model = agent(param_noise=SPEC, param_noise_adaption_interval=3)
-    clock, sizes = Counters(), []
+    counters, sizes = Counters(), []
     for step in range(7):
-        model.update(batch_of(step), clock)
+        model.update(batch_of(step), counters)
         sizes.append(model.parameter_noise.stddev)
     steps = np.diff(np.log([0.5, *sizes])) / np.log(1.1)
     assert np.abs(steps) == pytest.approx([0, 0, 1, 0, 0, 1, 0], abs=1e-6)
@@ -316,9 +316,9 @@ def test_ddpg_with_every_option_resumes_exactly(tmp_path):
         for step in steps:
             torch.manual_seed(step)
             with torch.inference_mode():
-                actions.append(one.act(PolicyInput(obs + step, None, 0, one.clock)).action)
+                actions.append(one.act(PolicyInput(obs + step, None, 0, one.counters)).action)
                 one.end_episodes(np.array([step % 2]))
-            one.update(batch_of(step), one.clock)
+            one.update(batch_of(step), one.counters)
         return torch.stack(actions)
 
     go_on(model, range(5))

@@ -165,10 +165,10 @@ def test_noise_on_the_target_stays_in_its_bounds(monkeypatch):
 @pytest.mark.parametrize("policy_delay", [1, 2, 3])
 def test_actor_and_targets_wait_for_their_turn(policy_delay):
     model = agent(TD3, policy_delay=policy_delay)
-    clock = Counters()
+    counters = Counters()
     for step in range(1, 8):
         before = parameters(model)
-        metrics = model.update(batch_of(step), clock)
+        metrics = model.update(batch_of(step), counters)
         changed = {
             name.split(".")[0]
             for name, value in parameters(model).items()
@@ -176,7 +176,7 @@ def test_actor_and_targets_wait_for_their_turn(policy_delay):
         }
         on_turn = step % policy_delay == 0
         assert changed == ({"actor", "critic", "actor_target", "critic_target"} if on_turn else {"critic"})
-        assert ("actor_loss" in metrics) == on_turn and clock.n_updates == step
+        assert ("actor_loss" in metrics) == on_turn and counters.n_updates == step
 
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
@@ -201,13 +201,13 @@ def test_the_learning_rate_follows_the_clock(cls):
 
 @pytest.mark.parametrize("cls", [TD3, DDPG])
 def test_dqn_explores_with_epsilon_greedy(cls):
-    n_envs, clock = 400, Counters(num_timesteps=1000)
+    n_envs, counters = 400, Counters(num_timesteps=1000)
     obs = torch.randn(n_envs, 3)
     with torch.inference_mode():
         model = agent(cls, n_envs=n_envs)
         greedy = model.policy(obs)
-        assert torch.equal(model.act(PolicyInput(obs, None, 0, clock)).action, greedy)
-        step = agent(cls, n_envs=n_envs, random_exploration=0.3).act(PolicyInput(obs, None, 0, clock))
+        assert torch.equal(model.act(PolicyInput(obs, None, 0, counters)).action, greedy)
+        step = agent(cls, n_envs=n_envs, random_exploration=0.3).act(PolicyInput(obs, None, 0, counters))
         random = (step.action != greedy).any(dim=1)
         assert float(random.float().mean()) == pytest.approx(0.3, abs=0.08)
         assert float(step.action[random].std()) == pytest.approx(3**-0.5, abs=0.08), "uniform in [-1, 1]"
@@ -223,12 +223,12 @@ def test_a_saved_agent_learns_on_as_if_never_interrupted(cls, policy, tmp_path):
     env = DummyVecEnv([make_env] * 2)
     model = cls(policy, env, seed=0, device="cpu", buffer_size=100, policy_kwargs={"net_arch": [16, 8]})
     for step in range(3):
-        model.update(batch_of(step), model.clock)
+        model.update(batch_of(step), model.counters)
     model.save(tmp_path / "agent")
     again = cls.load(tmp_path / "agent", device="cpu")
     for step in range(3, 6):
         for one in (model, again):
             torch.manual_seed(step)
-            one.update(batch_of(step), one.clock)
+            one.update(batch_of(step), one.counters)
     for name, value in parameters(model).items():
         assert torch.equal(value, parameters(again)[name]), name

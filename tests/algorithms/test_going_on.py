@@ -153,7 +153,7 @@ class SaveAndReset(BaseCallback):
 
 
 def everything(model: Any) -> dict[str, Any]:
-    """All that a checkpoint and a replay file hold of a model, apart from wall-clock times."""
+    """All that a checkpoint and a replay file hold of a model, apart from wall-counters times."""
     checkpoint = saving.to_checkpoint(model)
     state = checkpoint.state["state"]
     del state["callbacks"], state["ep_info_buffer"]

@@ -177,15 +177,15 @@ def test_warmup_is_random_without_gsde(
 
     monkeypatch.setattr(model, "explore", explore)
     for warm_up in (True, False):
-        clock = Counters(warm_up=warm_up)
-        model.act(PolicyInput(torch.zeros(1, 3), np.zeros(1, bool), 0, clock))
+        counters = Counters(warm_up=warm_up)
+        model.act(PolicyInput(torch.zeros(1, 3), np.zeros(1, bool), 0, counters))
         assert len(asked) == (not warm_up)
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC, TQC, CrossQ])
 def test_actions_may_be_numbers(algorithm: Any) -> None:
     model = algorithm("MlpPolicy", Number(), **SMALL, policy_kwargs={"net_arch": [4]}).learn(14)
-    assert model.clock.n_updates == 4
+    assert model.counters.n_updates == 4
     action, _ = model.predict(np.zeros(2, np.float32))
     assert action.shape == ()
 

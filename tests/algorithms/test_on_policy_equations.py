@@ -192,11 +192,11 @@ def test_an_update_is_one_step_along_the_gradient(cls, space):
         torch.testing.assert_close(parameter.detach(), old + 0.5 * gradient.float(), atol=1e-6, rtol=1e-5)
 
 
-def moved(model, clock=None):
+def moved(model, counters=None):
     """Length of the way that one update goes in parameter space."""
     rollout = rollout_of(model)
     before = model.flat.vector.detach().clone()
-    model.update(rollout, clock or Counters(total_timesteps=100))
+    model.update(rollout, counters or Counters(total_timesteps=100))
     return float((model.flat.vector.detach() - before).norm())
 
 
@@ -221,10 +221,10 @@ def test_clip_ranges_follow_the_clock():
 
 
 def test_an_update_stops_before_the_step_that_would_go_too_far():
-    clock = Counters(total_timesteps=100)
+    counters = Counters(total_timesteps=100)
     model = agent(PPO, n_epochs=20, learning_rate=0.05, target_kl=0.01)
-    metrics = model.update(rollout_of(model), clock)
-    assert 0 < clock.n_updates < 20
+    metrics = model.update(rollout_of(model), counters)
+    assert 0 < counters.n_updates < 20
     clock_without = Counters(total_timesteps=100)
     free = agent(PPO, n_epochs=20, learning_rate=0.05)
     free_metrics = free.update(rollout_of(free), clock_without)

@@ -78,7 +78,7 @@ def test_the_rollout_is_learned_from_with_its_masks() -> None:
     model = MaskablePPO("MlpPolicy", DummyVecEnv([strict("discrete")] * 2), **SMALL)
     before = {}
 
-    def update(rollout: Any, clock: Any) -> dict[str, Any]:
+    def update(rollout: Any, counters: Any) -> dict[str, Any]:
         columns = model.read_rollout(rollout)
         before["log_probs"], *_ = model.old_values(rollout, columns)
         before["columns"] = columns

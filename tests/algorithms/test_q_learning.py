@@ -39,7 +39,7 @@ def make(cls=DQN, seed=0, vectors=False, **kwargs):
     with torch.no_grad():
         for parameter in model.policy.target_net().parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    model.clock.total_timesteps = 1000
+    model.counters.total_timesteps = 1000
     return model
 
 
@@ -174,8 +174,8 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
     norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients))
     scale = 1.0 if max_grad_norm is None else min(1.0, max_grad_norm / (norm + 1e-6))
     assert (scale < 1) == (max_grad_norm == 1e-2)
-    model.target_updates.last = model.clock.num_timesteps
-    metrics = model.update(batch, model.clock)
+    model.target_updates.last = model.counters.num_timesteps
+    metrics = model.update(batch, model.counters)
 
     assert float(metrics["loss"]) == pytest.approx(float(loss.detach()), rel=1e-5)
     for parameter, gradient, updated in zip(
@@ -186,7 +186,7 @@ def test_an_update_is_one_step_of_the_optimiser_on_it(cls, vectors, dueling, wei
         reference.target_net().parameters(), model.policy.target_net().parameters(), strict=True
     ):
         assert torch.equal(own, updated)
-    assert model.clock.n_updates == 1
+    assert model.counters.n_updates == 1
     if weighted:
         assert torch.allclose(batch.priorities, differences.detach().abs(), atol=1e-6)
     else:
@@ -208,8 +208,8 @@ def test_the_target_follows_at_multiples_of_the_interval(cls, tau):
     model = make(cls, learning_rate=0.0, target_update_interval=10, tau=tau)
     distance, before = gap(model), 0
     for step in (4, 9, 10, 19, 20, 47, 47, 50):  # at 47 two updates are due at once
-        model.clock.num_timesteps = step
-        model.update(make_batch(), model.clock)
+        model.counters.num_timesteps = step
+        model.update(make_batch(), model.counters)
         distance *= (1 - tau) ** (step // 10 - before // 10)
         before = step
         assert gap(model) == pytest.approx(distance, rel=1e-4, abs=1e-6)
@@ -229,7 +229,7 @@ def test_interval_counter_counts_multiples_and_restarts():
 def test_the_exploration_rate_falls_and_stays():
     model = make(exploration_fraction=0.5, exploration_initial_eps=0.9, exploration_final_eps=0.1)
     rates = []
-    for model.clock.num_timesteps in (0, 125, 250, 500, 750, 1000):
+    for model.counters.num_timesteps in (0, 125, 250, 500, 750, 1000):
         rates.append(model.exploration_rate)
         assert model.rollout_metrics() == {"exploration_rate": rates[-1]}
     assert rates == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1, 0.1])
@@ -269,7 +269,7 @@ def test_dqn_parameter_noise_is_redrawn_per_episode():
         np.testing.assert_array_equal(first, tables(noise.exploring))
         model.end_episodes(np.array([0]))  # of the environment that sets the pace for all
     assert not np.allclose(first, tables(noise.exploring))
-    model.clock.num_timesteps = 0
+    model.counters.num_timesteps = 0
     assert model.exploration_rate == 1.0
     assert len(set(explored(model, 1000).tolist())) > 1  # one in a hundred is random
     assert np.mean(explored(model, 1000) == tables(noise.exploring)[0].argmax()) > 0.97
@@ -280,15 +280,15 @@ def test_dqn_parameter_noise_matches_epsilon_greedy_kl():
     noise = model.parameter_noise
     wanted = -math.log(1 - 0.5 + 0.5 / N_ACTIONS)
     noise.spec.current_stddev = 50.0
-    model.clock.num_timesteps = 50
-    model.update(make_batch(), model.clock)
+    model.counters.num_timesteps = 50
+    model.update(make_batch(), model.counters)
     assert noise.spec.desired_action_stddev == pytest.approx(wanted)
     assert noise.stddev == pytest.approx(50 / 1.01)
-    model.update(make_batch(), model.clock)  # at the same step: once is enough
+    model.update(make_batch(), model.counters)  # at the same step: once is enough
     assert noise.stddev == pytest.approx(50 / 1.01)
     noise.spec.current_stddev = 1e-6
-    model.clock.num_timesteps = 100
-    model.update(make_batch(), model.clock)
+    model.counters.num_timesteps = 100
+    model.update(make_batch(), model.counters)
     assert noise.stddev == pytest.approx(1e-6 * 1.01)
     assert model.rollout_metrics()["param_noise_stddev"] == noise.stddev
 
@@ -364,9 +364,9 @@ def test_the_state_holds_what_the_next_update_needs(tmp_path, kwargs):
     assert loaded.target_updates.last == model.target_updates.last == 60
     assert loaded.exploration_rate == model.exploration_rate
     for agent in (model, loaded):
-        agent.clock.num_timesteps = 75
+        agent.counters.num_timesteps = 75
         torch.manual_seed(0)
-        agent.update(make_batch(), agent.clock)
+        agent.update(make_batch(), agent.counters)
     mine, other = model.policy.state_dict(), loaded.policy.state_dict()
     assert all(torch.equal(mine[name], other[name]) for name in mine)
     if kwargs:

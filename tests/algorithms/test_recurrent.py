@@ -61,7 +61,7 @@ def recorded(model, n_updates, **kwargs):
     """What each update was given: the policy before it, the rollout, and the recurrent state around it."""
     updates, update = [], model.update
 
-    def remember(rollout, clock):
+    def remember(rollout, counters):
         columns = ("obs_column", "action_column", "rewards", "terminated", "truncated", "starts_column")
         rnn_state = {
             name: value[0].clone() for name, value in rollout.extra.items() if name.startswith("lstm")
@@ -75,7 +75,7 @@ def recorded(model, n_updates, **kwargs):
                 **{name: getattr(rollout, name).copy() for name in columns},
             )
         )
-        return update(rollout, clock)
+        return update(rollout, counters)
 
     model.update = remember
     model.learn(n_updates * N_STEPS * N_ENVS, **kwargs)

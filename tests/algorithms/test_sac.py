@@ -104,7 +104,7 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, n_critics, weighted)
     batch, values = batch_of(weights=weights), parameters(model)
     for_actor, for_target = noises(seed=5)
     torch.manual_seed(5)
-    metrics = model.update(batch, model.clock)
+    metrics = model.update(batch, model.counters)
 
     alpha = 0.2 if ent_coef == "auto_0.2" else 0.3
     actions, log_probs = act(values, batch.observations, for_actor)
@@ -133,15 +133,17 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, n_critics, weighted)
     assert float(metrics["critic_loss"]) == pytest.approx(critic_loss.item(), rel=1e-5)
     assert float(metrics["actor_loss"]) == pytest.approx(actor_loss.item(), rel=1e-4, abs=1e-6)
     assert float(metrics["ent_coef"]) == pytest.approx(alpha) and metrics["learning_rate"] == LR
-    assert model.clock.n_updates == 1
+    assert model.counters.n_updates == 1
     gap = log_probs.mean().item() - 2  # the target entropy is minus the number of dimensions
     if ent_coef == "auto_0.2":  # eq. 18: d J / d log alpha = -gap
-        assert float(model.entropy.log_ent_coef.grad) == pytest.approx(-gap, rel=1e-5)
+        assert float(model.entropy_coefficient.log_ent_coef.grad) == pytest.approx(-gap, rel=1e-5)
         moved = np.log(0.2) + LR * np.sign(gap)  # the first step of Adam
-        assert float(model.entropy.value().log()) == pytest.approx(moved, rel=1e-5)
+        assert float(model.entropy_coefficient.value().log()) == pytest.approx(moved, rel=1e-5)
         assert float(metrics["ent_coef_loss"]) == pytest.approx(-np.log(0.2) * gap, rel=1e-4)
     else:
-        assert float(model.entropy.value()) == pytest.approx(0.3) and "ent_coef_loss" not in metrics
+        assert (
+            float(model.entropy_coefficient.value()) == pytest.approx(0.3) and "ent_coef_loss" not in metrics
+        )
     if weighted:
         errors = torch.stack([(q - target).abs() for q in judged]).mean(dim=0)
         assert torch.allclose(batch.priorities.double(), errors, atol=1e-5)
@@ -169,19 +171,19 @@ def test_losses_are_their_definitions():
 )
 def test_forms_of_the_entropy_coefficient(ent_coef, initial, learned):
     model = agent(ent_coef=ent_coef)
-    assert float(model.entropy.value()) == pytest.approx(initial)
+    assert float(model.entropy_coefficient.value()) == pytest.approx(initial)
     for seed in range(3):
-        model.update(batch_of(seed), model.clock)
-    assert (float(model.entropy.value()) != pytest.approx(initial)) == learned
+        model.update(batch_of(seed), model.counters)
+    assert (float(model.entropy_coefficient.value()) != pytest.approx(initial)) == learned
     assert ("log_ent_coef" in model.state()) == learned
 
 
 @pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
 def test_entropy_coefficient_rises_below_target_entropy(target_entropy):
     model = agent(ent_coef="auto_0.5", target_entropy=target_entropy)
-    assert model.entropy.target_entropy == target_entropy
-    model.update(batch_of(), model.clock)
-    assert (float(model.entropy.value()) > 0.5) == (target_entropy > 0)
+    assert model.entropy_coefficient.target_entropy == target_entropy
+    model.update(batch_of(), model.counters)
+    assert (float(model.entropy_coefficient.value()) > 0.5) == (target_entropy > 0)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +209,14 @@ def test_hyperparameters_out_of_range_are_refused(wrong):
 def test_the_entropy_coefficient_has_no_options_of_the_networks():
     model = agent(ent_coef="auto_0.5", policy_kwargs={"optimizer_kwargs": {"weight_decay": 0.5}})
     assert model.policy.actor.optimizer.param_groups[0]["weight_decay"] == 0.5
-    assert model.entropy.optimizer.param_groups[0]["weight_decay"] == 0
+    assert model.entropy_coefficient.optimizer.param_groups[0]["weight_decay"] == 0
 
 
 def test_the_entropy_coefficient_has_adam_whatever_networks_have():
     model = agent(learning_rate=0.01, policy_kwargs={"optimizer_class": torch.optim.SGD})
     assert isinstance(model.policy.actor.optimizer, torch.optim.SGD)
-    model.update(batch_of(0), model.clock)
-    step = float(model.entropy.value().log())  # from 0
+    model.update(batch_of(0), model.counters)
+    step = float(model.entropy_coefficient.value().log())  # from 0
     assert abs(step) == pytest.approx(0.01, rel=1e-3)  # Adam's first step is the learning rate
 
 
@@ -228,7 +230,7 @@ def test_targets_follow_at_their_interval():
     seen = []
     for seed in range(4):
         before = parameters(model)
-        model.update(batch_of(seed), model.clock)
+        model.update(batch_of(seed), model.counters)
         seen.append("critic_target" in changed(model, before))
     assert seen == [False, True, False, True]
 
@@ -237,19 +239,23 @@ def test_actor_and_coefficient_wait_for_the_policy_delay():
     model = agent(policy_delay=3)
     seen = []
     for seed in range(6):
-        before, alpha = parameters(model), float(model.entropy.value())
-        metrics = model.update(batch_of(seed), model.clock)
+        before, alpha = parameters(model), float(model.entropy_coefficient.value())
+        metrics = model.update(batch_of(seed), model.counters)
         moved = changed(model, before)
         assert {"critic", "critic_target"} <= moved
-        assert ("actor" in moved) == ("actor_loss" in metrics) == (float(model.entropy.value()) != alpha)
+        assert (
+            ("actor" in moved)
+            == ("actor_loss" in metrics)
+            == (float(model.entropy_coefficient.value()) != alpha)
+        )
         seen.append("actor" in moved)
     assert seen == [False, False, True, False, False, True]
 
 
 def test_metrics_average_over_steps_that_have_them():
     model = agent(policy_delay=2, ent_coef=0.1)
-    history = [model.update(batch_of(seed), model.clock) for seed in range(3)]
-    means = model.summarise(history, model.clock)
+    history = [model.update(batch_of(seed), model.counters) for seed in range(3)]
+    means = model.summarise(history, model.counters)
     assert float(means["critic_loss"]) == pytest.approx(
         np.mean([float(metrics["critic_loss"]) for metrics in history]), rel=1e-6
     )
@@ -299,7 +305,7 @@ def test_redq_and_droq_average_the_critics_in_the_actors_loss(options, averaged)
     for_actor = noises(seed=5, n=1)[0]
     model.set_training_mode(True)
     torch.manual_seed(5)
-    loss = float(model.update(batch, model.clock)["actor_loss"])
+    loss = float(model.update(batch, model.counters)["actor_loss"])
     actions, log_probs = act(values, batch.observations, for_actor)
     q = torch.stack(q_values(parameters(model), "critic", batch.observations, actions, 3))
     judged = q.mean(dim=0) if averaged else q.amin(dim=0)
@@ -312,7 +318,7 @@ def test_gsde_std_gets_the_critic_gradient():
     torch.manual_seed(5)
     noise = torch.randn(8, 2).double()  # of the one matrix for the whole batch
     torch.manual_seed(5)
-    model.update(batch, model.clock)
+    model.update(batch, model.counters)
     hidden = mlp(values, "actor.latent_pi", batch.observations.double(), last_is_linear=False)
     mean = (hidden @ values["actor.mu.0.weight"].T + values["actor.mu.0.bias"]).clamp(-2, 2)
     actions = (mean + hidden @ (values["actor.log_std"].exp() * noise)).tanh()
@@ -327,7 +333,7 @@ def test_gsde_learns_from_an_environment(options):
     model = agent(use_sde=True, learning_starts=20, train_freq=4, gradient_steps=2, batch_size=8, **options)
     before = parameters(model)
     model.learn(60)
-    assert model.clock.n_updates > 10 and changed(model, before) == {"actor", "critic", "critic_target"}
+    assert model.counters.n_updates > 10 and changed(model, before) == {"actor", "critic", "critic_target"}
 
 
 def test_discounts_are_those_of_the_rows():
@@ -344,8 +350,12 @@ def test_discounts_are_those_of_the_rows():
 
 def test_the_learning_rate_follows_its_schedule():
     model = agent(learning_rate="lin_0.4")
-    clock = Counters(num_timesteps=75, total_timesteps=100)
-    metrics = model.update(batch_of(), clock)
+    counters = Counters(num_timesteps=75, total_timesteps=100)
+    metrics = model.update(batch_of(), counters)
     assert metrics["learning_rate"] == pytest.approx(0.1)
-    for optimizer in (model.policy.actor.optimizer, model.policy.critic.optimizer, model.entropy.optimizer):
+    for optimizer in (
+        model.policy.actor.optimizer,
+        model.policy.critic.optimizer,
+        model.entropy_coefficient.optimizer,
+    ):
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)

@@ -26,7 +26,9 @@ def test_rollout_keeps_actions_before_the_tanh(learner, policy):
     model = far_out(learner, policy, n_steps=64, batch_size=16, n_epochs=1, learning_rate=0.0)
     seen = []
     update = model.update
-    model.update = lambda rollout, clock: seen.append(model.read_rollout(rollout)) or update(rollout, clock)
+    model.update = lambda rollout, counters: (
+        seen.append(model.read_rollout(rollout)) or update(rollout, counters)
+    )
     model.learn(64)
     columns = seen[0]
     u = columns.context["gaussian_actions"]
@@ -41,7 +43,7 @@ def test_score_is_zero_on_average_far_out(learner):
     """E[d log pi / d mean] at the policy that acted; with an inverted tanh it is -7 at a mean of 9."""
     model = far_out(learner, n_steps=2048)
     columns = []
-    model.update = lambda rollout, clock: columns.append(model.read_rollout(rollout)) or {}
+    model.update = lambda rollout, counters: columns.append(model.read_rollout(rollout)) or {}
     model.learn(2048)
     batch = columns[0]
     _, log_probs, _ = model.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
@@ -58,7 +60,7 @@ def test_entropy_bonus_has_a_gradient():
         "MlpPolicy", "Pendulum-v1", use_sde=True, policy_kwargs=SQUASHED, n_steps=256, ent_coef=1.0, seed=0
     )
     columns = []
-    model.update = lambda rollout, clock: columns.append(model.read_rollout(rollout)) or {}
+    model.update = lambda rollout, counters: columns.append(model.read_rollout(rollout)) or {}
     model.learn(256)
     batch = columns[0]
     zeros = torch.zeros(256)

@@ -111,7 +111,7 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, weighted, n_critics,
     torch.manual_seed(5)
     for_actor, for_target = torch.randn(BATCH, 2), torch.randn(BATCH, 2)
     torch.manual_seed(5)
-    metrics = model.update(batch, model.clock)
+    metrics = model.update(batch, model.counters)
 
     alpha = 0.2 if ent_coef == "auto_0.2" else 0.3
     actions, log_probs = act(values, batch.observations, for_actor)
@@ -141,7 +141,7 @@ def test_a_gradient_step_is_that_of_the_equations(ent_coef, weighted, n_critics,
     assert metrics["actor_loss"].item() == pytest.approx(actor_loss.item(), rel=1e-4, abs=1e-6)
     gap = log_probs.mean().item() - 2  # whose sign is that of the first step of Adam
     moved = np.log(0.2) + LR * np.sign(gap) if ent_coef == "auto_0.2" else np.log(0.3)
-    assert float(model.entropy.value().log()) == pytest.approx(moved, rel=1e-5)
+    assert float(model.entropy_coefficient.value().log()) == pytest.approx(moved, rel=1e-5)
     assert ("ent_coef_loss" in metrics) == (ent_coef == "auto_0.2")
     if weighted:
         errors = torch.stack([(network.mean(dim=1) - targets.mean(dim=1)).abs() for network in judged])
@@ -192,7 +192,7 @@ def test_targets_follow_at_their_interval():
     model, seen = agent(target_update_interval=2), []
     for seed in range(4):
         before = model.target_critic.vector.clone()
-        model.update(batch_of(seed), model.clock)
+        model.update(batch_of(seed), model.counters)
         seen.append(not torch.equal(model.target_critic.vector, before))
     assert seen == [False, True, False, True]
 
@@ -213,4 +213,4 @@ def test_options_work_together(options):
     model = agent(learning_starts=20, train_freq=4, gradient_steps=2, batch_size=8, **options)
     before = model.critic_flat.vector.detach().clone()
     model.learn(60)
-    assert model.clock.n_updates == 20 and not torch.equal(model.critic_flat.vector, before)
+    assert model.counters.n_updates == 20 and not torch.equal(model.critic_flat.vector, before)

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.envs.vec_env.vec_env import VecStep
-from rlzoo.envs.vec_wrappers.vec_frame_stack import FrameStack
+from rlzoo.envs.vec_wrappers.frame_stack import FrameStack
 
 FRAME = spaces.Box(0, 255, (1, 3, 4), np.uint8)
 COLOUR = spaces.Box(0, 255, (2, 4, 4), np.uint8)

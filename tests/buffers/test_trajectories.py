@@ -18,7 +18,7 @@ IDENTITY = {"observation_space": spaces.Box(-1, 1, (1,)), "n_envs": N_ENVS, "n_s
 CPU = torch.device("cpu")
 
 
-def trajectories(number, finals=None, with_dict=False, memory=False):
+def trajectories(number, finals=None, with_dict=False, rnn_state=False):
     """Every number in it says rollout, step and environment: 100 * number + 10 * step + env."""
     steps, envs = np.indices((N_STEPS + 1, N_ENVS))
     told = (100 * number + 10 * steps + envs).astype(np.float32)
@@ -40,7 +40,7 @@ def trajectories(number, finals=None, with_dict=False, memory=False):
         truncated=truncated,
         episode_starts=starts,
         log_mu=np.stack([told[:-1], -told[:-1]], axis=-1),
-        memory={"h": told[0][:, None, None]} if memory else {},
+        rnn_state={"h": told[0][:, None, None]} if rnn_state else {},
         finals=found,
     )
 
@@ -55,8 +55,8 @@ def check_whole(drawn):
     np.testing.assert_array_equal(drawn.actions, told[:-1])
     np.testing.assert_array_equal(drawn.rewards, told[:-1])
     np.testing.assert_array_equal(drawn.log_mu, np.stack([told[:-1], -told[:-1]], axis=-1))
-    if drawn.memory:
-        np.testing.assert_array_equal(drawn.memory["h"], told[0][:, None, None])
+    if drawn.rnn_state:
+        np.testing.assert_array_equal(drawn.rnn_state["h"], told[0][:, None, None])
     return numbers.astype(int)
 
 
@@ -65,7 +65,7 @@ def test_environments_draw_from_their_own_trajectories(with_dict):
     torch.manual_seed(0)
     buffer = TrajectoryBuffer(3)
     for number in range(5):
-        buffer.add(trajectories(number, with_dict=with_dict, memory=True))
+        buffer.add(trajectories(number, with_dict=with_dict, rnn_state=True))
     assert buffer.steps_held == 3 * N_STEPS
     draws = np.array([check_whole(buffer.sample()) for _ in range(200)])
     for env in range(N_ENVS):
@@ -149,7 +149,7 @@ def test_another_number_of_environments_replaces_everything():
     wider = trajectories(2)
     narrow = Trajectories(
         obs=wider.obs[:, :2],
-        memory={},
+        rnn_state={},
         finals=None,
         **{name: getattr(wider, name)[:, :2] for name in (
             "actions", "rewards", "terminated", "truncated", "episode_starts", "log_mu"
@@ -161,7 +161,7 @@ def test_another_number_of_environments_replaces_everything():
 
 def test_trajectories_keep_order_and_final_observations():
     """An LSTM that adds up what it sees would have seen these numbers, in this order."""
-    drawn = trajectories(0, finals=[(1, 0), (3, 2)], memory=True)
+    drawn = trajectories(0, finals=[(1, 0), (3, 2)], rnn_state=True)
     rows = drawn.all_obs(CPU)[:, 0]
     sequences = drawn.sequences(CPU)
     padded = sequences.pad(rows)
@@ -193,14 +193,14 @@ def same(first, second):
 @pytest.mark.parametrize("with_dict", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 3, 5])
 def test_a_file_gives_everything_back(count, with_dict, tmp_path):
-    buffer = filled(3, range(count), finals=[(1, 0), (2, 2)], with_dict=with_dict, memory=True)
+    buffer = filled(3, range(count), finals=[(1, 0), (2, 2)], with_dict=with_dict, rnn_state=True)
     save_trajectories(tmp_path / "replay", buffer, IDENTITY)
     again = TrajectoryBuffer(3)
     load_trajectories(tmp_path / "replay.safetensors", again, IDENTITY)
     same(buffer, again)
     if count:
         for each in (buffer, again):
-            each.add(trajectories(9, with_dict=with_dict, memory=True))
+            each.add(trajectories(9, with_dict=with_dict, rnn_state=True))
         same(buffer, again)
         torch.manual_seed(3)
         first = buffer.sample()

@@ -12,7 +12,7 @@ import pytest
 
 from rlzoo.cli.main import main
 from rlzoo.config.tune import study_folder
-from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.storage.storage import open_storage
 
 
 def test_without_the_extra_it_is_named(

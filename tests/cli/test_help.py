@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rlzoo.cli import main as cli
-from rlzoo.cli.flags.parser import Parser, actions_of
+from rlzoo.cli.flags.parser import Parser
 from rlzoo.cli.main import main
 from rlzoo.config import catalog
 
@@ -76,7 +76,7 @@ def test_hidden_flags_are_parsed():
     parser = cli.build("train", cli.load_command("train"))
     args = parser.parse_args(["-optimize", "--n-trials", "7", "--sampler", "gp"])
     assert (args.optimize_hyperparameters, args.n_trials, args.sampler) == (True, 7, "gp")
-    assert {"n_trials", "sampler", "study_name"} <= {action.dest for action in actions_of(parser)}
+    assert {"n_trials", "sampler", "study_name"} <= {action.dest for action in parser.actions}
 
 
 def test_help_groups_have_standard_names(capsys):

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import rlzoo
-from rlzoo.cli.flags.parser import actions_of
 from rlzoo.cli.main import build, load_command
 from rlzoo.cli.python import parse
 from rlzoo.core.errors import UnknownArgument, UserError
@@ -89,9 +88,7 @@ def test_optimize_returns_the_study(options):
 @pytest.mark.parametrize("command", ["train", "enjoy", "optimize"])
 def test_keywords_are_the_flags_of_the_command(command):
     parameters = inspect.signature(getattr(rlzoo, command)).parameters
-    actions = [
-        action for action in actions_of(build(command, load_command(command))) if action.dest != "help"
-    ]
+    actions = [action for action in build(command, load_command(command)).actions if action.dest != "help"]
     shown = {action.dest: action.default for action in actions if action.default != "==SUPPRESS=="}
     assert {name: parameter.default for name, parameter in parameters.items()} == shown
     assert vars(parse(command, {})).keys() >= shown.keys() - {"trust"}

@@ -9,7 +9,6 @@ import pytest
 from rlzoo.config.class_names import class_path
 from rlzoo.core.moved_modules import _MOVED, current_name
 from rlzoo.io.encoding import decode_value
-from rlzoo.policies.policy_registry import class_named
 
 
 @pytest.mark.parametrize("former", sorted(_MOVED))
@@ -19,10 +18,10 @@ def test_moved_module_exists_now(former: str) -> None:
     importlib.import_module(module)
 
 
-def test_former_policy_name_is_registered() -> None:
+def test_former_policy_name_decodes() -> None:
     from rlzoo import ActorCriticPolicy
 
-    assert class_named("rlzoo.networks.policies.ActorCriticPolicy") is ActorCriticPolicy
+    assert decode_value({"$class": "rlzoo.networks.policies.ActorCriticPolicy"}) is ActorCriticPolicy
 
 
 def test_former_buffer_name_decodes() -> None:

@@ -18,6 +18,7 @@ import json
 import multiprocessing
 import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -250,11 +251,43 @@ def run_doctests(module_name: str) -> None:
 
     module = importlib.import_module(module_name)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    for test in examples_of(module):
+    tests = examples_of(module)
+    prepare_files("".join(example.source for test in tests for example in test.examples))
+    for test in tests:
         for example in test.examples:
             example.source = scaled_down(example.source)
+        test.globs = assumed_names(test) | test.globs
         runner.run(test)
     assert not runner.failures, f"{runner.failures} examples fail"
+
+
+def prepare_files(source: str) -> None:
+    """Make the runs, results and demonstrations that the examples read."""
+    from rlzoo.cli.main import main
+
+    train = "train --algo {} --env CartPole-v1 -n 200 --eval-freq 100 --eval-episodes 2 --verbose 0"
+    commands = []
+    if re.search(r"results\.json|\bplots\.|load_runs|progress\.csv", source):
+        commands += [train.format("ppo"), train.format("a2c")]
+    if "results.json" in source:
+        commands.append("plot compare -a ppo a2c -e CartPole-v1 -o results.json")
+    if "expert.npz" in source:
+        commands.append("record-expert --algo ppo --env CartPole-v1 -n 2 -o expert.npz")
+    for command in commands:
+        assert main(command.split()) == 0, command
+
+
+def assumed_names(test: doctest.DocTest) -> dict[str, Any]:
+    """Return what examples use without importing it: public names of rlzoo, and `np`, `gym` and `plt`."""
+    import gymnasium as gym
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    import rlzoo
+
+    words = set(re.findall(r"\w+", "".join(example.source for example in test.examples)))
+    public = {name: getattr(rlzoo, name) for name in words.intersection(rlzoo.__all__)}
+    return {"rlzoo": rlzoo, "np": np, "gym": gym, "plt": plt, **public}
 
 
 def examples_of(module: Any) -> list[doctest.DocTest]:
@@ -296,6 +329,8 @@ def _isolated(function: Callable[[str], None], argument: str, folder: str) -> No
             code = 0
         except BaseException:
             traceback.print_exc()
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(f"processor time: {sum(each.ru_utime + each.ru_stime for each in usage):.1f} s")
     sys.stdout.flush()
     sys.stderr.flush()
     if code:

@@ -147,7 +147,7 @@ def test_resume_restores_counters_schedules_and_optimiser(run):
         seen = []
 
         def look(locals_, globals_):
-            seen.append(model.clock.progress_remaining)
+            seen.append(model.counters.progress_remaining)
 
         model.learn(600, callback=look, reset_num_timesteps=False)
     assert seen[0] == pytest.approx(1 - 202 / 800)

@@ -23,7 +23,7 @@ import psutil
 import yaml
 
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.cli.flags.parser import actions_of, values_of
+from rlzoo.cli.flags.parser import values_of
 from rlzoo.cli.main import COMMANDS, build, load_command, main
 from rlzoo.core.errors import UserError
 from rlzoo.plots import results as plots
@@ -136,7 +136,7 @@ def write_surroundings(folder: Path) -> None:
 def command_line(rng: Random, name: str) -> list[str]:
     """A command line: one that is right, with some of its arguments changed, and others added."""
     base = rng.choice(BASES[name]).split()
-    actions = [action for action in actions_of(build(name, load_command(name))) if action.dest != "help"]
+    actions = [action for action in build(name, load_command(name)).actions if action.dest != "help"]
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
         base += flag(rng, rng.choice(actions))
     if base and rng.random() < 0.25:

@@ -140,7 +140,7 @@ def go_on(folder: Path, rng: Random) -> None:
     """Draw a trial as a worker does, with the sampler that restores what it kept in the study."""
     os.chdir(folder)
     config: TuneConfig = study_config(folder, None)
-    opened = studies.reopen(config)
+    opened = studies.load_study(config)
     opened.study.sampler = make_sampler("cmaes", 1, 1, 1)
     complete = [trial for trial in opened.study.trials if trial.state == TrialState.COMPLETE]
     opened.study.ask(dict(complete[0].distributions))

@@ -172,7 +172,7 @@ def study_config(folder: Path, storage: str | None) -> TuneConfig:
 
 def make_study(folder: Path, storage: str | None) -> None:
     """A study with trials in all states."""
-    study = studies.begin(study_config(folder, storage)).study
+    study = studies.create_or_load_study(study_config(folder, storage)).study
     states = [TrialState.COMPLETE] * 4 + [TrialState.PRUNED] * 2 + [TrialState.FAIL]
     rng = np.random.default_rng(0)
     for number, state in enumerate(states):
@@ -183,11 +183,11 @@ def make_study(folder: Path, storage: str | None) -> None:
 def use_study(folder: Path, rng: Random, storage: str | None) -> None:
     config = study_config(folder, storage)
     with ctrl_c_after(8):
-        opened = studies.reopen(config)
+        opened = studies.load_study(config)
         match rng.randrange(4):
             case 0:
                 top_table(opened.study)
-                opened.why_nothing()
+                opened.no_result_reason()
             case 1:
                 write_report(opened.study, opened.settings, opened.folder, figures=False)
                 trials = trials_of(opened.study)
@@ -196,7 +196,7 @@ def use_study(folder: Path, rng: Random, storage: str | None) -> None:
             case 2:
                 check(studies.run_of_trial(config, rng.randrange(2, 8)))
             case 3:
-                studies.begin(config)
+                studies.create_or_load_study(config)
 
 
 def write_journal(folder: Path) -> None:

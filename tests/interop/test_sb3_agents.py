@@ -134,7 +134,7 @@ def test_target_networks_and_coefficient_are_theirs() -> None:
     assert torch.equal(ours["critic_target.qf1.2.weight"], theirs["critic_target.qf1.2.weight"])
     assert not torch.equal(ours["critic_target.qf1.2.weight"], ours["critic.qf1.2.weight"])
     variables = torch.load(member(path, "pytorch_variables.pth"), weights_only=True)
-    assert model.entropy.log_ent_coef.item() == variables["log_ent_coef"].item() != 0
+    assert model.entropy_coefficient.log_ent_coef.item() == variables["log_ent_coef"].item() != 0
     assert len(model.replay_buffer) == 0
 
 

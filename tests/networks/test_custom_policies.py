@@ -77,7 +77,7 @@ def test_overridden_train_error_names_its_replacement():
         def train(self, gradient_steps, batch_size):
             pass
 
-    with pytest.raises(UserError, match=r"overrides train\(\).*update\(batch, clock\)"):
+    with pytest.raises(UserError, match=r"overrides train\(\).*update\(batch, counters\)"):
         Mine("MlpPolicy", "CartPole-v1", learning_rate=1e-3)
 
 
@@ -128,7 +128,7 @@ def test_rollouts_are_kept_in_a_class_of_ones_own():
     with pytest.raises(UserError, match="derived from RolloutBuffer"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=ReplayBuffer)
     own = type("Own", (RolloutBuffer,), {"compute_returns_and_advantage": lambda self: None})
-    with pytest.raises(UserError, match=r"compute_returns_and_advantage\(\).*update\(rollout, clock\)"):
+    with pytest.raises(UserError, match=r"compute_returns_and_advantage\(\).*update\(rollout, counters\)"):
         PPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
 
 

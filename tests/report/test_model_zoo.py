@@ -292,7 +292,7 @@ def test_a_collection_without_agents_has_no_registry(tmp_path):
 def test_stopped_or_unreadable_runs_are_not_shipped(logs, tmp_path):
     whole, stopped = logs / "seed0" / SAC, logs / "seed0" / PPO
     model = rlzoo.PPO.load(stopped / "CartPole-v1.zip")
-    model.clock.total_timesteps = 50
+    model.counters.total_timesteps = 50
     model.save(stopped / "CartPole-v1.zip")
     with pytest.raises(UserError, match=r"ppo/CartPole-v1_1 stopped at step 40 of 50; `rlzoo train --resume"):
         list(publish([logs], 0, tmp_path / "agents"))

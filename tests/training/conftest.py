@@ -57,7 +57,7 @@ class Model:
         self.env = env if env is not None else DummyVecEnv([lambda: Steps(3)])
         self.n_steps = n_steps
         self.num_timesteps = 0
-        self.clock = Counters()
+        self.counters = Counters()
         self.recorder = Recorder()
         self.logger = Logger(None, [self.recorder])
         self.ep_info_buffer: deque[dict[str, float]] = deque(maxlen=100)
@@ -82,11 +82,11 @@ class Model:
 
     def learn(self, total_timesteps: int, callback: Any = None, progress_bar: bool = False) -> Model:
         hooks = to_callback(callback, progress_bar)
-        self.clock.total_timesteps = self.num_timesteps + total_timesteps
+        self.counters.total_timesteps = self.num_timesteps + total_timesteps
         hooks.init_callback(self)
         self.env.reset()
         hooks.on_training_start({"self": self, "total_timesteps": total_timesteps}, globals())
-        while self.num_timesteps < self.clock.total_timesteps and self._collect(hooks):
+        while self.num_timesteps < self.counters.total_timesteps and self._collect(hooks):
             pass
         hooks.on_training_end()
         return self

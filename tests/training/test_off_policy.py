@@ -146,7 +146,7 @@ def test_actions_are_random_until_learning_starts(n_envs: int) -> None:
 def test_returns_of_several_steps_reach_the_update(algorithm: Any) -> None:
     model = make(algorithm, n_steps=3, gamma=0.5, seed=1)
     update, seen = model.update, []
-    model.update = lambda batch, clock: seen.append(batch) or update(batch, clock)
+    model.update = lambda batch, counters: seen.append(batch) or update(batch, counters)
     model.learn(60)
     batch = seen[-1]
     first, m = batch.observations[:, 0], (batch.next_observations - batch.observations)[:, 0]
@@ -161,7 +161,7 @@ def test_priorities_and_their_weights_follow_the_training() -> None:
     model = make(prioritized_replay=True, prioritized_replay_alpha=1.0, prioritized_replay_beta0=0.4)
     replay, betas, drawn = model.replay_buffer, [], []
 
-    def update(batch: Any, clock: Any) -> Any:
+    def update(batch: Any, counters: Any) -> Any:
         betas.append(replay.beta)
         drawn.extend(batch.indices)
         batch.priorities = batch.weights * 0 + 7

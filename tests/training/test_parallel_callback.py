@@ -65,11 +65,11 @@ def test_environments_do_not_wait_for_the_thread(monkeypatch: pytest.MonkeyPatch
     steps_during_update: list[int] = []
     update = SAC.update
 
-    def slow(self: Any, batch: Any, clock: Any) -> Any:
+    def slow(self: Any, batch: Any, counters: Any) -> Any:
         start = model.num_timesteps
         time.sleep(0.1)
         steps_during_update.append(model.num_timesteps - start)
-        return update(self, batch, clock)
+        return update(self, batch, counters)
 
     monkeypatch.setattr(SAC, "update", slow)
     model.learn(300, ParallelTrainCallback(gradient_steps=1))

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.config.yaml_text import dump_yaml
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.study_settings import StudySettings
 
 BEGAN = datetime(2026, 1, 1, 12)
 SPACE: dict[str, BaseDistribution] = {
@@ -25,7 +25,7 @@ SPACE: dict[str, BaseDistribution] = {
 }
 
 
-def make_settings(**changes: Any) -> Settings:
+def make_settings(**changes: Any) -> StudySettings:
     config = dump_yaml({"n_timesteps": 20_000.0, "policy": "MlpPolicy", "n_envs": 4})
     values: dict[str, Any] = {
         "algo": "ppo",
@@ -42,7 +42,7 @@ def make_settings(**changes: Any) -> Settings:
         "n_seeds": 1,
         "objective": "last",
     }
-    return Settings(**{**values, **changes})
+    return StudySettings(**{**values, **changes})
 
 
 def make_study(

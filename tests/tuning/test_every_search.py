@@ -77,7 +77,7 @@ def test_two_trials(algo: str, sampler: str, expert: str, tmp_path: Path) -> Non
         n_evaluations=2,
         space=str(space) if sampler == "grid" else None,
     )
-    opened = studies.begin(config)
+    opened = studies.create_or_load_study(config)
     arguments = argparse.Namespace(study=config.study, folder=config.folder, storage="", threads=1)
     worker.work(arguments, Stop())
     trials = opened.study.trials

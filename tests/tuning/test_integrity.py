@@ -20,10 +20,10 @@ from optuna.trial import TrialState, create_trial
 
 from rlzoo.cli.main import main
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.study.storage import JOURNAL, open_storage
-from rlzoo.tuning.study.study import begin_study
+from rlzoo.tuning.storage.storage import JOURNAL, open_storage
+from rlzoo.tuning.storage.study_integrity import check_study, open_study
+from rlzoo.tuning.study.study import create_or_check_study
 from rlzoo.tuning.study.trial_worker import main as run_worker
-from rlzoo.tuning.study_integrity import check_study, open_study
 from tests.tuning.studies import make_settings, make_study
 
 Change = Callable[[optuna.Study], Any]
@@ -91,20 +91,20 @@ def test_study_of_samplers_that_keep_attributes_is_accepted() -> None:
 @pytest.mark.parametrize("line", [b'{"op_code":5,"wor\n', b"\0\0\0\n", b"[1]\n", b"\n"])
 def test_damaged_last_line_of_a_journal_is_refused(line: bytes, tmp_path: Path) -> None:
     """Optuna passes over it, and can read nothing more once another line follows."""
-    begin_study(open_storage(None, tmp_path), "s", make_settings())
+    create_or_check_study(open_storage(None, tmp_path), "s", make_settings())
     with open(tmp_path / JOURNAL, "ab") as file:
         file.write(line)
     content = (tmp_path / JOURNAL).read_bytes()
     with pytest.raises(UserError, match=r"the journal .*journal\.log is damaged"):
-        begin_study(open_storage(None, tmp_path), "s", make_settings())
+        create_or_check_study(open_storage(None, tmp_path), "s", make_settings())
     assert (tmp_path / JOURNAL).read_bytes() == content
 
 
 def test_torn_last_line_of_a_journal_is_passed_over(tmp_path: Path) -> None:
-    begin_study(open_storage(None, tmp_path), "s", make_settings())
+    create_or_check_study(open_storage(None, tmp_path), "s", make_settings())
     with open(tmp_path / JOURNAL, "ab") as file:
         file.write(b'{"op_code":5,"wor')
-    begin_study(open_storage(None, tmp_path), "s", make_settings()).set_user_attr("n_trials", 0)
+    create_or_check_study(open_storage(None, tmp_path), "s", make_settings()).set_user_attr("n_trials", 0)
     assert open_study(open_storage(None, tmp_path), "s").user_attrs["n_trials"] == 0
 
 
@@ -114,7 +114,7 @@ def test_torn_last_line_of_a_journal_is_passed_over(tmp_path: Path) -> None:
 )
 def test_unknown_name_in_a_damaged_database_is_one_line(statement: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 's.db'}"
-    begin_study(open_storage(url, tmp_path), "s", make_settings())
+    create_or_check_study(open_storage(url, tmp_path), "s", make_settings())
     with sqlite3.connect(tmp_path / "s.db") as database:
         database.execute("pragma ignore_check_constraints = 1")
         database.execute(statement)
@@ -122,13 +122,13 @@ def test_unknown_name_in_a_damaged_database_is_one_line(statement: str, tmp_path
         open_study(open_storage(url, tmp_path), "t")
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="study s is damaged: "):
-        begin_study(open_storage(url, tmp_path), "s", make_settings())
+        create_or_check_study(open_storage(url, tmp_path), "s", make_settings())
 
 
 def test_database_with_a_damaged_schema_is_one_line(tmp_path: Path) -> None:
     """SQLite's own message then holds bytes that are no UTF-8."""
     url = f"sqlite:///{tmp_path / 's.db'}"
-    begin_study(open_storage(url, tmp_path), "s", make_settings())
+    create_or_check_study(open_storage(url, tmp_path), "s", make_settings())
     with sqlite3.connect(tmp_path / "s.db") as database:
         database.execute("pragma writable_schema = 1")
         database.execute(
@@ -144,7 +144,7 @@ def test_damaged_study_ends_the_command_with_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "logs" / "optimize" / "s"
-    begin_study(open_storage(None, folder), "s", make_settings())
+    create_or_check_study(open_storage(None, folder), "s", make_settings())
     with open(folder / JOURNAL, "a") as file:
         file.write(json.dumps({"op_code": 99}) + "\nx\n")
     with pytest.raises(SystemExit) as ended:

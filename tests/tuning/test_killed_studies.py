@@ -13,8 +13,8 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study_integrity import open_study
+from rlzoo.tuning.storage.storage import open_storage
+from rlzoo.tuning.storage.study_integrity import open_study
 
 FLAGS = "--algo a2c --env CartPole-v1 --n-jobs 2 --sampler random --pruner none --seed 3"
 FLAGS += " --n-evaluations 2 --eval-episodes 1 --no-optim-plots --verbose 0 -params ent_coef:0.01"

@@ -25,10 +25,10 @@ from rlzoo.experiment.environments import evaluation_seed
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.study import objective
 from rlzoo.tuning.study.objective import aggregate_evaluations, run_trial, training_seed
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study_settings import Settings
 
 SMALL_NET: dict[str, Any] = {"policy": "MlpPolicy", "policy_kwargs": {"net_arch": [8]}}
 OFF_POLICY: dict[str, Any] = {**SMALL_NET, "learning_starts": 20, "batch_size": 8, "buffer_size": 500}
@@ -58,7 +58,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def settings_for(algo: str = "ppo", n_timesteps: int = 200, **changes: Any) -> Settings:
+def settings_for(algo: str = "ppo", n_timesteps: int = 200, **changes: Any) -> StudySettings:
     """A short training of each algorithm, evaluated four times."""
     env_id, values = CONFIGS[algo]
     values = {**values, "n_timesteps": n_timesteps, **changes.pop("values", {})}
@@ -79,10 +79,10 @@ def settings_for(algo: str = "ppo", n_timesteps: int = 200, **changes: Any) -> S
         "objective": "last",
         "device": "cpu",
     }
-    return Settings(**{**given, **changes})
+    return StudySettings(**{**given, **changes})
 
 
-def new_trial(settings: Settings, pruner: Any = None, **attrs: Any) -> optuna.Trial:
+def new_trial(settings: StudySettings, pruner: Any = None, **attrs: Any) -> optuna.Trial:
     study = optuna.create_study(
         directions=settings.directions, sampler=optuna.samplers.RandomSampler(seed=1), pruner=pruner
     )

@@ -21,12 +21,12 @@ import pytest
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
-from rlzoo.tuning.study import worker_monitor
+from rlzoo.tuning.storage import worker_monitor
+from rlzoo.tuning.storage.storage import open_storage
+from rlzoo.tuning.storage.study_integrity import open_study
+from rlzoo.tuning.storage.trial_queue import Counts, claim_trial, counts, enqueue_trials, release_trial
+from rlzoo.tuning.storage.worker_monitor import Heartbeat, WorkerMonitor, is_alive, this_worker
 from rlzoo.tuning.study.samplers import make_sampler
-from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study.trial_queue import Counts, claim_trial, counts, enqueue_trials, release_trial
-from rlzoo.tuning.study.worker_monitor import Heartbeat, WorkerMonitor, is_alive, this_worker
-from rlzoo.tuning.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
 
@@ -370,9 +370,9 @@ WORKER = """
 import sys, time
 from pathlib import Path
 import optuna
-from rlzoo.tuning.study import trial_queue as queue, worker_monitor
-from rlzoo.tuning.study_integrity import open_study
-from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.storage import trial_queue as queue, worker_monitor
+from rlzoo.tuning.storage.study_integrity import open_study
+from rlzoo.tuning.storage.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = worker_monitor.this_worker()
@@ -480,7 +480,7 @@ def test_kills_lose_nothing_through_grpc(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     code = (
-        "import sys; from pathlib import Path; from rlzoo.tuning.study.storage import open_storage, serve;"
+        "import sys; from pathlib import Path; from rlzoo.tuning.storage.storage import open_storage, serve;"
         "serve(open_storage(None, Path(sys.argv[1])), sys.argv[2])"
     )
     server = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), address])

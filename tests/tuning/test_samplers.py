@@ -13,8 +13,8 @@ from optuna.trial import TrialState
 
 from rlzoo.config.tune import PRUNERS, SAMPLERS
 from rlzoo.core.errors import UserError
+from rlzoo.tuning.storage import trial_queue as queue
 from rlzoo.tuning.study import samplers
-from rlzoo.tuning.study import trial_queue as queue
 from rlzoo.tuning.study.samplers import (
     FEWEST_PAIRS,
     check_pair,

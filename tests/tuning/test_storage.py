@@ -22,10 +22,10 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.study import storage, worker_monitor
-from rlzoo.tuning.study import trial_queue as queue
-from rlzoo.tuning.study.storage import hide_password, open_storage, serve
-from rlzoo.tuning.study_integrity import open_study
+from rlzoo.tuning.storage import storage, worker_monitor
+from rlzoo.tuning.storage import trial_queue as queue
+from rlzoo.tuning.storage.storage import hide_password, open_storage, serve
+from rlzoo.tuning.storage.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
 
@@ -300,7 +300,7 @@ def test_many_processes_make_one_database(tmp_path: Path) -> None:
 SERVER = """
 import sys
 from pathlib import Path
-from rlzoo.tuning.study.storage import open_storage, serve
+from rlzoo.tuning.storage.storage import open_storage, serve
 serve(open_storage(sys.argv[1] or None, Path(sys.argv[2])), sys.argv[3])
 """
 
@@ -308,9 +308,9 @@ TAKER = """
 import sys, time
 from pathlib import Path
 import optuna
-from rlzoo.tuning.study import trial_queue as queue, worker_monitor
-from rlzoo.tuning.study_integrity import open_study
-from rlzoo.tuning.study.storage import open_storage
+from rlzoo.tuning.storage import trial_queue as queue, worker_monitor
+from rlzoo.tuning.storage.study_integrity import open_study
+from rlzoo.tuning.storage.storage import open_storage
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 study = open_study(open_storage(sys.argv[1], Path(".")), "a")
 worker = worker_monitor.this_worker()

@@ -22,11 +22,11 @@ from rlzoo.config.tune import TuneConfig
 from rlzoo.config.yaml_text import load_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.storage.trial_queue import claim_trial, release_trial
 from rlzoo.tuning.study import study as studies
 from rlzoo.tuning.study import supervisor
 from rlzoo.tuning.study import trial_worker as worker
 from rlzoo.tuning.study.retrain import retrain_best
-from rlzoo.tuning.study.trial_queue import claim_trial, release_trial
 
 SMALL = {"n_steps": 20, "batch_size": 20, "n_epochs": 1, "n_envs": 1, "policy_kwargs": {"ortho_init": False}}
 
@@ -160,9 +160,9 @@ def test_every_point_of_a_small_space_is_tried_once(config: TuneConfig, tmp_path
 def test_a_study_is_not_gone_on_with_under_other_conditions(
     config: TuneConfig, changes: dict[str, Any], message: str
 ) -> None:
-    studies.begin(config)
+    studies.create_or_load_study(config)
     with pytest.raises(UserError, match=message):
-        studies.begin(replace(config, run=replace(config.run, **changes)))
+        studies.create_or_load_study(replace(config, run=replace(config.run, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -180,21 +180,21 @@ def test_impossible_search_fails_before_writing(
     config: TuneConfig, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        studies.begin(replace(config, **changes))
+        studies.create_or_load_study(replace(config, **changes))
     assert not Path(config.run.log_folder).exists()
 
 
 def test_study_killed_before_settings_restarts(config: TuneConfig) -> None:
     storage = studies.open_storage(None, config.folder)
     optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
-    assert studies.begin(config).settings.algo == "ppo"
+    assert studies.create_or_load_study(config).settings.algo == "ppo"
 
 
 def test_concurrent_commands_share_the_study_seed(
     config: TuneConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(config, run=replace(config.run, seed=-1))
-    settings, _ = studies.define(config)
+    settings, _ = studies.validate(config)
     storage = studies.open_storage(None, config.folder)
     optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
 
@@ -203,7 +203,7 @@ def test_concurrent_commands_share_the_study_seed(
         study.set_user_attr(studies.SETTINGS, replace(settings, seed=77).to_json())
 
     monkeypatch.setattr(studies.time, "sleep", other_writes)
-    assert studies.begin(config).settings.seed == 77
+    assert studies.create_or_load_study(config).settings.seed == 77
 
 
 def test_a_study_of_another_program_is_left_alone(config: TuneConfig) -> None:
@@ -211,13 +211,13 @@ def test_a_study_of_another_program_is_left_alone(config: TuneConfig) -> None:
     theirs = optuna.create_study(storage=storage, study_name=config.study, direction="maximize")
     theirs.add_trial(optuna.trial.create_trial(value=1.0))
     with pytest.raises(UserError, match="is not one of rlzoo"):
-        studies.begin(config)
+        studies.create_or_load_study(config)
 
 
 def test_an_unknown_study_names_the_nearest(config: TuneConfig) -> None:
-    studies.begin(config)
+    studies.create_or_load_study(config)
     with pytest.raises(UserError, match="did you mean 'ppo_CartPole-v1'"):
-        studies.reopen(replace(config, study_name="ppo_CartPole-v0"))
+        studies.load_study(replace(config, study_name="ppo_CartPole-v0"))
 
 
 def fake_worker(code: str) -> Callable[[supervisor.Supervisor], None]:
@@ -230,7 +230,7 @@ def fake_worker(code: str) -> Callable[[supervisor.Supervisor], None]:
 
 
 def test_worker_start_failure_ends_the_search_with_its_error(config: TuneConfig) -> None:
-    opened = studies.begin(config)
+    opened = studies.create_or_load_study(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     fake_worker("raise SystemExit('no such library')")(made)
     with pytest.raises(RunFailed, match="no such library"):
@@ -242,7 +242,7 @@ def test_workers_that_are_killed_as_they_start_end_the_search(
 ) -> None:
     monkeypatch.setattr(supervisor, "KILLED", 4)
     monkeypatch.setattr(supervisor, "POLL", 0.01)
-    opened = studies.begin(config)
+    opened = studies.create_or_load_study(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 2, config.run)
     fake_worker("import os; os.kill(os.getpid(), 4)")(made)
     with pytest.raises(RunFailed, match="killed before they begin, by signal 4"):
@@ -250,7 +250,7 @@ def test_workers_that_are_killed_as_they_start_end_the_search(
 
 
 def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig) -> None:
-    opened = studies.begin(config)
+    opened = studies.create_or_load_study(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 1, config.run)
     for _ in range(2 * supervisor.FRUITLESS):
         trial = claim_trial(opened.study, 3, "")
@@ -260,7 +260,7 @@ def test_workers_that_take_trials_may_end_badly_now_and_then(config: TuneConfig)
 
 
 def test_five_equal_failures_in_a_row_end_the_search(config: TuneConfig) -> None:
-    opened = studies.begin(replace(config, n_trials=9))
+    opened = studies.create_or_load_study(replace(config, n_trials=9))
     made = supervisor.Supervisor(opened.study, 9, opened.folder, None, 1, config.run)
     for number in range(5):
         trial = opened.study.ask()
@@ -274,7 +274,7 @@ def test_five_equal_failures_in_a_row_end_the_search(config: TuneConfig) -> None
 
 
 def test_a_timeout_ends_the_workers_and_keeps_the_list(config: TuneConfig) -> None:
-    opened = studies.begin(config)
+    opened = studies.create_or_load_study(config)
     made = supervisor.Supervisor(opened.study, 3, opened.folder, None, 2, config.run)
     fake_worker("import sys; sys.stdin.read()")(made)
     made.run(timeout=0.1)
@@ -401,14 +401,14 @@ def test_the_whole_command_with_processes(tmp_path: Path) -> None:
 
 
 def test_a_space_travels_in_the_study(config: TuneConfig) -> None:
-    opened = studies.begin(replace(config, fixed=("learning_rate",)))
+    opened = studies.create_or_load_study(replace(config, fixed=("learning_rate",)))
     space = Space.from_json(opened.settings.space)
     assert "learning_rate" not in space.rows and "gamma" in space.rows
 
 
 def test_what_is_given_under_an_old_name_is_not_searched(config: TuneConfig) -> None:
     given = {"cliprange": 0.1, "policy_kwargs": {"net_arch": [8]}}
-    opened = studies.begin(replace(config, run=replace(config.run, hyperparams=given)))
+    opened = studies.create_or_load_study(replace(config, run=replace(config.run, hyperparams=given)))
     rows = Space.from_json(opened.settings.space).rows
     assert {"clip_range", "policy_kwargs.net_arch"}.isdisjoint(rows) and "policy_kwargs.activation_fn" in rows
 

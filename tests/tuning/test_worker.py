@@ -21,13 +21,13 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.io.trust import trust
 from rlzoo.params.search_parameters import Float
 from rlzoo.tuning.space.search_space import Space
-from rlzoo.tuning.study import trial_queue as queue
+from rlzoo.tuning.storage import trial_queue as queue
+from rlzoo.tuning.storage import worker_monitor
+from rlzoo.tuning.storage.storage import open_storage
+from rlzoo.tuning.storage.study_integrity import open_study
+from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.study import trial_worker as worker
-from rlzoo.tuning.study import worker_monitor
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study_integrity import open_study
-from rlzoo.tuning.study_settings import Settings
 
 ROOT = Path(__file__).parents[2]
 ENDLESS = 100_000_000  # steps
@@ -49,7 +49,7 @@ gym.register("Breaking-v0", Breaking, max_episode_steps=20)
 """
 
 
-def settings_for(n_timesteps: int = 100, **changes: Any) -> Settings:
+def settings_for(n_timesteps: int = 100, **changes: Any) -> StudySettings:
     config = {
         "policy": "MlpPolicy",
         "policy_kwargs": {"net_arch": [8]},
@@ -74,14 +74,14 @@ def settings_for(n_timesteps: int = 100, **changes: Any) -> Settings:
         "objective": "last",
         "device": "cpu",
     }
-    return Settings(**{**given, **changes})
+    return StudySettings(**{**given, **changes})
 
 
 @pytest.fixture
 def new_study(tmp_path: Path) -> Callable[..., optuna.Study]:
     """Makes a study of a few trials in the journal of tmp_path."""
 
-    def make(settings: Settings, n_trials: int = 2, name: str = "tried") -> optuna.Study:
+    def make(settings: StudySettings, n_trials: int = 2, name: str = "tried") -> optuna.Study:
         study = optuna.create_study(
             storage=open_storage(None, tmp_path), study_name=name, directions=settings.directions
         )
@@ -363,7 +363,7 @@ def trial_in_training(study: optuna.Study) -> FrozenTrial:
     raise AssertionError(f"no training began: {states(study)}")
 
 
-def long_settings() -> Settings:
+def long_settings() -> StudySettings:
     return settings_for(ENDLESS, n_evaluations=ENDLESS // 1000)
 
 

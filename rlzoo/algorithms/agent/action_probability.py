@@ -56,7 +56,7 @@ def action_probability(
 def _log_probability(
     policy: Any, space: spaces.Space[object], obs: Any, n_obs: int, actions: Any, context: dict[str, Any]
 ) -> torch.Tensor:
-    """Log-probabilities [batch] of actions [batch, ...] that an environment executed."""
+    """Return log-probabilities [batch] of actions [batch, ...] that an environment executed."""
     taken = np.asarray(actions).reshape(-1, *(space.shape or ()))
     if len(taken) != n_obs:
         raise UserError(f"{len(taken)} actions were given for {n_obs} observations")

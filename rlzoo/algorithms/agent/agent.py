@@ -67,7 +67,7 @@ class Agent(CounterProperties, Threaded):
         """Set up what does not depend on hyperparameters or environments."""
         self.ep_info_buffer: deque[dict[str, Any]] = deque(maxlen=self.stats_window_size)
         self.ep_success_buffer: deque[bool] = deque(maxlen=self.stats_window_size)
-        self.clock = Counters()
+        self.counters = Counters()
         self.collector = Collector()
         self.resume_state = ResumeState()
         self.env: VecEnv | None = None
@@ -129,19 +129,19 @@ class Agent(CounterProperties, Threaded):
         self._require_callables()
         total_timesteps = int(total_timesteps)
         if reset_num_timesteps:
-            self.clock = Counters(total_timesteps=total_timesteps)
+            self.counters = Counters(total_timesteps=total_timesteps)
             self.ep_info_buffer.clear()
             self.ep_success_buffer.clear()
             self.resume_state.callbacks = None  # they belong to the run that the file comes from
         else:
-            self.clock.total_timesteps = self.clock.num_timesteps + total_timesteps
+            self.counters.total_timesteps = self.counters.num_timesteps + total_timesteps
         if not self._custom_logger:
             name = tb_log_name or type(self).__name__
             self._logger = configure_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
-        self.collector.start_training(self.clock.num_timesteps)
+        self.collector.start_training(self.counters.num_timesteps)
         hooks = self._prepare_callback(callback, progress_bar)
         if self.collector.obs is None or reset_num_timesteps:
-            self._reset_envs(env, resume=not reset_num_timesteps)
+            self._start_episodes(env, resume=not reset_num_timesteps)
         with self.training_threads():
             every = sys.maxsize if log_interval is None else log_interval
             type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
@@ -156,7 +156,7 @@ class Agent(CounterProperties, Threaded):
         self._callback = hooks
         return hooks
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+    def _start_episodes(self, env: VecEnv, resume: bool) -> None:
         """Begin new episodes, or resume those of the file that the agent comes from."""
         saved, self.resume_state = self.resume_state, ResumeState()
         if resume:
@@ -165,8 +165,8 @@ class Agent(CounterProperties, Threaded):
             self.collector.reset(env)
 
     def restart_seed(self) -> int:
-        """The seed that environments get when training is taken up again from this moment."""
-        entropy = [torch.initial_seed() if self.seed is None else self.seed, self.clock.num_timesteps]
+        """Return the seed that environments get when training is resumed from this moment."""
+        entropy = [torch.initial_seed() if self.seed is None else self.seed, self.counters.num_timesteps]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
     pretrain = pretrain
@@ -181,7 +181,7 @@ class Agent(CounterProperties, Threaded):
         deterministic: bool = False,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """Actions for one observation or a batch of them, and the next state of a recurrent policy (else
+        """Return actions for one observation or a batch, and the next state of a recurrent policy (else
         None).
 
         :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
@@ -198,7 +198,7 @@ class Agent(CounterProperties, Threaded):
         actions: Any = None,
         logp: bool = False,
     ) -> Any:
-        """The action distribution, or the (log-)probability of given actions.
+        """Return the action distribution, or the (log-)probability of given actions.
 
         :param state: recurrent state, as `predict` returned it; it is reset where `mask` is True
         :param actions: as many as there are observations, as `predict` returns them
@@ -244,7 +244,7 @@ class Agent(CounterProperties, Threaded):
         self.replace_env(vec_env, force_reset)
 
     def replace_env(self, env: Any, force_reset: bool = True) -> None:
-        """As `set_env`, with any number of copies of the environment."""
+        """Do as `set_env`, with any number of copies of the environment."""
         vec_env = as_vec_env(env, verbose=self.verbose)
         for name in ("observation_space", "action_space"):
             mine, other = getattr(self, name), getattr(vec_env, name)
@@ -260,7 +260,7 @@ class Agent(CounterProperties, Threaded):
         self.collector.obs = obs
 
     def get_vec_normalize_env(self) -> VecNormalize | None:
-        """The `VecNormalize` wrapper of the environment, or None."""
+        """Return the `VecNormalize` wrapper of the environment, or None."""
         return None if self.env is None else unwrap_vec_normalize(self.env)
 
     @property
@@ -284,11 +284,11 @@ class Agent(CounterProperties, Threaded):
     # ------------------------------------------------------------------ saving and loading
 
     def _excluded_save_params(self) -> list[str]:
-        """Names of hyperparameters that `save` leaves out; a subclass may add some."""
+        """Return names of hyperparameters that `save` leaves out; a subclass may add some."""
         return []
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
-        """State dicts of the modules and optimisers, by name (`"policy"`, `"policy.optimizer"`)."""
+        """Return state dicts of the modules and optimisers, by name (`"policy"`, `"policy.optimizer"`)."""
         return saving.get_parameters(self)
 
     def set_parameters(

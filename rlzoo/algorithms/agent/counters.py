@@ -16,25 +16,30 @@ from rlzoo.training.collector import Collector
 class CounterProperties:
     """What a model reads from its counters, its schedules and its collector."""
 
-    clock: Counters
+    counters: Counters
     collector: Collector
     schedules: dict[str, Schedule]
 
     @property
+    def clock(self) -> Counters:
+        """Former name of `counters`."""
+        return self.counters
+
+    @property
     def num_timesteps(self) -> int:
-        return self.clock.num_timesteps
+        return self.counters.num_timesteps
 
     @num_timesteps.setter
     def num_timesteps(self, value: int) -> None:
-        self.clock.num_timesteps = value
+        self.counters.num_timesteps = value
 
     @property
     def n_updates(self) -> int:
-        return self.clock.n_updates
+        return self.counters.n_updates
 
     @property
     def _n_updates(self) -> int:
-        return self.clock.n_updates
+        return self.counters.n_updates
 
     @property
     def lr_schedule(self) -> Any:
@@ -74,20 +79,20 @@ class CounterProperties:
 
     @property
     def _total_timesteps(self) -> int:
-        return self.clock.total_timesteps
+        return self.counters.total_timesteps
 
     @property
     def _current_progress_remaining(self) -> float:
-        return self.clock.progress_remaining
+        return self.counters.progress_remaining
 
-    def schedule(self, name: str, clock: Counters) -> float:
-        """The present value of a scheduled hyperparameter."""
-        value: float = self.schedules[name](clock.progress_remaining)
+    def schedule(self, name: str, counters: Counters) -> float:
+        """Return the present value of a scheduled hyperparameter."""
+        value: float = self.schedules[name](counters.progress_remaining)
         return value
 
-    def set_learning_rate(self, optimizer: torch.optim.Optimizer, clock: Counters) -> float:
+    def set_learning_rate(self, optimizer: torch.optim.Optimizer, counters: Counters) -> float:
         """Give the optimiser the present learning rate, and return it."""
-        learning_rate = self.schedule("learning_rate", clock)
+        learning_rate = self.schedule("learning_rate", counters)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate
         return learning_rate

@@ -54,7 +54,7 @@ def load_sb3(
 
 
 def algorithm_of(path: PathOrFile) -> str:
-    """The name of the class that a stable-baselines3 file is of.
+    """Return the name of the class that a stable-baselines3 file is of.
 
     :raises CheckpointError: the file does not tell
     """
@@ -74,11 +74,11 @@ def _check_algorithm(cls: Any, agent: Sb3Agent) -> None:
 
 
 def _restore(model: Any, agent: Sb3Agent) -> None:
-    """Parameters, optimisers, counters and statistics."""
-    values, clock = agent.file.values, model.clock
+    """Restore parameters, optimisers, counters and statistics."""
+    values, counters = agent.file.values, model.counters
     for ours, theirs in COUNTERS.items():
         count = values.get(theirs, 0)
-        setattr(clock, ours, count if type(count) is int and 0 <= count < 2**63 else 0)
+        setattr(counters, ours, count if type(count) is int and 0 <= count < 2**63 else 0)
     policy = model.policy
     names = renamed(agent.file.weights, policy.state_dict())
     weights = {ours: agent.file.weights[theirs] for theirs, ours in names.items()}
@@ -94,7 +94,7 @@ def _restore(model: Any, agent: Sb3Agent) -> None:
     if "log_ent_coef" in state:
         _restore_entropy(state["log_ent_coef"], agent)
     if "target_updates" in state:
-        state["target_updates"].load_state_dict({"last": clock.num_timesteps})
+        state["target_updates"].load_state_dict({"last": counters.num_timesteps})
     statistics = {key: value for key, value in agent.statistics.items() if "_rms" in key}
     model.normalize_state = {f"0.VecNormalize.{key}": value for key, value in statistics.items()}
     _check_finite(policy)
@@ -121,7 +121,7 @@ def _restore_entropy(log_ent_coef: torch.Tensor, agent: Sb3Agent) -> None:
 def _restore_optimizer(
     policy: nn.Module, optimizer: torch.optim.Optimizer, name: str, names: Mapping[str, str], agent: Sb3Agent
 ) -> None:
-    """The state of an optimiser, where it fits the parameters of the file; else a notice says that it starts
+    """Restore an optimiser, where it fits the parameters of the file; else a notice says that it starts
     fresh."""
     state = agent.file.states.get(name)
     if state is None:
@@ -151,7 +151,7 @@ def _restore_optimizer(
 
 
 def _entries(state: Any) -> tuple[dict[int, dict[str, Any]], int]:
-    """What an optimiser keeps of each parameter by index, and how many parameters it has."""
+    """Return what an optimiser keeps of each parameter by index, and how many parameters it has."""
     indices = [index for group in state["param_groups"] for index in group["params"]]
     if indices != list(range(len(indices))):
         raise CheckpointError("its parameters are not numbered")
@@ -161,7 +161,7 @@ def _entries(state: Any) -> tuple[dict[int, dict[str, Any]], int]:
 def _parameters_of(
     name: str, n_parameters: int, names: Mapping[str, str], weights: Mapping[str, torch.Tensor]
 ) -> list[str]:
-    """The file's names of the parameters that an optimiser has, in order: theirs numbers them."""
+    """Return the file's names of the parameters that an optimiser has, in order: theirs numbers them."""
     prefix = PREFIXES[name]
     known = [
         theirs
@@ -182,7 +182,7 @@ def _laid_out(
     listed: list[tuple[str, torch.Tensor]],
     entries: dict[int, dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The state for our parameters, which may be one vector.
+    """Return the state for our parameters, which may be one vector.
 
     The moments of each parameter are loaded into the policy as if they were its values, and read from where
     the values are.

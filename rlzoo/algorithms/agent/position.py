@@ -138,8 +138,8 @@ def resume_episodes(model: Agent, env: VecEnv, saved: ResumeState) -> None:
     collector.reset(env)
     try:
         collector.saved_rollout = at.get("rollout") or {}
-        if (memory := at.get("memory")) is not None:
-            restored = {name: value.to(model.device) for name, value in memory.items()}
+        if (rnn_state := at.get("memory")) is not None:
+            restored = {name: value.to(model.device) for name, value in rnn_state.items()}
             model.rnn_state = restored  # type: ignore[attr-defined]  # of recurrent policies
         if "envs" in at and env.load_episode_state(at["envs"]):
             _restore(model, at)

@@ -66,7 +66,7 @@ def to_checkpoint(
     actor_only: bool = False,
     with_position: bool = False,
 ) -> Checkpoint:
-    """Everything that a restart needs: parameters, optimisers, counters, generators, statistics, hooks.
+    """Collect what a restart needs: parameters, optimisers, counters, generators, statistics, hooks.
 
     :param actor_only: only what `predict` needs; so it is for a model that is no more than that
     :param with_position: also the episodes in progress and the rollout that they fill
@@ -85,7 +85,7 @@ def to_checkpoint(
         else:
             others[name] = part.state_dict() if hasattr(part, "state_dict") else part
     optimizer_tree, optimizer_tensors = pack(optimizers, "optimizers")
-    state: dict[str, Any] = {"clock": {name: getattr(model.clock, name) for name in COUNTERS}}
+    state: dict[str, Any] = {"clock": {name: getattr(model.counters, name) for name in COUNTERS}}
     if not actor_only:
         state |= {**_surroundings(model), "others": others}
         if with_position:
@@ -100,7 +100,7 @@ def to_checkpoint(
         name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
     }
     config = {
-        "hyperparameters": encode_value(hyperparameters, model.clock.progress_remaining),
+        "hyperparameters": encode_value(hyperparameters, model.counters.progress_remaining),
         "arguments": encode_value(arguments),
         "policy": encode_value(policy_name(model.policy_family, model.policy_class)),
         "observation_space": space_to_json(model.observation_space),
@@ -119,7 +119,7 @@ def to_checkpoint(
 
 
 def _parts(model: Agent, actor_only: bool) -> dict[str, Any]:
-    """What a file holds of `model.state()`; of a compiled module, the original."""
+    """Return what a file holds of `model.state()`; of a compiled module, the original."""
     return {
         name: getattr(part, "_orig_mod", part)
         for name, part in model.state().items()
@@ -145,7 +145,7 @@ def _surroundings(model: Agent) -> dict[str, Any]:
 
 
 def env_id_of(model: Agent) -> str | None:
-    """The registered id of the environment that the model trains on, where it has one."""
+    """Return the registered id of the environment that the model trains on, where it has one."""
     env = model.env
     if env is None:
         return model.env_id
@@ -210,7 +210,7 @@ def from_config(
     trusted_modules: tuple[str, ...],
     overrides: dict[str, Any],
 ) -> Any:
-    """An agent with the hyperparameters and spaces of a checkpoint, its parameters not yet loaded."""
+    """Return an agent with hyperparameters and spaces of a checkpoint, its parameters not yet loaded."""
     config = checkpoint.config
     try:
         known = {**config["hyperparameters"], **config["arguments"]}
@@ -269,7 +269,7 @@ _CANNOT_BUILD = (
 
 
 def _budget(checkpoint: Checkpoint, model: Agent, arguments: Any) -> AbstractContextManager[None]:
-    """A limit on the networks that a file describes, from the weights that it holds.
+    """Return a limit on the networks that a file describes, from the weights that it holds.
 
     A file for acting lacks those of the critics and of the copies. Where classes of the caller take part,
     which may make networks that are not saved, there is no limit.
@@ -282,7 +282,7 @@ def _budget(checkpoint: Checkpoint, model: Agent, arguments: Any) -> AbstractCon
 
 
 def _from_elsewhere(value: object) -> bool:
-    """Whether there is a class or function in `value` that is neither ours nor PyTorch's."""
+    """Return whether there is a class or function in `value` that is neither ours nor PyTorch's."""
     if isinstance(value, Mapping):
         return any(_from_elsewhere(item) for item in value.values())
     if isinstance(value, list | tuple):
@@ -291,7 +291,7 @@ def _from_elsewhere(value: object) -> bool:
 
 
 def _restore(model: Agent, checkpoint: Checkpoint) -> None:
-    """Parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
+    """Restore parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
     model.actor_only = checkpoint.actor_only
     others: Any = {}
     try:
@@ -301,7 +301,7 @@ def _restore(model: Agent, checkpoint: Checkpoint) -> None:
             raise TypeError("no dictionary")
         model.normalize_state = unpack(checkpoint.state["normalize"], checkpoint.normalize)
         for name in COUNTERS:
-            setattr(model.clock, name, _count(name, state["clock"][name]))
+            setattr(model.counters, name, _count(name, state["clock"][name]))
         if not model.actor_only:
             for episode in state["ep_info_buffer"]:
                 model.ep_info_buffer.append({**episode, "r": float(episode["r"]), "l": int(episode["l"])})
@@ -353,7 +353,7 @@ def _count(name: str, value: object) -> int:
 
 
 def _restore_other(name: str, part: Any, others: Any) -> None:
-    """What is neither a module nor an optimiser: a tensor, or anything with `load_state_dict`."""
+    """Restore what is neither a module nor an optimiser: a tensor, or anything with `load_state_dict`."""
     try:
         if hasattr(part, "load_state_dict"):
             part.load_state_dict(others[name])
@@ -366,7 +366,7 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
 
 
 def get_parameters(model: Agent) -> dict[str, dict[str, Any]]:
-    """State dicts of the modules and optimisers of a model, by name."""
+    """Return state dicts of the modules and optimisers of a model, by name."""
     parts = _parts(model, actor_only=False).items()
     return {
         name: part.state_dict() for name, part in parts if isinstance(part, nn.Module | torch.optim.Optimizer)
@@ -408,7 +408,7 @@ def set_parameters(model: Agent, source: Any, exact_match: bool) -> None:
 
 
 def _optimizer_states(checkpoint: Checkpoint) -> dict[str, Any]:
-    """State dicts of the optimisers in a model file, by name."""
+    """Return state dicts of the optimisers in a model file, by name."""
     try:
         states = unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
     except CheckpointError:

@@ -62,7 +62,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Tensor, Metrics]:
-    """J(pi) on one minibatch, less the entropy bonus.
+    """Compute J(pi) on one minibatch, less the entropy bonus.
 
     :return: the scalar loss; metrics, detached
     """
@@ -96,24 +96,27 @@ class BC(Algorithm):
     exclude_from_checkpoint = ("expert_dataset",)
     default_log_interval = 10
     divergence_suspects = ("learning_rate", "max_grad_norm")
+    _demonstrations: Demonstrations | None = None
 
     @property
     def demonstrations(self) -> Demonstrations:
-        return demonstrations_of(self)
+        """The demonstrations, as the agent sees them in its present environment."""
+        self._demonstrations = demonstrations_of(self, self._demonstrations)
+        return self._demonstrations
 
     def _setup_model(self) -> None:
         super()._setup_model()
         if is_given(self.config.expert_dataset) and self.env is not None:
             _ = self.demonstrations  # what is wrong with them is said now
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+    def _start_episodes(self, env: VecEnv, resume: bool) -> None:
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
-        super()._reset_envs(env, resume)
+        super()._start_episodes(env, resume)
 
-    def update(self, examples: Examples, clock: Counters) -> Metrics:
-        """One gradient step on a minibatch of demonstrations."""
-        learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
+    def update(self, examples: Examples, counters: Counters) -> Metrics:
+        """Take one gradient step on a minibatch of demonstrations."""
+        learning_rate = self.set_learning_rate(self.policy.optimizer, counters)
         loss, metrics = bc_loss(self.policy, examples, self.config.ent_coef)
-        self.optimizer.step(loss, self.config.max_grad_norm)
-        clock.n_updates += 1
+        self.network_optimizer.step(loss, self.config.max_grad_norm)
+        counters.n_updates += 1
         return {**metrics, "learning_rate": learning_rate}

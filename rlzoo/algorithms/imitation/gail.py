@@ -161,7 +161,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def learner_config(config: GAILConfig) -> Any:
-    """The Config of the learner.
+    """Return the Config of the learner.
 
     :raises UserError: no such learner, one without use for a hyperparameter, or a value out of range
     """
@@ -181,7 +181,7 @@ def learner_config(config: GAILConfig) -> Any:
 def discriminator_loss(
     expert_logits: Tensor, policy_logits: Tensor, entropy_coef: float
 ) -> tuple[Tensor, Metrics]:
-    """J(D) on one minibatch.
+    """Compute J(D) on one minibatch.
 
     :param expert_logits: of log D / (1 - D) at the expert's steps, [n]
     :param policy_logits: at the agent's, [m]
@@ -216,14 +216,17 @@ class GAIL(OnPolicyAlgorithm):
     divergence_suspects = ("d_stepsize", "learning_rate")
     keeps_raw_rollouts = True
     student: OnPolicyAlgorithm  # the learner
+    _demonstrations: Demonstrations | None = None
 
     @property
     def demonstrations(self) -> Demonstrations:
-        return demonstrations_of(self)
+        """The demonstrations, as the agent sees them in its present environment."""
+        self._demonstrations = demonstrations_of(self, self._demonstrations)
+        return self._demonstrations
 
     @classmethod
-    def setup_problem(cls, config: GAILConfig, n_envs: int) -> str | None:
-        return LEARNERS[config.learner].setup_problem(learner_config(config), n_envs)
+    def n_envs_problem(cls, config: GAILConfig, n_envs: int) -> str | None:
+        return LEARNERS[config.learner].n_envs_problem(learner_config(config), n_envs)
 
     # ------------------------------------------------------------------ the learner
 
@@ -257,9 +260,9 @@ class GAIL(OnPolicyAlgorithm):
         if "student" in self.__dict__:
             self.student.n_envs = self.n_envs
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
+    def _start_episodes(self, env: VecEnv, resume: bool) -> None:
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
-        super()._reset_envs(env, resume)
+        super()._start_episodes(env, resume)
 
     def replace_config(self, **changes: object) -> None:
         """:raises UserError: what was built from the present value would not follow"""
@@ -289,25 +292,25 @@ class GAIL(OnPolicyAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         obs, stored = rollout.flat_obs(self.device), rollout.action_column
         executed = self.policy.env_actions(stored.reshape(-1, *stored.shape[2:]))
         actions = torch.from_numpy(executed).to(self.device)
         if rollout.raw is not None:  # scaled by the same statistics as the expert's observations
             obs = rollout.raw.flat_obs(self.device)
         metrics: Metrics = {}
-        if clock.iteration % self.config.g_step == 0:
+        if counters.iteration % self.config.g_step == 0:
             metrics = self.update_discriminator(obs, actions)
         with torch.no_grad():
             rewards = F.softplus(self.discriminator(obs, actions))  # -log(1 - D)
         rollout.rewards[...] = rewards.reshape(rollout.rewards.shape).cpu().numpy()
         metrics["imitation_reward"] = rewards.mean()
 
-        self.student.clock = clock
-        return {**self.student.update(rollout, clock), **metrics}
+        self.student.counters = counters
+        return {**self.student.update(rollout, counters), **metrics}
 
     def update_discriminator(self, obs: TensorObs, actions: Tensor) -> Metrics:
-        """`d_step` gradient steps.
+        """Take `d_step` gradient steps.
 
         :param obs: what the agent saw, scaled by present statistics, [n, ...]
         :param actions: what it did, as the environment executed it, [n, ...]

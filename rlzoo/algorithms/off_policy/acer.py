@@ -46,7 +46,7 @@ from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, OneMinusLogUniform, SearchSpace
-from rlzoo.policies.q_valued import with_q_values
+from rlzoo.policies.q_valued import q_value_policy
 
 SMALLEST_PROBABILITY = 1e-6  # of what is divided by
 
@@ -110,7 +110,7 @@ class ACERConfig:
         held = self.buffer_size // self.n_steps
         if self.replay_ratio and self.replay_start > held * self.n_steps:
             raise UserError(
-                f"replay_start ({self.replay_start}) steps are never in memory: buffer_size "
+                f"replay_start ({self.replay_start}) steps are never in the replay buffer: buffer_size "
                 f"({self.buffer_size}) holds {held} trajectories of {self.n_steps}"
             )
 
@@ -137,7 +137,7 @@ SEARCH_SPACE: SearchSpace = {
 def policy_gradient(
     log_probs: Tensor, log_mu: Tensor, actions: Tensor, q: Tensor, targets: Tensor, config: ACERConfig
 ) -> Tensor:
-    """g of eq. 7 with the gradient of the entropy bonus, both with respect to f, [batch, n_actions].
+    """Compute g of eq. 7 with the gradient of the entropy bonus, both by f, [batch, n_actions].
 
     :param log_probs: log f, and `log_mu` those of the policy that acted, [batch, n_actions]
     :param q: Q of all actions, [batch, n_actions]; `targets` Q_ret of `actions`, [batch]
@@ -154,7 +154,7 @@ def policy_gradient(
 
 
 def trust_region(g: Tensor, probs: Tensor, average_probs: Tensor, delta: float) -> Tensor:
-    """z of eq. 12, the nearest to `g` whose product with k is at most `delta`; all [batch, n_actions]."""
+    """Return z of eq. 12, nearest to `g` with a product with k of at most `delta`; all [batch, n_actions]."""
     k = -average_probs / probs.clamp(min=SMALLEST_PROBABILITY)
     excess = (k * g).sum(dim=1, keepdim=True) - delta
     return g - (excess / k.square().sum(dim=1, keepdim=True)).clamp(min=0) * k
@@ -189,7 +189,7 @@ class ACER(OnPolicyAlgorithm):
 
     def _setup_model(self) -> None:
         asked_for = self.policy_class
-        self.policy_class = with_q_values(asked_for)
+        self.policy_class = q_value_policy(asked_for)
         super()._setup_model()
         self.policy_class = asked_for  # what a file names
 
@@ -215,12 +215,12 @@ class ACER(OnPolicyAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, replay = self.config, self.replay_buffer
-        learning_rate = self.set_learning_rate(self.policy.optimizer, clock)
+        learning_rate = self.set_learning_rate(self.policy.optimizer, counters)
         self.set_training_mode(True)
         new = Trajectories.of_rollout(rollout, tuple(self.rnn_state or ()))
-        history = [self._learn(new, clock)]
+        history = [self._learn(new, counters)]
         if config.replay_ratio > 0:
             replay.add(new if rollout.raw is None else new.before_scaling(rollout.raw))
             if replay.steps_held >= config.replay_start:
@@ -228,14 +228,14 @@ class ACER(OnPolicyAlgorithm):
                     drawn = replay.sample()
                     if rollout.raw is not None:
                         drawn = drawn.scaled(rollout.raw.normalizer)
-                    history.append(self._learn(drawn, clock))
+                    history.append(self._learn(drawn, counters))
         explained = history[0].pop("explained_variance")
-        metrics = self.summarise(history, clock)
+        metrics = self.summarise(history, counters)
         metrics.update(explained_variance=explained, learning_rate=learning_rate)
         return metrics
 
-    def _learn(self, trajectories: Trajectories, clock: Counters) -> Metrics:
-        """One gradient step on trajectories of the present policy or of earlier ones."""
+    def _learn(self, trajectories: Trajectories, counters: Counters) -> Metrics:
+        """Take one gradient step on trajectories of the present policy or of earlier ones."""
         config = self.config
         obs = trajectories.all_obs(self.device)
         context = {"sequences": trajectories.sequences(self.device)} if self.recurrent else {}
@@ -264,9 +264,9 @@ class ACER(OnPolicyAlgorithm):
         q_taken = q.gather(1, actions.unsqueeze(1)).flatten()
         q_loss = 0.5 * (targets - q_taken).square().mean()
         loss = policy_loss + config.q_coef * q_loss
-        self.optimizer.step(loss, config.max_grad_norm)
+        self.network_optimizer.step(loss, config.max_grad_norm)
         self.target_policy.update(1 - config.alpha)
-        clock.n_updates += 1
+        counters.n_updates += 1
 
         detached = q_taken.detach()
         return {
@@ -279,7 +279,7 @@ class ACER(OnPolicyAlgorithm):
         }
 
     def _targets(self, trajectories: Trajectories, log_probs: Tensor, q: Tensor) -> tuple[Tensor, np.ndarray]:
-        """Q_ret of every step [n_steps * n_envs], and importance ratios of the actions [n_steps, n_envs].
+        """Compute Q_ret of each step [n_steps * n_envs], and importance ratios of actions [n_steps, n_envs].
 
         :param log_probs: of every observation and action, [(n_steps + 1) * n_envs + n_truncated, n_actions]
         """
@@ -311,7 +311,7 @@ class ACER(OnPolicyAlgorithm):
         )
         return torch.from_numpy(targets.reshape(-1)).to(self.device), ratios
 
-    # ------------------------------------------------------------------ memory
+    # ------------------------------------------------------------------ the replay buffer
 
     @property
     def replay_buffer(self) -> TrajectoryBuffer:

@@ -32,7 +32,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     critic_optimizer: NetworkOptimizer
     target_actor: TargetNetwork
     target_critic: TargetNetwork
-    entropy: EntropyCoefficient
+    entropy_coefficient: EntropyCoefficient
 
     def setup_optimizers(self) -> None:
         policy = self.policy
@@ -47,14 +47,14 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         if policy.with_target_critics:
             self.target_critic = TargetNetwork(self.critic_flat, policy.critic, policy.critic_target)
         if hasattr(self.config, "ent_coef"):
-            self.entropy = EntropyCoefficient(self)
+            self.entropy_coefficient = EntropyCoefficient(self)
 
     def state(self) -> dict[str, Any]:
         return {
             "policy": self.policy,
             "actor.optimizer": self.policy.actor.optimizer,
             "critic.optimizer": self.policy.critic.optimizer,
-            **(self.entropy.state() if hasattr(self.config, "ent_coef") else {}),
+            **(self.entropy_coefficient.state() if hasattr(self.config, "ent_coef") else {}),
             **super().state(),
         }
 
@@ -64,7 +64,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     @property
     def target_entropy(self) -> float:
         """Target entropy of a learned coefficient; a number also where the argument was "auto"."""
-        return self._entropy.target_entropy
+        return self._entropy_coefficient.target_entropy
 
     @target_entropy.setter
     def target_entropy(self, value: float | str) -> None:
@@ -73,25 +73,25 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     @property
     def log_ent_coef(self) -> torch.Tensor | None:
         """Logarithm [1] of the entropy coefficient where it is learned, else None."""
-        return self._entropy.log_ent_coef if self._entropy.learned else None
+        return self._entropy_coefficient.log_ent_coef if self._entropy_coefficient.learned else None
 
     @property
     def ent_coef_tensor(self) -> torch.Tensor:
         """Current entropy coefficient, a scalar."""
-        return self._entropy.value()
+        return self._entropy_coefficient.value()
 
     @property
     def ent_coef_optimizer(self) -> torch.optim.Optimizer | None:
         """The optimiser of the entropy coefficient where it is learned, else None."""
-        return self._entropy.optimizer if self._entropy.learned else None
+        return self._entropy_coefficient.optimizer if self._entropy_coefficient.learned else None
 
     @property
-    def _entropy(self) -> EntropyCoefficient:
-        if "entropy" not in self.__dict__:
+    def _entropy_coefficient(self) -> EntropyCoefficient:
+        if "entropy_coefficient" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no entropy coefficient")
-        return self.entropy
+        return self.entropy_coefficient
 
-    def set_learning_rates(self, clock: Counters) -> float:
+    def set_learning_rates(self, counters: Counters) -> float:
         """Set the current learning rate of both optimisers, and return it."""
-        self.set_learning_rate(self.policy.critic.optimizer, clock)
-        return self.set_learning_rate(self.policy.actor.optimizer, clock)
+        self.set_learning_rate(self.policy.critic.optimizer, counters)
+        return self.set_learning_rate(self.policy.actor.optimizer, counters)

@@ -138,14 +138,14 @@ class CrossQ(ActorCriticAlgorithm):
     config: CrossQConfig
     policy_family = "crossq"
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rates(clock)
+        learning_rate = self.set_learning_rates(counters)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
-        clock.n_updates += 1
+        counters.n_updates += 1
 
-        ent_coef, size = self.entropy.value(), len(batch.rewards)
+        ent_coef, size = self.entropy_coefficient.value(), len(batch.rewards)
         policy.actor.train(False)
         with torch.no_grad():
             next_actions, next_log_probs = policy.actor.action_log_prob(batch.next_observations)
@@ -157,11 +157,11 @@ class CrossQ(ActorCriticAlgorithm):
         batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
-        if clock.n_updates % config.policy_delay == 0:
+        if counters.n_updates % config.policy_delay == 0:
             policy.actor.train(True)
             actions, log_probs = policy.actor.action_log_prob(batch.observations)
             policy.actor.train(False)
-            ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
             actor_loss = crossq_actor_loss(
                 policy.critic(batch.observations, actions)[..., 0], log_probs, ent_coef
             )

@@ -252,7 +252,7 @@ class DDPG(ActorCriticAlgorithm):
             self.parameter_noise = ParameterNoise(policy.actor, config.param_noise, shared)
 
     def _hidden_weights(self) -> list[torch.Tensor]:
-        """Matrices that the critic's loss changes, but for those of the last layer."""
+        """Return matrices that the critic's loss changes, but for those of the last layer."""
         learned = {id(parameter) for parameter in self.critic_flat.parameters}
         kinds = (EnsembleLinear, nn.Linear, nn.Conv2d)
         layers = [part for part in self.policy.critic.modules() if isinstance(part, kinds)]
@@ -297,10 +297,10 @@ class DDPG(ActorCriticAlgorithm):
         if self.parameter_noise is not None and 0 in indices:  # shared by all, so at the pace of one
             self.parameter_noise.perturb()
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rates = self._set_learning_rates(clock)
-        clock.n_updates += 1
+        learning_rates = self._set_learning_rates(counters)
+        counters.n_updates += 1
 
         target = ddpg_target(policy, batch, self.returns, config.reward_scale)
         if config.enable_popart:
@@ -319,15 +319,16 @@ class DDPG(ActorCriticAlgorithm):
         self.actor_optimizer.step(actor_loss, config.clip_norm)
         self.target_critic.update(config.tau)
         self.target_actor.update(config.tau)
-        if self.parameter_noise is not None and clock.n_updates % config.param_noise_adaption_interval == 0:
+        interval = config.param_noise_adaption_interval
+        if self.parameter_noise is not None and counters.n_updates % interval == 0:
             self._adapt_parameter_noise(batch.observations)
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
 
-    def _set_learning_rates(self, clock: Counters) -> Metrics:
-        metrics: Metrics = {"learning_rate": self.schedule("learning_rate", clock)}
+    def _set_learning_rates(self, counters: Counters) -> Metrics:
+        metrics: Metrics = {"learning_rate": self.schedule("learning_rate", counters)}
         for network in ("actor", "critic"):
             name = f"{network}_lr" if f"{network}_lr" in self.schedules else "learning_rate"
-            metrics[name] = self.schedule(name, clock)
+            metrics[name] = self.schedule(name, counters)
             for group in getattr(self.policy, network).optimizer.param_groups:
                 group["lr"] = metrics[name]
         return metrics

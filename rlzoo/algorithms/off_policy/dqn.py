@@ -210,7 +210,7 @@ class DQN(OffPolicyAlgorithm):
     _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
 
     @classmethod
-    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+    def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
         interval = config.target_update_interval
         if config.tau < 1 or n_envs <= interval:
             return None
@@ -251,15 +251,15 @@ class DQN(OffPolicyAlgorithm):
     @property
     def exploration_rate(self) -> float:
         """The current probability of a random action; an assigned value holds until the next step."""
-        if self._assigned_rate is not None and self._assigned_rate[0] == self.clock.num_timesteps:
+        if self._assigned_rate is not None and self._assigned_rate[0] == self.counters.num_timesteps:
             return self._assigned_rate[1]
-        return self.exploration_schedule(self.clock.progress_remaining)
+        return self.exploration_schedule(self.counters.progress_remaining)
 
     @exploration_rate.setter
     def exploration_rate(self, value: float) -> None:
         if not 0 <= value <= 1:
             raise UserError(f"exploration_rate must be at least 0 and at most 1, not {value!r}")
-        self._assigned_rate = (self.clock.num_timesteps, float(value))
+        self._assigned_rate = (self.counters.num_timesteps, float(value))
 
     @property
     def exploration_schedule(self) -> LinearSchedule:
@@ -288,7 +288,7 @@ class DQN(OffPolicyAlgorithm):
         return torch.where(torch.from_numpy(at_random), self.random_actions(), greedy.cpu())
 
     def greedy_actions(self, obs: TensorObs) -> Tensor:
-        """The best actions [n_envs], as the perturbed network sees it where there is one."""
+        """Return the best actions [n_envs], as the perturbed network sees it where there is one."""
         if self.parameter_noise is None:
             best: Tensor = self.policy.predict_actions(obs)
             return best
@@ -325,7 +325,7 @@ class DQN(OffPolicyAlgorithm):
         Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.
         """
         actions, state = super().predict(observation, state, episode_start, deterministic, mask)
-        if not deterministic and (self.clock.num_timesteps > 0 or self._assigned_rate is not None):
+        if not deterministic and (self.counters.num_timesteps > 0 or self._assigned_rate is not None):
             space = cast(spaces.Discrete, self.action_space)
             at_random = np.random.random(actions.shape) < self.exploration_rate
             random_actions = space.start + np.random.randint(space.n, size=actions.shape)
@@ -334,25 +334,25 @@ class DQN(OffPolicyAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        self.update_target_network(clock)
+        self.update_target_network(counters)
         noise = self.parameter_noise
-        if noise is not None and self.noise_updates.crossings(clock.num_timesteps, NOISE_INTERVAL):
+        if noise is not None and self.noise_updates.crossings(counters.num_timesteps, NOISE_INTERVAL):
             self.adapt_noise(noise, batch.observations)
-        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         target_q = dqn_target(policy, batch, config.double_q)
         loss, td_errors = dqn_loss(policy.q_net(batch.observations), batch.actions, target_q, batch.weights)
-        self.optimizer.step(loss, config.max_grad_norm)
+        self.network_optimizer.step(loss, config.max_grad_norm)
         batch.set_priorities(td_errors)
-        clock.n_updates += 1
+        counters.n_updates += 1
         return {"loss": loss.detach(), "learning_rate": learning_rate}
 
-    def update_target_network(self, clock: Counters) -> None:
+    def update_target_network(self, counters: Counters) -> None:
         """Update the target network if `target_update_interval` environment steps have passed."""
         config = self.config
-        if n := self.target_updates.crossings(clock.num_timesteps, config.target_update_interval):
+        if n := self.target_updates.crossings(counters.num_timesteps, config.target_update_interval):
             # n updates at once: the online network did not change between them
             self.target_q_net.update(1 - (1 - config.tau) ** n)
 

@@ -106,5 +106,5 @@ def _check_learner(learner: Any) -> None:
 
 
 def _with_goals(env: Any) -> Any:
-    """The environment that shows its goals, where a wrapper hides them in a vector."""
+    """Return the environment that shows its goals, where a wrapper hides them in a vector."""
     return env.env if isinstance(env, HERGoalEnvWrapper) else env

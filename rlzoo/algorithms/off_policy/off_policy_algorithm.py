@@ -91,7 +91,7 @@ def check_off_policy(config: Any) -> None:
 def check_buffer_arguments(
     buffer_class: type[ReplayBuffer], kwargs: dict[str, Any], n_steps: int
 ) -> dict[str, Any]:
-    """`replay_buffer_kwargs` in the types that the class declares.
+    """Return `replay_buffer_kwargs` in the types that the class declares.
 
     :param n_steps: of the algorithm
     :raises UserError: an argument that the algorithm itself gives, or of another type
@@ -113,20 +113,20 @@ def check_buffer_arguments(
 
 
 def as_rows(actions: torch.Tensor) -> torch.Tensor:
-    """Actions [batch, ...], each as a vector; also those of a Box without axes, which are numbers."""
+    """Return actions [batch, ...], each as a vector; also of a Box without axes, whose are numbers."""
     return actions.reshape(len(actions), -1)
 
 
 def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
-    """The mean of losses [..., batch], each row times its importance weight where replay is prioritised."""
+    """Compute the mean of losses [..., batch], weighted by importance where replay is prioritised."""
     return losses.mean() if weights is None else (losses * weights).mean()
 
 
 class _RoundOfNoise:
     """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
 
-    def __init__(self, distribution: StateDependentNoise, clock: Counters) -> None:
-        self._distribution, self._clock = distribution, clock
+    def __init__(self, distribution: StateDependentNoise, counters: Counters) -> None:
+        self._distribution, self._clock = distribution, counters
 
     def state_dict(self) -> dict[str, Any]:
         if not self._clock.collected:
@@ -174,7 +174,7 @@ class OffPolicyAlgorithm(Algorithm):
     _replay_deleted = False  # `del model.replay_buffer`, until another one is loaded or assigned
 
     def __getattr__(self, name: str) -> Any:
-        """The networks of the policy are also the agent's, as scripts for other libraries have it."""
+        """Return a network of the policy as the agent's, as scripts for other libraries have it."""
         if name in NETWORKS and "policy" in self.__dict__ and hasattr(self.policy, name):
             return getattr(self.policy, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -182,16 +182,18 @@ class OffPolicyAlgorithm(Algorithm):
     # ------------------------------------------------------------------ what an algorithm implements
 
     def explore(self, obs: TensorObs) -> torch.Tensor:
-        """Actions [n_envs, ...] for collecting, as they are stored; by default, samples of the policy.
+        """Return actions [n_envs, ...] for collecting, as they are stored; by default, samples of the policy.
 
         Random exploration and action noise come on top.
         """
         actions: torch.Tensor = self.policy.predict_actions(obs)
         return actions
 
-    def update(self, batch: Any, clock: Counters) -> Metrics:
-        """One gradient step on a `ReplayBatch`; advances `clock.n_updates` by one, and writes the absolute
-        TD errors into `batch.priorities` where replay is prioritised."""
+    def update(self, batch: Any, counters: Counters) -> Metrics:
+        """Take a gradient step on a `ReplayBatch`, and advance `counters.n_updates` by one.
+
+        Where replay is prioritised, the absolute TD errors are written into `batch.priorities`.
+        """
         raise NotImplementedError
 
     # ------------------------------------------------------------------ acting
@@ -200,7 +202,7 @@ class OffPolicyAlgorithm(Algorithm):
         use_sde = getattr(self.config, "use_sde", False)
         if use_sde:
             self.refresh_noise(inputs.step)
-        if inputs.clock.warm_up and not (use_sde and self.config.use_sde_at_warmup):
+        if inputs.counters.warm_up and not (use_sde and self.config.use_sde_at_warmup):
             actions = self.random_actions()
         else:
             actions = self.explore(inputs.obs)
@@ -214,7 +216,7 @@ class OffPolicyAlgorithm(Algorithm):
         return PolicyOutput(actions, self.to_env_action(actions))
 
     def random_actions(self) -> torch.Tensor:
-        """Uniformly random actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""
+        """Draw uniform actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             return torch.randint(int(space.n), (self.n_envs,))
@@ -247,18 +249,20 @@ class OffPolicyAlgorithm(Algorithm):
         :param batch_size: by default the hyperparameter
         :raises UserError: the replay buffer has nothing to sample
 
+        >>> SAC("MlpPolicy", "Pendulum-v1").learn(1000).save_replay_buffer("expert")
+        >>> model = SAC("MlpPolicy", "Pendulum-v1")
         >>> model.load_replay_buffer("expert")
-        >>> model.train(gradient_steps=1000)
+        >>> model.train(gradient_steps=10)
         """
         self.require_trainable()
         if not self.replay_buffer.can_sample():
             raise UserError("the replay buffer has nothing to sample: fill it before train()")
-        self.replay_buffer.progress = 1 - self.clock.progress_remaining
+        self.replay_buffer.progress = 1 - self.counters.progress_remaining
         history = take_gradient_steps(self, gradient_steps, batch_size or self.config.batch_size)
-        record_metrics(self, self.summarise(history, self.clock) if history else {})
+        record_metrics(self, self.summarise(history, self.counters) if history else {})
 
     def update_period(self) -> tuple[int, bool]:
-        """Steps of each environment between two rounds of updates, or (with True) episodes."""
+        """Return steps of each environment between two rounds of updates, or (with True) episodes."""
         train_freq = self.config.train_freq
         count, unit = train_freq if isinstance(train_freq, tuple) else (train_freq, "step")
         return count, unit == "episode"
@@ -308,7 +312,7 @@ class OffPolicyAlgorithm(Algorithm):
         self.buffer_in_sync = False
 
     def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
-        """The class of the replay buffer, and its own arguments."""
+        """Return the class of the replay buffer, and its own arguments."""
         default = ReplayBuffer if self.config.n_steps == 1 else NStepReplayBuffer
         return self.config.replay_buffer_class or default, dict(self.config.replay_buffer_kwargs or {})
 
@@ -422,12 +426,12 @@ class OffPolicyAlgorithm(Algorithm):
             noise = VectorizedActionNoise(noise, self.n_envs)
         self.action_noise = noise
 
-    def _reset_envs(self, env: VecEnv, resume: bool) -> None:
-        super()._reset_envs(env, resume)
+    def _start_episodes(self, env: VecEnv, resume: bool) -> None:
+        super()._start_episodes(env, resume)
         self.buffer_in_sync = self.buffer_in_sync and self.collector.episodes_restored
 
     def make_optimizer(self, flat: ParameterGroup, **changes: Any) -> torch.optim.Optimizer:
-        """The policy's optimiser for a vector of parameters.
+        """Return the policy's optimiser for a vector of parameters.
 
         :raises UserError: it does not take the policy's `optimizer_kwargs`
         """
@@ -440,7 +444,7 @@ class OffPolicyAlgorithm(Algorithm):
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = {} if self.action_noise is None else {"action_noise": self.action_noise}
         if getattr(self.config, "use_sde", False):
-            state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.clock)
+            state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.counters)
         return state
 
     def save_replay_buffer(self, path: PathOrFile) -> None:

@@ -119,16 +119,16 @@ class QRDQN(DQN):
             arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        self.update_target_network(clock)
-        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+        self.update_target_network(counters)
+        learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         target = qrdqn_target(policy, batch)
         quantiles = policy.quantile_net(batch.observations)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
-        self.optimizer.step(loss, config.max_grad_norm)
+        self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:
             batch.set_priorities(td_errors)
-        clock.n_updates += 1
+        counters.n_updates += 1
         return {"loss": loss.detach(), "learning_rate": learning_rate}

@@ -151,19 +151,19 @@ class SAC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rates(clock)
+        learning_rate = self.set_learning_rates(counters)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
-        clock.n_updates += 1
-        update_actor = clock.n_updates % config.policy_delay == 0
+        counters.n_updates += 1
+        update_actor = counters.n_updates % config.policy_delay == 0
 
         if update_actor:
             actions, log_probs = policy.actor.action_log_prob(batch.observations)
-            ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
         else:
-            ent_coef, ent_coef_loss = self.entropy.value(), None
+            ent_coef, ent_coef_loss = self.entropy_coefficient.value(), None
 
         target = sac_target(policy, batch, ent_coef, config.n_target_critics)
         values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
@@ -181,7 +181,7 @@ class SAC(ActorCriticAlgorithm):
             metrics["actor_loss"] = actor_loss.detach()
         if ent_coef_loss is not None:
             metrics["ent_coef_loss"] = ent_coef_loss
-        if clock.n_updates % config.target_update_interval == 0:
+        if counters.n_updates % config.target_update_interval == 0:
             self.target_critic.update(config.tau)
         metrics["learning_rate"] = learning_rate
         return metrics

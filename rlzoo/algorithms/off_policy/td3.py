@@ -136,10 +136,10 @@ class TD3(ActorCriticAlgorithm):
     config: TD3Config
     policy_family = "deterministic"
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rates(clock)
-        clock.n_updates += 1
+        learning_rate = self.set_learning_rates(counters)
+        counters.n_updates += 1
 
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
         values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
@@ -148,7 +148,7 @@ class TD3(ActorCriticAlgorithm):
         batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "learning_rate": learning_rate}
-        if clock.n_updates % config.policy_delay == 0:
+        if counters.n_updates % config.policy_delay == 0:
             actor_loss = td3_actor_loss(policy, batch.observations)
             self.actor_optimizer.step(actor_loss)
             self.target_critic.update(config.tau)

@@ -145,15 +145,15 @@ class TQC(ActorCriticAlgorithm):
             )
         super().setup_optimizers()
 
-    def update(self, batch: ReplayBatch, clock: Counters) -> Metrics:
+    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rates(clock)
+        learning_rate = self.set_learning_rates(counters)
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
-        clock.n_updates += 1
+        counters.n_updates += 1
 
         actions, log_probs = policy.actor.action_log_prob(batch.observations)
-        ent_coef, ent_coef_loss = self.entropy.update(log_probs.detach(), learning_rate)
+        ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
 
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
         quantiles = policy.critic(batch.observations, as_rows(batch.actions))
@@ -164,7 +164,7 @@ class TQC(ActorCriticAlgorithm):
         actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
         self.actor_optimizer.step(actor_loss)
 
-        if clock.n_updates % config.target_update_interval == 0:
+        if counters.n_updates % config.target_update_interval == 0:
             self.target_critic.update(config.tau)
         metrics: Metrics = {
             "critic_loss": critic_loss.detach(),

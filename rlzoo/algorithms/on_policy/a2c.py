@@ -78,7 +78,7 @@ def a2c_loss(
     returns: torch.Tensor,
     config: A2CConfig,
 ) -> tuple[torch.Tensor, Metrics]:
-    """The negated objective on one rollout; every argument is [n_steps * n_envs].
+    """Compute the negated objective on one rollout; every argument is [n_steps * n_envs].
 
     :return: the scalar loss, and metrics as detached tensors
     """
@@ -121,9 +121,9 @@ class A2C(OnPolicyAlgorithm):
             arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
         return arguments
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         batch = self.read_rollout(rollout)
         old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
@@ -144,10 +144,10 @@ class A2C(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.optimizer.step(loss, config.max_grad_norm)
-        clock.n_updates += 1
+        self.network_optimizer.step(loss, config.max_grad_norm)
+        counters.n_updates += 1
 
-        metrics = self.summarise([metrics], clock)
+        metrics = self.summarise([metrics], counters)
         metrics.update(explained_variance=explained_variance(baseline, returns), learning_rate=learning_rate)
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()

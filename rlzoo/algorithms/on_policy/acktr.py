@@ -133,7 +133,7 @@ def acktr_loss(
     returns: torch.Tensor,
     config: ACKTRConfig,
 ) -> tuple[torch.Tensor, Metrics]:
-    """The negated objective on one rollout; every argument is [n_steps * n_envs].
+    """Compute the negated objective on one rollout; every argument is [n_steps * n_envs].
 
     :return: the scalar loss, and metrics as detached tensors
     """
@@ -202,14 +202,14 @@ class ACKTR(OnPolicyAlgorithm):
             kfac_clip=config.kfac_clip,
             max_grad_norm=config.max_grad_norm,
         )
-        self.optimizer = NetworkOptimizer(self.policy, self.flat)
+        self.network_optimizer = NetworkOptimizer(self.policy, self.flat)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "policy.optimizer.factors": self.factors}
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, policy, optimizer = self.config, self.policy, self.policy.optimizer
-        learning_rate = self.set_learning_rate(optimizer, clock)
+        learning_rate = self.set_learning_rate(optimizer, counters)
         for name in ("momentum", "damping", "kfac_clip", "max_grad_norm"):
             optimizer.param_groups[0][name] = getattr(config, name)  # which may have been assigned since
 
@@ -237,10 +237,10 @@ class ACKTR(OnPolicyAlgorithm):
         advantages_, returns_ = self.flat_columns(advantages, returns)
 
         loss, metrics = acktr_loss(values, log_probs, entropy, advantages_, returns_, config)
-        self.optimizer.step(loss)
-        clock.n_updates += 1
+        self.network_optimizer.step(loss)
+        counters.n_updates += 1
 
-        metrics = self.summarise([metrics], clock)
+        metrics = self.summarise([metrics], counters)
         metrics.update(explained_variance=explained_variance(baseline, returns), learning_rate=learning_rate)
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()

@@ -64,17 +64,17 @@ class OnPolicyAlgorithm(Algorithm):
     def _setup_model(self) -> None:
         super()._setup_model()
         self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
-        for hint in (self.setup_hint(self.config, self.n_envs), self._device_hint()):
+        for hint in (self.n_envs_hint(self.config, self.n_envs), self._device_hint()):
             if hint:
                 warnings.warn(hint, stacklevel=4)
 
     @classmethod
-    def setup_hint(cls, config: Any, n_envs: int) -> str | None:
-        """A sentence when hyperparameters fit the number of environments, but hardly as meant, else None."""
+    def n_envs_hint(cls, config: Any, n_envs: int) -> str | None:
+        """Return a sentence when hyperparameters fit the number of environments, but hardly as meant."""
         return None
 
     def _device_hint(self) -> str | None:
-        """A sentence when small networks are on a GPU, else None."""
+        """Return a sentence when small networks are on a GPU, else None."""
         if self.device.type == "cpu" or self.policy_class.__name__ != "ActorCriticPolicy":
             return None
         name = type(self).__name__
@@ -129,7 +129,7 @@ class OnPolicyAlgorithm(Algorithm):
         return PolicyOutput(actions, self.to_env_action(actions), {**context, **self._before_tanh()})
 
     def _before_tanh(self) -> dict[str, torch.Tensor]:
-        """The last actions of a squashed policy before the tanh, whose inverse would not be exact."""
+        """Return the last actions of a squashed policy before the tanh, which has no exact inverse."""
         distribution = getattr(self.policy, "action_dist", None)
         if isinstance(distribution, StateDependentNoise) and distribution.gaussian_actions is not None:
             return {"gaussian_actions": distribution.gaussian_actions}
@@ -155,9 +155,9 @@ class OnPolicyAlgorithm(Algorithm):
         """
         self.require_trainable()
         rollout = self.rollout_buffer
-        if rollout is None or rollout.filled or not self.clock.num_timesteps:
+        if rollout is None or rollout.filled or not self.counters.num_timesteps:
             raise UserError("there is no full rollout to learn from: learn() collects one")
-        metrics = self.update(rollout, self.clock)
+        metrics = self.update(rollout, self.counters)
         record_metrics(self, metrics)
         if metrics.get("learning_rate") == 0:
             warnings.warn(
@@ -169,7 +169,7 @@ class OnPolicyAlgorithm(Algorithm):
     # ------------------------------------------------------------------ reading a rollout
 
     def read_rollout(self, rollout: RolloutBuffer) -> RolloutBatch:
-        """`obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
+        """Return `obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""
         context: PolicyContext = {}
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._rnn_state_columns(rollout))
@@ -186,7 +186,7 @@ class OnPolicyAlgorithm(Algorithm):
     def old_values(
         self, rollout: RolloutBuffer, batch: RolloutBatch
     ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-        """Log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
+        """Return log-probabilities [n_steps * n_envs], values and next values [n_steps, n_envs].
 
         They are those of the policy that collected the rollout: one batched pass, where they were not kept.
         """
@@ -201,7 +201,7 @@ class OnPolicyAlgorithm(Algorithm):
     def baseline(
         self, rollout: RolloutBuffer, batch: RolloutBatch, values: torch.Tensor | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Values and next values, [n_steps, n_envs], for an update that is one gradient step.
+        """Return values and next values, [n_steps, n_envs], for an update that is one gradient step.
 
         The policy has not changed since it acted, so they are the values that are about to be learned
         (`values`, with gradients). Not so where layers behave differently in training: there they are
@@ -213,7 +213,7 @@ class OnPolicyAlgorithm(Algorithm):
         return array, self.next_values(rollout, array)
 
     def estimate(self, rollout: RolloutBuffer) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
-        """Values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
+        """Compute values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
 
         :raises UserError: the algorithm has no `gae_lambda`
         """
@@ -227,7 +227,7 @@ class OnPolicyAlgorithm(Algorithm):
         return values, log_probs, advantages, returns
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
-        """The value of what each step led to, [n_steps, n_envs].
+        """Return the value of what each step led to, [n_steps, n_envs].
 
         Where an episode was truncated that is its final observation.
 
@@ -265,7 +265,7 @@ class OnPolicyAlgorithm(Algorithm):
     def minibatches(
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
-        """Shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
+        """Yield shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
         if self.recurrent:
             batches = sequence_minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
         else:

@@ -83,7 +83,7 @@ def check_ppo(config: Any) -> None:
 def ppo_loss(
     policy: Any, batch: RolloutBatch, clip_range: float, clip_range_vf: float | None, config: PPOConfig
 ) -> tuple[torch.Tensor, Metrics]:
-    """The negated objective of eq. 9 on one minibatch.
+    """Compute the negated objective of eq. 9 on one minibatch.
 
     :param batch: with `advantages, returns, values, log_probs`
     :return: the scalar loss, and metrics as detached tensors
@@ -137,7 +137,7 @@ class PPO(OnPolicyAlgorithm):
     default_log_interval = 1
 
     @classmethod
-    def setup_problem(cls, config: Any, n_envs: int) -> str | None:
+    def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
         rows, batch_size = config.n_steps * n_envs, config.batch_size
         if rows <= batch_size or rows % batch_size == 0:
             return None  # a smaller rollout is one minibatch
@@ -153,20 +153,20 @@ class PPO(OnPolicyAlgorithm):
         )
 
     @classmethod
-    def setup_hint(cls, config: Any, n_envs: int) -> str | None:
+    def n_envs_hint(cls, config: Any, n_envs: int) -> str | None:
         rows = config.n_steps * n_envs
         if rows >= config.batch_size:
-            return None  # `setup_problem` looks at these
+            return None  # `n_envs_problem` looks at these
         return (
             f"batch_size {config.batch_size} is larger than a rollout, n_steps * n_envs = {config.n_steps} * "
             f"{n_envs} = {rows}, so each minibatch is the whole rollout"
         )
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rate(policy.optimizer, clock)
-        clip_range = self.schedule("clip_range", clock)
-        clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, counters)
+        clip_range = self.schedule("clip_range", counters)
+        clip_range_vf = None if config.clip_range_vf is None else self.schedule("clip_range_vf", counters)
 
         batch = self.read_rollout(rollout)
         batch.log_probs, values, next_values = self.old_values(rollout, batch)
@@ -192,12 +192,12 @@ class PPO(OnPolicyAlgorithm):
                 stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
                 if stop:
                     break
-                self.optimizer.step(loss, config.max_grad_norm)
-                clock.n_updates += 1
+                self.network_optimizer.step(loss, config.max_grad_norm)
+                counters.n_updates += 1
             if stop:
                 break
 
-        metrics = self.summarise(history, clock)
+        metrics = self.summarise(history, counters)
         metrics.update(
             explained_variance=explained_variance(values, returns),
             learning_rate=learning_rate,

@@ -97,7 +97,7 @@ class MaskablePPO(PPO):
         use_masking: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """As every algorithm's `learn`.
+        """Train, as every algorithm's `learn`.
 
         :param use_masking: False learns as PPO does, with every action allowed
         :raises UserError: the environment does not say which actions are valid
@@ -116,7 +116,7 @@ class MaskablePPO(PPO):
         action_masks: npt.ArrayLike | None = None,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """Actions for one observation or a batch of them, and None.
+        """Return actions for one observation or a batch of them, and None.
 
         :param action_masks: what is valid, bool [n_choices] or [batch, n_choices], as `get_action_masks(env)`
             says; None allows everything
@@ -136,7 +136,7 @@ class MaskablePPO(PPO):
         logp: bool = False,
         action_masks: npt.ArrayLike | None = None,
     ) -> Any:
-        """As every algorithm's `action_probability`, of the choices that `action_masks` allows."""
+        """Return what `action_probability` of every algorithm does, of choices that `action_masks` allows."""
         return action_probability(
             self.policy, self.action_space, observation, state, mask, actions, logp, action_masks
         )

@@ -105,7 +105,7 @@ def log_prob_of(distribution: Distribution, batch: RolloutBatch) -> torch.Tensor
 
 
 def trpo_objective(distribution: Distribution, batch: RolloutBatch, config: TRPOConfig) -> torch.Tensor:
-    """L of eq. 14, a scalar.
+    """Compute L of eq. 14, a scalar.
 
     :param distribution: of the policy at the observations of the batch
     :param batch: with `log_probs` and `advantages`
@@ -135,7 +135,7 @@ class TRPO(OnPolicyAlgorithm):
     divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
 
     @classmethod
-    def setup_hint(cls, config: TRPOConfig, n_envs: int) -> str | None:
+    def n_envs_hint(cls, config: TRPOConfig, n_envs: int) -> str | None:
         rows = config.n_steps * n_envs
         last = rows % config.batch_size
         if last == 0:
@@ -146,7 +146,7 @@ class TRPO(OnPolicyAlgorithm):
         )
 
     def setup_optimizers(self) -> None:
-        """The actor's parameters are all that the distribution depends on; the optimiser is the critic's."""
+        """Collect the parameters that the distribution depends on; the optimiser is the critic's."""
         policy = self.policy
         policy.set_training_mode(False)
         learned = [parameter for parameter in policy.parameters() if parameter.requires_grad]
@@ -164,9 +164,9 @@ class TRPO(OnPolicyAlgorithm):
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
 
-    def update(self, rollout: RolloutBuffer, clock: Counters) -> Metrics:
+    def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
-        learning_rate = self.set_learning_rate(policy.optimizer, clock)
+        learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         batch = self.read_rollout(rollout)
         batch.log_probs, values, next_values = self.old_values(rollout, batch)
@@ -188,16 +188,16 @@ class TRPO(OnPolicyAlgorithm):
         if self.has_train_mode_layers and hasattr(policy, "pi_features_extractor"):
             policy.pi_features_extractor.eval()  # statistics that the actor reads, too, would move the policy
         value_losses = self.fit_critic(RolloutBatch(batch.obs, returns=batch.returns), rollout)
-        clock.n_updates += 1
+        counters.n_updates += 1
 
-        metrics = self.summarise([policy_metrics, *value_losses], clock)
+        metrics = self.summarise([policy_metrics, *value_losses], counters)
         metrics.update(explained_variance=explained_variance(values, returns), learning_rate=learning_rate)
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()
         return metrics
 
     def improve_policy(self, batch: RolloutBatch) -> Metrics:
-        """One step of the actor, along the natural gradient to the edge of the trust region.
+        """Take one step of the actor, along the natural gradient to the edge of the trust region.
 
         :param batch: with `log_probs` and `advantages`
         :return: the objective and the divergence after the step, and whether there was one
@@ -273,13 +273,13 @@ class TRPO(OnPolicyAlgorithm):
         return history
 
     def _divergence(self, old: Distribution, new: Distribution) -> torch.Tensor:
-        """Mean KL(old || new) over the batch, a scalar; see `sum_kl`."""
+        """Compute the mean KL(old || new) over the batch, a scalar; see `sum_kl`."""
         divergence = old.kl(new).mean()
         if not self.config.sum_kl and isinstance(self.action_space, spaces.Box | spaces.MultiBinary):
             divergence = divergence / math.prod(self.action_space.shape)
         return divergence
 
     def _rows_of_actions(self, actions: torch.Tensor) -> torch.Tensor:
-        """Stored actions as distributions take them: [batch] for Discrete, [batch, n] for all others."""
+        """Return stored actions as distributions take them: [batch] for Discrete, else [batch, n]."""
         one_choice = isinstance(self.action_space, spaces.Discrete)
         return actions.reshape(len(actions)) if one_choice else actions.reshape(len(actions), -1)

@@ -98,7 +98,7 @@ def write_site(
 
 
 def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[str, Any]:
-    """What the page of a row shows, but for its video; its learning curve is added to `figures`."""
+    """Return what the page of a row shows, but for its video; its learning curve is added to `figures`."""
     curve, caption = learning_curve(row)
     if curve:
         figures[f"rows/{row.slug}.svg"] = curve
@@ -182,7 +182,7 @@ def _cells(rows: Sequence[SiteRow]) -> Iterator[list[dict[str, Any]]]:
 def _suites(
     rows: Sequence[SiteRow], figures: dict[str, bytes], on_row: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """The suites in which several environments and labels can be compared; their figures are added."""
+    """Return the suites in which several environments and labels can be compared; their figures are added."""
     for name in dict.fromkeys(row.suite for row in rows):
         own = [row for row in rows if row.suite == name]
         try:

@@ -68,21 +68,21 @@ class SiteRow:
         return best, self.folders[best.seed]
 
     def facts(self) -> list[tuple[str, str]]:
-        """Names and values, as the columns of the table of results have them."""
+        """Return names and values, as the columns of the table of results have them."""
         columns = columns_of([self.table])
         (cells,) = cells_of([self.table], columns)
         named = zip((column.heading or "verdict" for column in columns), cells, strict=True)
         return [(name, text) for name, text in named if name not in ("algorithm", "environment") and text]
 
     def seeds(self) -> list[dict[str, Any]]:
-        """One line for each training seed."""
+        """Return one line for each training seed."""
         return [
             self._seed(*values)
             for values in zip(self.table.scores, self.table.means, self.table.stds, strict=True)
         ]
 
     def hyperparams(self) -> str:
-        """The hyperparameters as YAML: those of a training that is there, else those that the row has now."""
+        """Return the hyperparameters as YAML: of a training that is there, else those the row has now."""
         if self.folders:
             folder = self.folders[min(self.folders)]
             return _text_of(config_path(folder, self.row.env))
@@ -90,7 +90,7 @@ class SiteRow:
         return dump_yaml(plain(merge(values, self.row.hyperparams))).strip()
 
     def command(self) -> str:
-        """What trains such agents."""
+        """Return the command that trains such agents."""
         for _, folder in sorted(self.folders.items()):
             if (folder / "command.txt").is_file():
                 return _text_of(folder / "command.txt")
@@ -142,7 +142,7 @@ def _known(value: object) -> str:
 
 
 def _slugs(rows: Iterable[TableRow]) -> Iterator[str]:
-    """Names of files that differ, also where upper and lower case are the same."""
+    """Return names of files that differ, also where upper and lower case are the same."""
     taken: set[str] = set()
     for table in rows:
         first = re.sub(r"[^\w.+=-]", "-", f"{table.row.label}-{table.row.env}", flags=re.ASCII)
@@ -161,7 +161,7 @@ def _text_of(path: Path) -> str:
 
 
 def run_folders(places: Iterable[Path]) -> dict[Key, Path]:
-    """The folders of runs below some places, by label, environment and training seed.
+    """Return the folders of runs below some places, by label, environment and training seed.
 
     A folder that cannot be read is none of them.
     """

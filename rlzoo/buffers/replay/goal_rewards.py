@@ -37,7 +37,7 @@ class GoalRewards:
     def __call__(
         self, achieved: np.ndarray, desired: np.ndarray, infos: Sequence[Info] | None = None
     ) -> np.ndarray:
-        """Rewards [n] float32 of goals [n, ...]."""
+        """Compute rewards [n] float32 of goals [n, ...]."""
         if infos is None:
             if len(self._no_infos) != len(achieved):
                 self._no_infos = [{}] * len(achieved)
@@ -102,7 +102,7 @@ def _compute_reward(env: Any) -> RewardFunction:
 
 
 def _probes(space: spaces.Space[object]) -> tuple[np.ndarray, np.ndarray]:
-    """Goals [N_PROBES, ...], as a buffer stores them, of which every second pair is one and the same."""
+    """Return goals [N_PROBES, ...], as a buffer stores them; every second pair is one and the same."""
     space = copy.deepcopy(space)
     space.seed(0)
     desired = np.stack([np.asarray(space.sample()) for _ in range(N_PROBES)])

@@ -73,23 +73,23 @@ class ReplayArrays(BaseBuffer):
         return self._flagged((self.flags & ENDED > 0) & (self.flags < TERMINATED))
 
     def _filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the arrays that are filled, oldest first, and their slots."""
+        """Return rows of the arrays that are filled, oldest first, and their slots."""
         ages = np.arange(self._size, 0, -1)
         return (self.pos - ages) % self.buffer_size, (self.head - ages) % self.n_slots
 
     def _slot_of(self, places: np.ndarray) -> np.ndarray:
-        """Slots of rows of the arrays."""
+        """Return slots of rows of the arrays."""
         ages = (self.pos - 1 - places) % self.buffer_size + 1
         slots: np.ndarray = (self.head - ages) % self.n_slots
         return slots
 
     def _rows(self, slots: np.ndarray) -> np.ndarray:
-        """Flat indices of the transitions in slots."""
+        """Return flat indices of the transitions in slots."""
         rows: np.ndarray = slots[:, None] * self.n_envs + np.arange(self.n_envs)
         return rows.reshape(-1)
 
     def _spread(self, places: np.ndarray, filled: Obs) -> Obs:
-        """Tensors [k * n_envs, ...] of observations at their places in arrays of the whole buffer."""
+        """Place tensors [k * n_envs, ...] of observations in arrays of the whole buffer."""
 
         def spread(part: torch.Tensor, space: spaces.Space[object]) -> np.ndarray:
             shape = (self.n_envs, *part_shape(space))
@@ -103,7 +103,7 @@ class ReplayArrays(BaseBuffer):
         return spread(filled, space)
 
     def _in_order(self, ring: np.ndarray) -> np.ndarray:
-        """The rows [n_slots, n_envs, ...] of a ring in the order of the arrays."""
+        """Return the rows [n_slots, n_envs, ...] of a ring in the order of the arrays."""
         if self.laps == 0:
             return ring[: self.buffer_size]
         places, slots = self._filled()

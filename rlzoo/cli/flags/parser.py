@@ -15,7 +15,7 @@ MANY_FLAGS = 6  # a command with more has a short usage line
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Format help with the examples as they are written, a short usage line, and no hidden flags.
+    """Format help with the examples as they are written, and no hidden flags.
 
     :param prog: the command
     :param hidden: destinations of flags that another command documents
@@ -24,18 +24,6 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, hidden: Collection[str] = ()) -> None:
         super().__init__(prog)
         self.hidden = hidden
-
-    def add_usage(
-        self,
-        usage: str | None,
-        actions: Iterable[argparse.Action],
-        groups: Iterable[argparse._MutuallyExclusiveGroup],
-        prefix: str | None = None,
-    ) -> None:
-        actions = list(actions)
-        if usage is None and sum(bool(action.option_strings) for action in actions) > MANY_FLAGS:
-            usage = short_usage(actions)
-        super().add_usage(usage, actions, groups, prefix)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Wrap a help text, but not inside words such as `record-expert`."""
@@ -64,6 +52,7 @@ def short_usage(actions: Iterable[argparse.Action]) -> str:
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors are one line that names the nearest valid argument.
 
+    The usage line of a command with many flags names only the required ones and `--algo` and `--env`.
     Flags are never abbreviated: a misspelt one is an error that names the nearest flag.
 
     :param prog: the command
@@ -78,6 +67,23 @@ class Parser(argparse.ArgumentParser):
             formatter_class=lambda prog: HelpFormatter(prog, self.hidden),  # type: ignore[arg-type]
             allow_abbrev=False,
         )
+
+    @property
+    def actions(self) -> list[argparse.Action]:
+        """Every flag and positional argument, `--help` included."""
+        return self._actions
+
+    def format_usage(self) -> str:
+        self._shorten_usage()
+        return super().format_usage()
+
+    def format_help(self) -> str:
+        self._shorten_usage()
+        return super().format_help()
+
+    def _shorten_usage(self) -> None:
+        if self.usage is None and sum(bool(action.option_strings) for action in self.actions) > MANY_FLAGS:
+            self.usage = short_usage(self.actions)
 
     def hide(self, actions: Iterable[argparse.Action]) -> None:
         """Leave flags out of the help, which another command documents; they are parsed and completed."""
@@ -198,28 +204,26 @@ SEED = IntInRange(0, 2**32 - 1, special=(-1,))
 """Seeds of NumPy; -1: a random seed."""
 
 
-def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+def actions_of(parser: Parser) -> list[argparse.Action]:
     """Return every flag and positional argument of a parser, `--help` included."""
-    return parser._actions
+    return parser.actions
 
 
-def flags_of(parser: argparse.ArgumentParser) -> list[str]:
+def flags_of(parser: Parser) -> list[str]:
     """Return the spellings of every flag of a parser."""
-    return [flag for action in actions_of(parser) for flag in action.option_strings]
+    return [flag for action in parser.actions for flag in action.option_strings]
 
 
-def non_default_args(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, str]:
+def non_default_args(parser: Parser, args: argparse.Namespace) -> dict[str, str]:
     """Return the arguments that differ from their defaults: destination -> longest spelling of the flag."""
     return {
         action.dest: max(action.option_strings, key=len, default=action.dest)
-        for action in actions_of(parser)
+        for action in parser.actions
         if hasattr(args, action.dest) and getattr(args, action.dest) != action.default
     }
 
 
-def warn_ignored_flags(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, keys: Collection[str], where: str
-) -> None:
+def warn_ignored_flags(parser: Parser, args: argparse.Namespace, keys: Collection[str], where: str) -> None:
     """Warn on one line about those of these arguments that were given but have no effect.
 
     :param keys: destinations of the arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import Choice, IntInRange, Parser, actions_of
+from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
 from rlzoo.cli.flags.training_flags import run_config
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
 
@@ -127,7 +127,7 @@ def search_keys() -> set[str]:
     """Return the destinations of the flags that `add_search_flags` adds."""
     parser = Parser("", "")
     add_search_flags(parser)
-    return {action.dest for action in actions_of(parser)}
+    return {action.dest for action in parser.actions}
 
 
 def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:

@@ -238,6 +238,8 @@ class AtariWrapper(gym.Wrapper[np.ndarray, int, np.ndarray, int]):
     """Apply the full preprocessing: sticky actions, no-ops at reset, frame skip, episodes that end at life
     loss, FIRE, 84x84 grey frames, and clipped rewards.
 
+    >>> import ale_py
+    >>> gym.register_envs(ale_py)
     >>> env = AtariWrapper(gym.make("PongNoFrameskip-v4"))
     >>> env.observation_space.shape
     (84, 84, 1)

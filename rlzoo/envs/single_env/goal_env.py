@@ -19,9 +19,9 @@ GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 class HERGoalEnvWrapper(gym.ObservationWrapper[np.ndarray, ActType, Mapping[str, np.ndarray]]):
     """Concatenate observation, achieved goal and desired goal (`GOAL_KEYS`) to one vector.
 
-    >>> env = HERGoalEnvWrapper(gym.make("FetchReach-v4"))
-    >>> env.observation_space.shape  # 10 + 3 + 3
-    (16,)
+    >>> env = HERGoalEnvWrapper(BitFlippingEnv(n_bits=5))
+    >>> env.observation_space  # 5 + 5 + 5
+    MultiBinary(15)
 
     For algorithms and policies that do not support Dict observations. `HER` accepts environments with and
     without this wrapper, and `predict` of its agents accepts both kinds of observations.

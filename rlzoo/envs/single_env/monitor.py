@@ -115,7 +115,14 @@ class Monitor(gym.Wrapper[ObsType, ActType, ObsType, ActType]):
     """Record return, length and time of each episode, in `info["episode"]` and in a CSV file.
 
     >>> env = Monitor(gym.make("Pendulum-v1"), "logs/0", info_keywords=("TimeLimit.truncated",))
-    >>> load_results("logs")["r"]  # returns of all episodes
+    >>> for _ in range(3):
+    ...     obs, info = env.reset()
+    ...     done = False
+    ...     while not done:
+    ...         obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    ...         done = terminated or truncated
+    >>> len(load_results("logs")["r"])  # returns of all episodes
+    3
 
     Put the Monitor inside of all wrappers that change rewards or episode ends, so that the statistics are
     those of the task.
@@ -323,7 +330,7 @@ def get_monitor_files(path: str | os.PathLike[str]) -> list[str]:
 def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Return all episodes of the monitor files of a folder, in the order of their ends.
 
-    >>> load_results("logs").rolling(100)["r"].mean()  # smoothed learning curve
+    >>> smoothed = load_results("logs").rolling(100)["r"].mean()
 
     :return: columns `r`, `l`, `t` and the recorded keywords; `t` in seconds since the earliest `t_start`
     :raises LoadMonitorResultsError: no monitor file, or a damaged one

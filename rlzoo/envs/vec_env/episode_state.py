@@ -63,7 +63,13 @@ def load_episode_state(env: gym.Env, state: EnvState) -> None:
         raise ValueError(f"the environment is {type(layer).__name__}, not {last['name']}")
     _load_layer(layer, last["state"])
     if last["random"] is not None:
-        layer.np_random.bit_generator.state, layer._np_random_seed = last["random"]  # no public setter
+        layer.np_random.bit_generator.state, seed = last["random"]
+        set_np_random_seed(layer, seed)
+
+
+def set_np_random_seed(env: gym.Env, seed: int | None) -> None:
+    """Set the seed that an environment reports; Gymnasium has a public property, but no setter."""
+    env._np_random_seed = seed
 
 
 def _layer_state(layer: gym.Env) -> LayerState | None:

@@ -29,6 +29,7 @@ from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, VELOCITIES, WITHOUT_V
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped, unwrap_wrapper
+from rlzoo.envs.vec_env.episode_state import set_np_random_seed
 from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
 
 GRAVITY = 9.8
@@ -153,7 +154,8 @@ class NativeCartPole(DummyVecEnv):
                 env.reset()
                 inner = cast(CartPoleEnv, env.unwrapped)
                 inner.state = np.array(self._states[index])
-                inner.np_random, inner._np_random_seed = generator  # no public setter of the seed
+                inner.np_random, seed = generator
+                set_np_random_seed(inner, seed)
                 limit = unwrap_wrapper(env, TimeLimit)
                 assert limit is not None
                 elapsed = self.max_episode_steps - (self._deadlines[index] - self._steps_taken)

@@ -377,7 +377,7 @@ class _Chunk(DummyVecEnv):
         return self.reset_infos
 
     def info_failure(self) -> EnvironmentFailed | None:
-        """The error for the first info of the last step or reset that cannot be sent, if there is one."""
+        """Return the error for the first info of the last step or reset that cannot be sent, if any."""
         for index, infos in enumerate(zip(self._infos, self.reset_infos, strict=True)):
             for name, value in (item for info in infos for item in info.items()):
                 try:
@@ -390,7 +390,7 @@ class _Chunk(DummyVecEnv):
         return None
 
     def step_shared(self, actions: Any) -> tuple[list[Info] | None, list[tuple[int, Any, Info]]]:
-        """Infos (None: all empty); index, last observation and reset info of each ended episode."""
+        """Return infos (None: all empty); index, last observation and reset info of each ended episode."""
         if actions is None:
             actions = self._shared_actions.copy()  # an environment may keep its action
         step = self.step_arrays(actions)

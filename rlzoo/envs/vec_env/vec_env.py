@@ -112,8 +112,12 @@ class VecEnv(ABC):
 
     >>> venv = make_vec_env("CartPole-v1", n_envs=4, seed=0)
     >>> obs = venv.reset()  # [4, 4] float32
-    >>> obs, rewards, dones, infos = venv.step(np.zeros(4, int))
-    >>> infos[2]["terminal_observation"]  # only where dones[2]: obs[2] is from the next episode then
+    >>> dones = [False]
+    >>> while not any(dones):
+    ...     obs, rewards, dones, infos = venv.step(np.zeros(4, int))
+    >>> ended = list(dones).index(True)  # obs[ended] is the first observation of its next episode
+    >>> infos[ended]["terminal_observation"].shape
+    (4,)
 
     :param num_envs: number of environments
     :param observation_space: observation space of one environment

@@ -17,18 +17,14 @@ from gymnasium import spaces
 
 from rlzoo.core.observations import Obs
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, wrappers_of
+from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper, only_rearranges
 from rlzoo.envs.vec_wrappers.vec_check_nan import VecCheckNan
-from rlzoo.envs.vec_wrappers.vec_extract_dict_obs import VecExtractDictObs
-from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
-from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
 from rlzoo.envs.vec_wrappers.vec_video_recorder import VecVideoRecorder
 
 TRANSPARENT = (VecMonitor, VecCheckNan, VecVideoRecorder)
 """Wrappers that change neither observations nor rewards."""
-ARRANGING = (VecTransposeImage, VecExtractDictObs, VecFrameStack)
-"""Wrappers that rearrange observations without changing values."""
 STEP_METHODS = ("reset", "step_wait", "wait_arrays", "step", "step_arrays", "__getattribute__")
 
 
@@ -60,7 +56,7 @@ def _known_wrappers(venv: object) -> tuple[list[VecEnvWrapper], VecEnvWrapper | 
     """Return the wrappers with a known effect, outermost first, and the first wrapper that is not known."""
     known: list[VecEnvWrapper] = []
     for wrapper in wrappers_of(venv):
-        if not (type(wrapper) in ARRANGING or is_plain_vec_normalize(wrapper) or is_transparent(wrapper)):
+        if not (only_rearranges(wrapper) or is_plain_vec_normalize(wrapper) or is_transparent(wrapper)):
             return known, wrapper
         known.append(wrapper)
     return known, None
@@ -93,7 +89,7 @@ class ExperienceNormalizer:
         self,
         obs_normalizer: VecNormalize | None,
         reward_normalizer: VecNormalize,
-        path: list[VecEnvWrapper],
+        path: list[ArrangingWrapper],
     ) -> None:
         self.obs_normalizer, self.reward_normalizer, self.path = obs_normalizer, reward_normalizer, path
         self.keys: set[str | None] = set()  # of the normalised parts of observations; None: the observation
@@ -101,11 +97,10 @@ class ExperienceNormalizer:
             statistics = obs_normalizer.obs_rms
             self.keys = set(statistics) if isinstance(statistics, dict) else {None}
             for wrapper in path:
-                if isinstance(wrapper, VecExtractDictObs):
-                    self.keys = {None} if wrapper.key in self.keys else set()
+                self.keys = wrapper.arranged_keys(self.keys)
         if not self.keys:
             self.obs_normalizer, self.path = None, []
-        self.stacks_frames = any(isinstance(wrapper, VecFrameStack) for wrapper in self.path)
+        self.stacks_frames = any(wrapper.stacks_frames for wrapper in self.path)
 
     @staticmethod
     def of(venv: object) -> ExperienceNormalizer | None:
@@ -117,7 +112,7 @@ class ExperienceNormalizer:
         of_obs = next((wrapper for wrapper in normalizers if wrapper.norm_obs), None)
         of_rewards = next((wrapper for wrapper in normalizers if wrapper.norm_reward), normalizers[0])
         around = [] if of_obs is None else known[: known.index(of_obs)]
-        path = [wrapper for wrapper in reversed(around) if type(wrapper) in ARRANGING]
+        path = [wrapper for wrapper in reversed(around) if isinstance(wrapper, ArrangingWrapper)]
         return ExperienceNormalizer(of_obs, of_rewards, path)
 
     def float64_dtypes(self) -> dict[str | None, type[np.float64]]:
@@ -132,10 +127,7 @@ class ExperienceNormalizer:
         )
         dtypes = {key: np.dtype(part.dtype) for key, part in parts.items()}
         for wrapper in self.path:
-            if isinstance(wrapper, VecExtractDictObs):
-                dtypes = {None: dtypes[wrapper.key]}
-            elif isinstance(wrapper, VecFrameStack):  # MISSING needs a float dtype
-                dtypes = {key: np.result_type(dtype, np.float32) for key, dtype in dtypes.items()}
+            dtypes = wrapper.arranged_dtypes(dtypes)
         return {key: np.float64 for key, dtype in dtypes.items() if key in self.keys and dtype == np.float64}
 
     # ---------------------------------------------------------------- the last step, unnormalised
@@ -144,7 +136,7 @@ class ExperienceNormalizer:
         """Return the raw observations of the last step or reset (a view); `shown` is what the agent sees."""
         if self.obs_normalizer is None:
             return shown
-        return self._arranged(self.obs_normalizer.raw_obs, "raw_obs")
+        return self._arranged(self.obs_normalizer.raw_obs)
 
     def raw_step(self, result: VecStep) -> VecStep:
         """Return the last step with raw observations and rewards; `result` is what the agent sees."""
@@ -153,20 +145,15 @@ class ExperienceNormalizer:
         finals = self.obs_normalizer.raw_final_obs
         return replace(
             result,
-            obs=self._arranged(self.obs_normalizer.raw_obs, "raw_obs"),
+            obs=self._arranged(self.obs_normalizer.raw_obs),
             rewards=self.reward_normalizer.raw_reward,
-            final_obs=None if finals is None else self._arranged(finals, "raw_final_obs"),
+            final_obs=None if finals is None else self._arranged(finals, final=True),
         )
 
-    def _arranged(self, obs: Obs, stacks: str) -> Obs:
-        """Rearrange raw observations; `stacks`: the attribute of a VecFrameStack that has them stacked."""
+    def _arranged(self, obs: Obs, final: bool = False) -> Obs:
+        """Rearrange raw observations of the last step; `final`: of the episodes that ended."""
         for wrapper in self.path:
-            if isinstance(wrapper, VecFrameStack):
-                obs = getattr(wrapper, stacks)
-            elif isinstance(wrapper, VecTransposeImage):
-                obs = wrapper.transpose_observations(obs)
-            elif isinstance(wrapper, VecExtractDictObs):
-                obs = wrapper.extract(obs)
+            obs = wrapper.arranged_raw(obs, final)
         return obs
 
     # ---------------------------------------------------------------- stored experience
@@ -195,21 +182,7 @@ class ExperienceNormalizer:
         """Apply a function of the VecNormalize to observations that `depth` wrappers have rearranged."""
         if depth == 0:
             return function(obs)
-        wrapper = self.path[depth - 1]
-
-        def inside(arranged: Obs) -> Obs:
-            return self._through(function, arranged, depth - 1)
-
-        if isinstance(wrapper, VecFrameStack):
-            return wrapper.by_frame(inside, obs)
-        if isinstance(wrapper, VecExtractDictObs):
-            return wrapper.extract(inside({wrapper.key: cast(np.ndarray, obs)}))
-        assert isinstance(wrapper, VecTransposeImage)
-        if not wrapper.image_space_keys:  # normalised observations that are no images
-            return inside(obs)
-        parts = cast("dict[str, np.ndarray]", obs)
-        channels_last = {key: np.moveaxis(parts[key], 1, -1) for key in wrapper.image_space_keys}
-        return wrapper.transpose_observations(inside({**parts, **channels_last}))
+        return self.path[depth - 1].apply_inside(lambda inner: self._through(function, inner, depth - 1), obs)
 
 
 def warn_unknown_wrapper(wrapper: VecEnvWrapper, consequence: str) -> None:

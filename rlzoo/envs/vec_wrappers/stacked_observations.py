@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.observations import Info, Obs
-from rlzoo.envs.vec_wrappers.vec_frame_stack import FrameStack, VecFrameStack, stacks_first
+from rlzoo.envs.vec_wrappers.frame_stack import FrameStack, stacks_first
 
 Order = Mapping[str, str | None] | str | None
 
@@ -60,13 +60,20 @@ class StackedObservations:
         self.stacked_observation_space = stack.space
 
     @classmethod
-    def of(cls, venv: VecFrameStack) -> StackedObservations:
-        """Return the stacks of a vectorised environment; they share its memory."""
-        stacked = cls(venv.num_envs, venv.n_stack, venv.venv.observation_space)
-        for key, stack in venv.stacks.items():
+    def of(
+        cls,
+        stacks: Mapping[str | None, FrameStack],
+        n_stack: int,
+        observation_space: spaces.Space,
+        stacked_space: spaces.Space,
+    ) -> StackedObservations:
+        """Return the stacks of a `VecFrameStack`; they share its memory."""
+        num_envs = len(next(iter(stacks.values())).frames)
+        stacked = cls(num_envs, n_stack, observation_space)
+        for key, stack in stacks.items():
             one = stacked if key is None else stacked.sub_stacked_observations[key]
             one.use(stack)
-        stacked.stacked_observation_space = venv.observation_space
+        stacked.stacked_observation_space = stacked_space
         return stacked
 
     @staticmethod

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.observations import Obs
-from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecStep
+from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper, Dtypes
 
 
-class VecExtractDictObs(VecEnvWrapper):
+class VecExtractDictObs(ArrangingWrapper):
     """Return one entry of Dict observations as the observation.
 
     :param venv: a vectorised environment with Dict observations
@@ -37,6 +41,18 @@ class VecExtractDictObs(VecEnvWrapper):
         """Return the entry of a batch of Dict observations."""
         assert isinstance(obs, dict)
         return obs[self.key]
+
+    def arranged_keys(self, keys: set[str | None]) -> set[str | None]:
+        return {None} if self.key in keys else set()
+
+    def arranged_dtypes(self, dtypes: Dtypes) -> Dtypes:
+        return {None: dtypes[self.key]}
+
+    def arranged_raw(self, obs: Obs, final: bool) -> Obs:
+        return self.extract(obs)
+
+    def apply_inside(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
+        return self.extract(function({self.key: cast(np.ndarray, obs)}))
 
     def wait_arrays(self) -> VecStep:
         step = self.venv.wait_arrays()

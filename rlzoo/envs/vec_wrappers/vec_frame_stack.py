@@ -3,118 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs, copy_obs
-from rlzoo.core.spaces import MISSING, is_channels_first, is_image_space
+from rlzoo.core.spaces import MISSING, is_image_space
 from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
+from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper, Dtypes
+from rlzoo.envs.vec_wrappers.experience_normalizer import (
+    ExperienceNormalizer,
+    is_plain_vec_normalize,
+    is_transparent,
+)
+from rlzoo.envs.vec_wrappers.frame_stack import FrameStack
+from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
-
-if TYPE_CHECKING:
-    from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
-    from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
 
 Parts: TypeAlias = dict[str | None, np.ndarray]
 """Arrays of an observation by key; under None, if it is one array."""
 
 
-def stacks_first(space: spaces.Box, channels_order: str | None) -> bool:
-    """Return whether observations are stacked along the first axis, and not the last.
-
-    :raises UserError: an unknown order
-    """
-    if channels_order not in (None, "first", "last"):
-        raise UserError(f"channels_order must be 'first', 'last' or None, not {channels_order!r}")
-    return channels_order == "first" or (
-        channels_order is None and is_image_space(space) and is_channels_first(space)
-    )
-
-
-class FrameStack:
-    """The last `n_stack` observations of each environment, the newest at the end of the stacked axis.
-
-    :param space: the space of one observation
-    :param n_envs: number of environments
-    :param n_stack: number of observations in a stack
-    :param channels_order: the axis to stack along, "first" or "last"; None: the channels of images, else last
-    :param dtype: of the stacks; None: that of the space
-    :param missing: value of the frames before the first observation of an episode
-    """
-
-    def __init__(
-        self,
-        space: spaces.Space,
-        n_envs: int,
-        n_stack: int,
-        channels_order: str | None,
-        dtype: npt.DTypeLike | None = None,
-        missing: float = 0,
-    ) -> None:
-        if not isinstance(space, spaces.Box) or not space.shape:
-            raise UserError(f"VecFrameStack needs observations of Box spaces, not {space}")
-        self.first = stacks_first(space, channels_order)
-        axis = 0 if self.first else len(space.shape) - 1
-        self.space = spaces.Box(
-            np.concatenate([space.low] * n_stack, axis),
-            np.concatenate([space.high] * n_stack, axis),
-            dtype=np.dtype(space.dtype).type,
-        )
-        # Frames are contiguous in memory, whatever the stacked axis, so that shifting them is one copy.
-        self.frames = np.full((n_envs, n_stack, *space.shape), missing, dtype=dtype or space.dtype)
-        self._missing = missing
-        axes = list(range(self.frames.ndim))
-        axes.insert(axis + 1, axes.pop(1))
-        self._axes = tuple(axes)
-        self.axis = axis
-
-    def _stacked(self, frames: np.ndarray) -> np.ndarray:
-        """Join frames [n, n_stack, ...] along the stacked axis to [n, ...]; a view if possible."""
-        return frames.transpose(self._axes).reshape(len(frames), *self.space.shape)
-
-    def by_frame(self, stacks: np.ndarray) -> np.ndarray:
-        """Split stacks [n, ...] into frames [n * n_stack, ...]."""
-        n_stack, frame = self.frames.shape[1], self.frames.shape[2:]
-        split = stacks.reshape(len(stacks), *frame[: self.axis], n_stack, *frame[self.axis :])
-        return np.moveaxis(split, self.axis + 1, 1).reshape(-1, *frame)
-
-    def stacked(self, frames: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """Join frames [n * n_stack, ...] to stacks [n, ...], with zeros where `missing` (of that shape)."""
-        if missing.any():
-            frames = np.where(missing, frames.dtype.type(0), frames)
-        return self._stacked(frames.reshape(-1, *self.frames.shape[1:]))
-
-    def stacks(self) -> np.ndarray:
-        """Return the current stacks [n_envs, ...]."""
-        return self._stacked(self.frames)
-
-    def reset(self, obs: np.ndarray) -> np.ndarray:
-        """Start every stack with one observation; the frames before it are `missing`."""
-        self.frames[...] = self._missing
-        self.frames[:, -1] = obs
-        return self._stacked(self.frames)
-
-    def push(
-        self, obs: np.ndarray, ended: np.ndarray, final_obs: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Add an observation to every stack; return the stacks, and the final ones [n_ended, ...]."""
-        frames, finals = self.frames, None
-        frames[:, :-1] = frames[:, 1:]
-        if final_obs is not None:
-            last = frames[ended]
-            last[:, -1] = final_obs
-            finals = self._stacked(last)
-            frames[ended] = self._missing
-        frames[:, -1] = obs
-        return self._stacked(frames), finals
-
-
-class VecFrameStack(VecEnvWrapper):
+class VecFrameStack(ArrangingWrapper):
     """Stack the last `n_stack` observations; frames before the start of an episode are zero.
 
     >>> venv = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=8), n_stack=4)
@@ -133,13 +46,13 @@ class VecFrameStack(VecEnvWrapper):
     :raises UserError: other observations, or an unknown order
     """
 
+    stacks_frames = True
+
     def __init__(
         self, venv: VecEnv, n_stack: int, channels_order: str | Mapping[str, str | None] | None = None
     ) -> None:
         if n_stack < 1:
             raise UserError(f"n_stack must be at least 1, not {n_stack}")
-        from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
-
         space = venv.observation_space
         self.n_stack = n_stack
         self.stacks: dict[str | None, FrameStack] = {}
@@ -171,9 +84,8 @@ class VecFrameStack(VecEnvWrapper):
     @property
     def stacked_obs(self) -> StackedObservations:
         """The stacks, with the API of stable-baselines3."""
-        from rlzoo.envs.vec_wrappers.stacked_observations import StackedObservations
-
-        return StackedObservations.of(self)
+        space = self.venv.observation_space
+        return StackedObservations.of(self.stacks, self.n_stack, space, self.observation_space)
 
     @property
     def stackedobs(self) -> Obs:
@@ -250,7 +162,16 @@ class VecFrameStack(VecEnvWrapper):
                 ends[key] = final
         return _obs(shown), None if step.final_obs is None else _obs(ends)
 
-    def by_frame(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
+    def arranged_dtypes(self, dtypes: Dtypes) -> Dtypes:
+        return {key: np.result_type(dtype, np.float32) for key, dtype in dtypes.items()}  # for MISSING
+
+    def arranged_raw(self, obs: Obs, final: bool) -> Obs:
+        if not final:
+            return self.raw_obs
+        assert self.raw_final_obs is not None
+        return self.raw_final_obs
+
+    def apply_inside(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
         """Apply a function of frames to the frames of stacks [n, ...]; `MISSING` frames become 0."""
         frames = {key: self.stacks[key].by_frame(value) for key, value in _parts(obs).items()}
         results = _parts(function(_obs(frames)))
@@ -276,8 +197,6 @@ def n_stacked_frames(venv: VecEnv) -> int:
 
     A VecFrameStack is only recognised if the wrappers around it leave its stacks unchanged.
     """
-    from rlzoo.envs.vec_wrappers.experience_normalizer import is_plain_vec_normalize, is_transparent
-
     space = venv.observation_space
     while isinstance(venv, VecEnvWrapper) and type(venv) is not VecFrameStack:
         normalizes_rewards_only = (

@@ -18,9 +18,12 @@ from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 class VecMonitor(VecEnvWrapper):
     """Record returns and lengths of episodes: in `info["episode"]` where an episode ends, and in CSV files.
 
-    >>> venv = VecMonitor(DummyVecEnv([make] * 4), "logs")
-    >>> infos[0]["episode"]  # where episode 0 ended: return, length in steps, seconds
-    {'r': 213.0, 'l': 213, 't': 1.73}
+    >>> venv = VecMonitor(DummyVecEnv([lambda: gym.make("CartPole-v1")] * 4), "logs")
+    >>> obs, dones = venv.reset(), [False]
+    >>> while not dones[0]:
+    ...     obs, rewards, dones, infos = venv.step(np.zeros(4, int))
+    >>> infos[0]["episode"]  # return, length in steps, seconds
+    {'r': ..., 'l': ..., 't': ...}
 
     :param venv: the vectorised environment
     :param filename: a folder for one `<i>.monitor.csv` per environment; any other name is one file for all;

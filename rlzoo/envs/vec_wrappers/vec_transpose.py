@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.observations import Obs
 from rlzoo.core.spaces import is_channels_first, is_image_space
-from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
+from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecStep
+from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper
 
 
-class VecTransposeImage(VecEnvWrapper):
+class VecTransposeImage(ArrangingWrapper):
     """Transpose images [height, width, channels] to [channels, height, width], without a copy.
 
     Of Dict observations, each image whose channels are last is transposed.
@@ -78,6 +82,16 @@ class VecTransposeImage(VecEnvWrapper):
             return transposed
         assert not isinstance(obs, tuple)
         return obs.transpose(0, 3, 1, 2)
+
+    def arranged_raw(self, obs: Obs, final: bool) -> Obs:
+        return self.transpose_observations(obs)
+
+    def apply_inside(self, function: Callable[[Obs], Obs], obs: Obs) -> Obs:
+        if not self.image_space_keys:  # normalised observations that are no images
+            return function(obs)
+        parts = cast("dict[str, np.ndarray]", obs)
+        channels_last = {key: np.moveaxis(parts[key], 1, -1) for key in self.image_space_keys}
+        return self.transpose_observations(function({**parts, **channels_last}))
 
     def reset(self) -> Obs:
         return self.transpose_observations(self.venv.reset())

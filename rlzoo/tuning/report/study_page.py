@@ -22,7 +22,7 @@ from rlzoo.tuning.report.study_results import (
     ranked,
     text,
 )
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.study_settings import StudySettings
 
 TOP = 15
 OBJECTIVES = {
@@ -89,7 +89,7 @@ for (const [name, spec] of Object.entries(specs)) {
 
 def page(
     name: str,
-    settings: Settings,
+    settings: StudySettings,
     n_trials: int,
     trials: Sequence[FrozenTrial],
     figures: Sequence[Figure],
@@ -116,7 +116,7 @@ def page(
         _section("top", "Top trials", _top(trials)),
         *sections,
         _section("parameters", "Search space", _parameters(trials)),
-        _section("settings", "Settings", _settings(settings, n_trials)),
+        _section("settings", "StudySettings", _settings(settings, n_trials)),
         _failures(trials),
     ]
     links = [
@@ -124,7 +124,7 @@ def page(
         ("top", "Top trials"),
         *((figure.name, figure.title) for figure in figures),
     ]
-    links += [("parameters", "Search space"), ("settings", "Settings")]
+    links += [("parameters", "Search space"), ("settings", "StudySettings")]
     nav = "".join(f'<a href="#{place}">{_escape(title)}</a>' for place, title in links)
     title = f"{settings.algo.upper()} on {settings.env_id}"
     data = json.dumps(specs, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -256,7 +256,7 @@ def _parameters(trials: Sequence[FrozenTrial]) -> str:
     return _table(["parameter", "range", "best trial", "importance"], rows, [False] * 4)
 
 
-def _settings(settings: Settings, n_trials: int) -> str:
+def _settings(settings: StudySettings, n_trials: int) -> str:
     config = load_yaml(settings.config, "the study's configuration") or {}
     shown: dict[str, object] = {
         "Algorithm": settings.algo,

@@ -28,7 +28,7 @@ from rlzoo.tuning.report.study_results import (
     trial_by_number,
     trials_of,
 )
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.study_settings import StudySettings
 
 __all__ = ["best_trial", "top_table", "top_trials", "trial_by_number", "trials_of", "write_report"]
 
@@ -44,7 +44,7 @@ ATTRIBUTES = (
 )  # of a trial, in the CSV
 
 
-def write_report(study: optuna.Study, settings: Settings, folder: Path, figures: bool = True) -> None:
+def write_report(study: optuna.Study, settings: StudySettings, folder: Path, figures: bool = True) -> None:
     """Write `best.yml` (once a trial is complete), `trials.csv`, `report.html` and a PNG of each figure.
 
     Each file is written atomically; a study without finished trials has a report too.
@@ -72,7 +72,7 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def write_retrained(trial: FrozenTrial, name: str, settings: Settings, folder: Path, result: str) -> Path:
+def write_retrained(trial: FrozenTrial, name: str, settings: StudySettings, folder: Path, result: str) -> Path:
     """Write the hyperparameters of the trial that won the retraining as `retrained.yml`.
 
     :param result: what it reached, for the comment
@@ -83,7 +83,7 @@ def write_retrained(trial: FrozenTrial, name: str, settings: Settings, folder: P
 
 
 def best_yaml(
-    trial: FrozenTrial | None, name: str, settings: Settings, folder: Path, file: str = BEST, note: str = ""
+    trial: FrozenTrial | None, name: str, settings: StudySettings, folder: Path, file: str = BEST, note: str = ""
 ) -> str:
     """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none.
 
@@ -104,7 +104,7 @@ def best_yaml(
     return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
 
 
-def train_command(settings: Settings, folder: Path, file: str = BEST) -> str:
+def train_command(settings: StudySettings, folder: Path, file: str = BEST) -> str:
     """Return the command that trains with `best.yml`, or another file of the study."""
     command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
     command += ["--conf-file", str(folder / file)]

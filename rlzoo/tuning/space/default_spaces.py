@@ -43,7 +43,7 @@ def space_of(learner: str) -> SearchSpace:
 
 
 def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.Space[object]) -> Space:
-    """The rows of an algorithm's table that suit a configuration.
+    """Return the rows of an algorithm's table that suit a configuration.
 
     :param values: resolved hyperparameters: the policy, the number of environments, the noise, ...
     :param action_space: of the environment
@@ -70,7 +70,7 @@ def search_space(algo: str, values: Mapping[str, Any], action_space: gym_spaces.
 def _unsuited(
     entry: Mapping[str, Any], known: Mapping[str, Any], action_space: gym_spaces.Space[object]
 ) -> set[str]:
-    """Keys without effect, or in conflict with what the configuration says; `policy_kwargs` means all."""
+    """Return keys without effect or in conflict with the configuration; `policy_kwargs` means all."""
     policy, given = entry.get("policy"), flat(entry)
     unsuited = {key for key, value in given.items() if isinstance(value, float) and math.isinf(value)}
     if not isinstance(action_space, gym_spaces.Box):
@@ -100,7 +100,7 @@ def _unsuited(
 
 
 def overrides(algo: str, values: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:
-    """What a trial changes in a configuration, nested, to be merged into it.
+    """Return what a trial changes in a configuration, nested, to be merged into it.
 
     Sampled values are made to fit each other and the configuration; see `fitting`.
 
@@ -128,7 +128,7 @@ def complete(algo: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def learner_of(algo: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The algorithm that learns, and a configuration under the names that it has for things."""
+    """Return the algorithm that learns, and a configuration under the names that it has for things."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever checks the configuration says what is old about it
         raw = expand_her(translate_sb2_entry(RawConfig(algo, dict(values))))

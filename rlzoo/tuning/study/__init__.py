@@ -1,1 +1,1 @@
-"""Studies: trials, workers, samplers, pruners and storage."""
+"""Running a study: trials, workers, samplers and pruners."""

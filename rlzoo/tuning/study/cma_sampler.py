@@ -40,7 +40,7 @@ class CmaEsSampler(BaseSampler):
         self.space = IntersectionSearchSpace()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The numbers that every complete trial has, and that are not fixed."""
+        """Return the numbers that every complete trial has, and that are not fixed."""
         return {
             name: distribution
             for name, distribution in self.space.calculate(study).items()
@@ -50,7 +50,7 @@ class CmaEsSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """One draw from the generation that the study has come to; see `optuna.samplers.BaseSampler`."""
+        """Draw from the generation that the study has come to; see `optuna.samplers.BaseSampler`."""
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if not search_space or len(complete) < self.n_startup_trials:
             return {}
@@ -75,17 +75,17 @@ class CmaEsSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """A random value; see `optuna.samplers.BaseSampler`."""
+        """Draw a random value; see `optuna.samplers.BaseSampler`."""
         return self.random.sample_independent(study, trial, param_name, param_distribution)
 
 
 def generations(trials: Sequence[FrozenTrial], size: int) -> list[Sequence[FrozenTrial]]:
-    """Whole generations of this size, in the order of the trials; what is left over is of the next one."""
+    """Return whole generations of this size, in the order of the trials; what is left over is of the next."""
     return [trials[end - size : end] for end in range(size, len(trials) + 1, size)]
 
 
 def _to_unit(space: Mapping[str, Any], params: Mapping[str, Any]) -> np.ndarray:
-    """Parameters [n] in the unit cube."""
+    """Return parameters [n] in the unit cube."""
     point = []
     for name, distribution in space.items():
         low, high, scale = _interval(distribution)
@@ -94,7 +94,7 @@ def _to_unit(space: Mapping[str, Any], params: Mapping[str, Any]) -> np.ndarray:
 
 
 def _from_unit(space: Mapping[str, Any], point: np.ndarray) -> dict[str, Any]:
-    """Parameters of a point [n] in the unit cube, rounded to the steps that they have."""
+    """Return parameters of a point [n] in the unit cube, rounded to the steps that they have."""
     params: dict[str, Any] = {}
     for (name, distribution), x in zip(space.items(), point, strict=True):
         low, high, _ = _interval(distribution)
@@ -111,7 +111,7 @@ def _from_unit(space: Mapping[str, Any], point: np.ndarray) -> dict[str, Any]:
 
 
 def _interval(distribution: Any) -> tuple[float, float, Any]:
-    """The ends of a distribution's scale, and the function that leads to it.
+    """Return the ends of a distribution's scale, and the function that leads to it.
 
     Where values are rounded to steps, the first and the last reach half a step beyond the ends, so that each
     has its share.

@@ -64,7 +64,7 @@ class Display:
             self.live.update(Text(self.status(trials)))
 
     def status(self, trials: Sequence[FrozenTrial]) -> str:
-        """`12 of 30 done, 3 pruned, 1 failed, 2 running, best 93.4, about 4 min left`"""
+        """Return such as `12 of 30 done, 3 pruned, 1 failed, 2 running, best 93.4, about 4 min left`."""
         count = Counter(trial.state for trial in trials)
         done = count[TrialState.COMPLETE] + count[TrialState.PRUNED] + count[TrialState.FAIL]
         parts = [f"{done} of {self.n_trials} done"]
@@ -101,7 +101,7 @@ _WORDS = (
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min` or `3.4 h`."""
+    """Format seconds as `45 s`, `12 min` or `3.4 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

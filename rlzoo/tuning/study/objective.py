@@ -28,12 +28,12 @@ from rlzoo.experiment.session import Parts, open_session
 from rlzoo.tuning.space.default_spaces import overrides
 from rlzoo.tuning.space.own_samplers import draw, own_sampler
 from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.study.stopping import Stop
-from rlzoo.tuning.study_settings import Settings
 
 
 def run_trial(
-    trial: optuna.Trial, settings: Settings, folder: Path, threads: int = 1, stop: Stop | None = None
+    trial: optuna.Trial, settings: StudySettings, folder: Path, threads: int = 1, stop: Stop | None = None
 ) -> list[float]:
     """Train `n_seeds` agents with the hyperparameters of a trial; the only files are those of `log_path`.
 
@@ -80,7 +80,7 @@ def run_trial(
     return [value, seconds] if len(settings.directions) == 2 else [value]
 
 
-def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfig:
+def configure(trial: optuna.Trial, settings: StudySettings, folder: Path) -> RunConfig:
     """Return the run of a trial: the base hyperparameters with the sampled ones on top.
 
     A retraining has the hyperparameters of the trial that it repeats.
@@ -109,13 +109,13 @@ def configure(trial: optuna.Trial, settings: Settings, folder: Path) -> RunConfi
     )
 
 
-def training_seed(settings: Settings, number: int, k: int) -> int:
+def training_seed(settings: StudySettings, number: int, k: int) -> int:
     """Return the seed of the k-th training of a trial; a repeated trial has the same."""
     entropy = [settings.seed, number, k, int(settings.retrain)]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0]) % 2**31
 
 
-def log_folder(settings: Settings, number: int, k: int) -> Path | None:
+def log_folder(settings: StudySettings, number: int, k: int) -> Path | None:
     """Return the folder for evaluations and the best agent of the k-th training of a trial, if any."""
     if not settings.log_path:
         return None
@@ -146,7 +146,7 @@ class Progress:
     """
 
     trial: optuna.Trial
-    settings: Settings
+    settings: StudySettings
     stop: Stop
     values: list[float] = field(default_factory=list)  # of the finished trainings
     evaluations: list[list[float]] = field(default_factory=list)  # of these and the present one

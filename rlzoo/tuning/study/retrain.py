@@ -17,10 +17,10 @@ from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.ranking import Ranked, rank, write_ranking
 from rlzoo.tuning.report.study_report import write_retrained
 from rlzoo.tuning.report.study_results import top_trials
-from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study.study import OpenStudy, begin_study, reopen, work_off
-from rlzoo.tuning.study_integrity import N_TRIALS
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.storage import open_storage
+from rlzoo.tuning.storage.study_integrity import N_TRIALS
+from rlzoo.tuning.storage.study_settings import StudySettings
+from rlzoo.tuning.study.study import StudyHandle, create_or_check_study, load_study, run_trials
 
 N_SEEDS = 3
 EVAL_EPISODES = 20  # at the end of a training, and none before
@@ -36,13 +36,13 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
     :raises UserError: there is no such study, or none of its trials is complete
     """
     with StopSignals("ending; finished trainings are kept") as stop:
-        searched = reopen(config)
+        searched = load_study(config)
         best = top_trials(searched.study, n_best)
         if not best:
             raise UserError(f"no trial of study {config.study} is complete yet")
         settings = fresh(searched.settings)
         storage = open_storage(config.storage, config.folder)
-        study = begin_study(storage, f"{config.study}_retrained", settings)
+        study = create_or_check_study(storage, f"{config.study}_retrained", settings)
         wanted = [
             (trial.number, run, trial.user_attrs["hyperparams"])
             for run in range(config.n_seeds or N_SEEDS)
@@ -51,9 +51,9 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
         add_trainings(study, wanted)
         n_trials = len(study.get_trials(deepcopy=False))
         study.set_user_attr(N_TRIALS, n_trials)
-        opened = OpenStudy(study, settings, n_trials, config.folder, config.storage)
-        work_off(opened, config, stop)
-        if error := opened.why_nothing():
+        opened = StudyHandle(study, settings, n_trials, config.folder, config.storage)
+        run_trials(opened, config, stop)
+        if error := opened.no_result_reason():
             raise RunFailed(error.replace("trials is", "trainings is"))
     values: dict[int, list[float]] = {trial.number: [] for trial in best}
     for training in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
@@ -70,8 +70,8 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
     return ranking
 
 
-def fresh(settings: Settings) -> Settings:
-    """A training of the search with other seeds (see `retrain`), evaluated once, over more episodes."""
+def fresh(settings: StudySettings) -> StudySettings:
+    """Return a training of the search with other seeds (see `retrain`), evaluated once, on more episodes."""
     return replace(
         settings,
         retrain=True,

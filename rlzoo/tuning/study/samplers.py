@@ -26,7 +26,7 @@ FEWEST_PAIRS = 4
 
 
 def choose_sampler(name: str, space_size: int | None, n_params: int, n_trials: int) -> str:
-    """The sampler that a study uses: `name` itself, or a choice where that is `auto`.
+    """Return the sampler that a study uses: `name` itself, or a choice where that is `auto`.
 
     A space that the trials can go through as a whole is gone through; a few parameters are a Gaussian
     process's; everything else is TPE's.
@@ -45,7 +45,7 @@ def choose_sampler(name: str, space_size: int | None, n_params: int, n_trials: i
 
 
 def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, number: int = 0) -> BaseSampler:
-    """The sampler of ONE trial.
+    """Return the sampler of ONE trial.
 
     Its random numbers follow from the seed of the study and the number of the trial, so a trial draws the
     same whichever process runs it and whenever, given what was known then. The state of a sampler is
@@ -94,12 +94,12 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
 
 
 def trial_seed(seed: int, number: int) -> int:
-    """A number below 2**32 that belongs to a trial of a study."""
+    """Return a number below 2**32 that belongs to a trial of a study."""
     return int(np.random.SeedSequence((seed % 2**64, number)).generate_state(1)[0])
 
 
 def make_pruner(name: str, n_startup_trials: int, n_evaluations: int) -> BasePruner:
-    """The pruner of a study.
+    """Return the pruner of a study.
 
     :param n_startup_trials: trials that run to their end before any is pruned
     :param n_evaluations: values that a whole trial reports; the first third never prunes. `wilcoxon` compares

@@ -37,13 +37,13 @@ class Stop:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Here a request to stop raises at once."""
+        """Let a request to stop raise at once here."""
         with self._set(True):
             yield
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A part of an `interruptible` section that is finished first."""
+        """Finish a part of an `interruptible` section first."""
         with self._set(False):
             yield
         self._check()

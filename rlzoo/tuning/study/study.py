@@ -45,32 +45,32 @@ from rlzoo.tuning.space.default_spaces import search_space
 from rlzoo.tuning.space.own_samplers import asked_for, own_sampler
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.space.space_file import space_from_file
+from rlzoo.tuning.storage.storage import open_storage, reading
+from rlzoo.tuning.storage.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
+from rlzoo.tuning.storage.study_settings import StudySettings
+from rlzoo.tuning.storage.trial_queue import enqueue_trials
 from rlzoo.tuning.study import trial_worker
 from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage, reading
 from rlzoo.tuning.study.supervisor import Supervisor
-from rlzoo.tuning.study.trial_queue import enqueue_trials
-from rlzoo.tuning.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
-from rlzoo.tuning.study_settings import Settings
 
 SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
 EXHAUSTIVE = ("brute", "grid")
 
 
 @dataclass(frozen=True)
-class OpenStudy:
+class StudyHandle:
     """A loaded study and its settings."""
 
     study: optuna.Study
-    settings: Settings
+    settings: StudySettings
     n_trials: int
     folder: Path
     storage: str | None  # where it is kept; None: in the folder
     interrupted: bool = False  # by Ctrl-C or SIGTERM
 
-    def why_nothing(self) -> str | None:
-        """What went wrong where all trials are done and none is complete."""
+    def no_result_reason(self) -> str | None:
+        """Return what went wrong where all trials are done and none is complete."""
         trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.number < self.n_trials]
         if any(not trial.state.is_finished() or trial.state == TrialState.COMPLETE for trial in trials):
             return None
@@ -80,7 +80,7 @@ class OpenStudy:
         )
 
 
-def optimize(config: TuneConfig) -> OpenStudy:
+def optimize(config: TuneConfig) -> StudyHandle:
     """Start or resume a study, run it until its trials are done, and write its report.
 
     Ctrl-C, SIGTERM and `timeout` end it early: finished trials count, running ones are run again next time.
@@ -90,21 +90,21 @@ def optimize(config: TuneConfig) -> OpenStudy:
     """
     with StopSignals("ending; finished trials are kept") as stop:
         with stop.interruptible():
-            opened = begin(config)
+            opened = create_or_load_study(config)
         try:
-            work_off(opened, config, stop)
+            run_trials(opened, config, stop)
         finally:
             write_report(opened.study, opened.settings, opened.folder, config.figures)
     return replace(opened, interrupted=stop.received is not None)
 
 
-def begin(config: TuneConfig) -> OpenStudy:
+def create_or_load_study(config: TuneConfig) -> StudyHandle:
     """Check everything, make the study or find it, and bring its list of trials to its length."""
     refuse_links(config.folder)
-    settings, space = define(config)
+    settings, space = validate(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
-    study = begin_study(storage, config.study, settings)
+    study = create_or_check_study(storage, config.study, settings)
     settings = settings_of(study)
     n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
     points = None
@@ -114,13 +114,13 @@ def begin(config: TuneConfig) -> OpenStudy:
         n_trials = min(n_trials, len(points))
     enqueue_trials(study, n_trials, points)
     study.set_user_attr(N_TRIALS, n_trials)
-    return OpenStudy(study, settings, n_trials, config.folder, config.storage)
+    return StudyHandle(study, settings, n_trials, config.folder, config.storage)
 
 
-def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+def run_trials(opened: StudyHandle, config: TuneConfig, stop: StopSignals) -> None:
     """Run the trials that wait; the first Ctrl-C or SIGTERM ends that."""
     if own_sampler(config.run.algo) is not None or catalog.is_of_this_process(config.run.algo):
-        return work_off_here(opened, config, stop)
+        return run_trials_in_process(opened, config, stop)
     supervisor = Supervisor(
         opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
     )
@@ -131,26 +131,26 @@ def work_off(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
         pass  # `stop` has said so; the trials are where they belong
 
 
-def work_off_here(opened: OpenStudy, config: TuneConfig, stop: StopSignals) -> None:
+def run_trials_in_process(opened: StudyHandle, config: TuneConfig, stop: StopSignals) -> None:
     """Run the trials that wait one after the other in this process, which alone has the user's functions."""
     if config.n_jobs > 1:
         print("rlzoo: n_jobs is 1: algorithms and samplers of a script stay in its process", file=sys.stderr)
     threads = config.run.num_threads if config.run.num_threads > 0 else available_cores()
-    own = Stop()
-    timer = threading.Timer(config.timeout or threading.TIMEOUT_MAX, own.request)
+    time_is_up = Stop()
+    timer = threading.Timer(config.timeout or threading.TIMEOUT_MAX, time_is_up.request)
     timer.daemon = True
     timer.start()
     try:
         with stop.interruptible():
-            trial_worker.work_off(opened.study, opened.folder, threads, own)
+            trial_worker.run_trials(opened.study, opened.folder, threads, time_is_up)
     except (KeyboardInterrupt, Stopped):
         pass  # `stop` has said so; the trials are where they belong
     finally:
         timer.cancel()
 
 
-def define(config: TuneConfig) -> tuple[Settings, Space]:
-    """What the study is to be, checked as far as that goes without training; nothing is written.
+def validate(config: TuneConfig) -> tuple[StudySettings, Space]:
+    """Return the settings and space of a study, checked as far as possible without training.
 
     :raises UserError: names what is wrong
     """
@@ -182,7 +182,7 @@ def define(config: TuneConfig) -> tuple[Settings, Space]:
             f"{functions[0]} is a function, which a study cannot hold; give it in words or numbers"
         )
     run = config.run
-    settings = Settings(
+    settings = StudySettings(
         algo=run.algo,
         env_id=run.env_id,
         config=dump_yaml(plain({**values, "n_timesteps": resolved.n_timesteps})),
@@ -216,7 +216,7 @@ def check_log_path(log_path: str) -> None:
 
 
 def choose_space(config: TuneConfig, resolved: ResolvedConfig) -> Space:
-    """The user's space or the algorithm's, without what the user has fixed.
+    """Return the user's space or the algorithm's, without what the user has fixed.
 
     One environment is made and closed: some rows depend on the actions, and a broken one is found now.
     """
@@ -245,7 +245,7 @@ def choose_space(config: TuneConfig, resolved: ResolvedConfig) -> Space:
 
 
 def given_keys(run: RunConfig) -> list[str]:
-    """The key paths of the overrides, such as `policy_kwargs.net_arch`, with old names translated."""
+    """Return the key paths of the overrides, such as `policy_kwargs.net_arch`, with old names translated."""
     with warnings.catch_warnings():  # `check` has warned of old names
         warnings.simplefilter("ignore")
         raw = translate_sb2_entry(
@@ -256,8 +256,10 @@ def given_keys(run: RunConfig) -> list[str]:
     return [key for key in keys if key != "policy_kwargs"] + [f"policy_kwargs.{key}" for key in below]
 
 
-def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Settings) -> optuna.Study:
-    """The study of that name, new or as it was begun; of several commands at once, one makes it.
+def create_or_check_study(
+    storage: optuna.storages.BaseStorage, name: str, settings: StudySettings
+) -> optuna.Study:
+    """Return the study of that name, new or as it was begun; of several commands at once, one makes it.
 
     :param settings: a seed below 0 is that of the study, or a new one
     :raises UserError: it was begun with other settings
@@ -278,7 +280,7 @@ def begin_study(storage: optuna.storages.BaseStorage, name: str, settings: Setti
 
 
 def _create_or_load(
-    storage: optuna.storages.BaseStorage, name: str, settings: Settings
+    storage: optuna.storages.BaseStorage, name: str, settings: StudySettings
 ) -> tuple[optuna.Study, bool]:
     """Return the study of that name, and whether this call has made it.
 
@@ -296,7 +298,7 @@ def _create_or_load(
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
-    """The first setting that is not the same, in words."""
+    """Return the first setting that is not the same, in words."""
     key = next((key for key in ours if theirs.get(key) != ours[key]), None)
     if key is None:
         return None
@@ -310,8 +312,8 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None
     return f"{key} {theirs.get(key)!r}, not {ours[key]!r}"
 
 
-def reopen(config: TuneConfig) -> OpenStudy:
-    """A study that is there already.
+def load_study(config: TuneConfig) -> StudyHandle:
+    """Return a study that is there already.
 
     :raises UserError: there is none of that name
     """
@@ -322,24 +324,24 @@ def reopen(config: TuneConfig) -> OpenStudy:
     refuse_links(config.folder)
     storage = open_storage(config.storage, config.folder, create=False)
     study = open_study(storage, config.study)
-    return OpenStudy(
+    return StudyHandle(
         study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
     )
 
 
-def write_report_again(config: TuneConfig) -> OpenStudy:
+def write_report_again(config: TuneConfig) -> StudyHandle:
     """`rlzoo optimize --report STUDY`."""
-    opened = reopen(config)
+    opened = load_study(config)
     write_report(opened.study, opened.settings, opened.folder, config.figures)
     return opened
 
 
 def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
-    """The run that trains with the hyperparameters of a trial; flags of the command line hold on top.
+    """Return the run that trains with a trial's hyperparameters; flags of the command line hold on top.
 
     :raises UserError: there is no such trial, or it never began
     """
-    opened = reopen(config)
+    opened = load_study(config)
     trial = trial_by_number(opened.study, number)
     path = opened.folder / f"trial_{number}.yml"
     with atomic_write(path) as file:

@@ -15,8 +15,8 @@ from rlzoo.accel.threads import available_cores
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
 from rlzoo.processes.workers import last_line, start_command, stop
+from rlzoo.tuning.storage.worker_monitor import WorkerMonitor
 from rlzoo.tuning.study.display import Display
-from rlzoo.tuning.study.worker_monitor import WorkerMonitor
 
 POLL = 0.5  # seconds between two looks at the study, at least
 SHARE = 0.05  # of a core that looking may take; a database lists all waiting trials every time
@@ -66,7 +66,7 @@ class Supervisor:
         self.environment = {"RLZOO_STORAGE": storage or ""}
 
     def run(self, timeout: float | None = None) -> None:
-        """Until every trial is done, or for `timeout` seconds.
+        """Run until every trial is done, or for `timeout` seconds.
 
         :raises RunFailed: workers cannot start, or trials fail in a row with the same error
         """
@@ -105,7 +105,7 @@ class Supervisor:
             self.workers.append(start_command(self.command, log, self.threads, self.environment))
 
     def _reap(self) -> list[int]:
-        """The exit codes of the workers that have ended since the last call."""
+        """Return the exit codes of the workers that have ended since the last call."""
         ended = [worker for worker in self.workers if worker.poll() is not None]
         self.workers = [worker for worker in self.workers if worker not in ended]
         return [worker.returncode for worker in ended]

@@ -22,15 +22,15 @@ from optuna.trial import TrialState
 
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.safe_path import restore_path_setting
+from rlzoo.tuning.storage.optuna_internals import id_of
+from rlzoo.tuning.storage.storage import open_storage
+from rlzoo.tuning.storage.study_integrity import N_TRIALS, open_study, settings_of
+from rlzoo.tuning.storage.study_settings import StudySettings
+from rlzoo.tuning.storage.trial_queue import claim_trial, release_trial
+from rlzoo.tuning.storage.worker_monitor import Heartbeat, this_worker
 from rlzoo.tuning.study.objective import run_trial
-from rlzoo.tuning.study.optuna_internals import id_of
 from rlzoo.tuning.study.samplers import make_pruner, make_sampler
 from rlzoo.tuning.study.stopping import Stop, Stopped
-from rlzoo.tuning.study.storage import open_storage
-from rlzoo.tuning.study.trial_queue import claim_trial, release_trial
-from rlzoo.tuning.study.worker_monitor import Heartbeat, this_worker
-from rlzoo.tuning.study_integrity import N_TRIALS, open_study, settings_of
-from rlzoo.tuning.study_settings import Settings
 
 MAX_ERROR = 1000  # characters
 
@@ -69,13 +69,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def work(arguments: argparse.Namespace, stop: Stop) -> None:
-    """Run trials of the study that the arguments name; see `work_off`."""
+    """Run trials of the study that the arguments name; see `run_trials`."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = open_study(open_storage(arguments.storage or None, arguments.folder), arguments.study)
-    work_off(study, arguments.folder, arguments.threads, stop)
+    run_trials(study, arguments.folder, arguments.threads, stop)
 
 
-def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> None:
+def run_trials(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> None:
     """Run trials of an open study until none is waiting.
 
     :raises Stopped: the worker was asked to end; its trial is waiting again
@@ -100,7 +100,7 @@ def work_off(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> Non
 def run(
     study: optuna.Study,
     trial: optuna.Trial,
-    settings: Settings,
+    settings: StudySettings,
     folder: Path,
     threads: int,
     stop: Stop,
@@ -150,18 +150,18 @@ def tell(
 
 
 def state_of(study: optuna.Study, trial: optuna.Trial) -> TrialState:
-    """What the storage says of a trial now."""
+    """Return what the storage says of a trial now."""
     return study.get_trials(deepcopy=False)[trial.number].state
 
 
 def of_storage(error: BaseException) -> bool:
-    """Whether it was not the training that failed, but the storage."""
+    """Return whether it was not the training that failed, but the storage."""
     packages = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
     return isinstance(error, StorageInternalError) or not packages.isdisjoint({"grpc", "sqlalchemy"})
 
 
 def in_one_line(error: BaseException) -> str:
-    """What the study and its report say of a failure."""
+    """Return what the study and its report say of a failure."""
     text = " ".join(str(error).split())
     if not isinstance(error, UserError | RunFailed):
         text = f"{type(error).__name__}: {text}"

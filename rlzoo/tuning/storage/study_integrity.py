@@ -22,10 +22,10 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.tuning.study.optuna_internals import samplers_attributes
-from rlzoo.tuning.study.storage import reading
-from rlzoo.tuning.study.trial_queue import FIXED
-from rlzoo.tuning.study_settings import Settings
+from rlzoo.tuning.storage.optuna_internals import samplers_attributes
+from rlzoo.tuning.storage.storage import reading
+from rlzoo.tuning.storage.study_settings import StudySettings
+from rlzoo.tuning.storage.trial_queue import FIXED
 
 SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
 
@@ -62,11 +62,11 @@ def open_study(storage: BaseStorage, name: str) -> optuna.Study:
     return study
 
 
-def settings_of(study: optuna.Study) -> Settings:
+def settings_of(study: optuna.Study) -> StudySettings:
     """:raises UserError: the study is not one of rlzoo"""
     if SETTINGS not in study.user_attrs:
         raise UserError(f"study {study.study_name} is not one of rlzoo")
-    return Settings.from_json(study.user_attrs[SETTINGS])
+    return StudySettings.from_json(study.user_attrs[SETTINGS])
 
 
 def check_study(study: optuna.Study) -> None:
@@ -81,7 +81,7 @@ def check_study(study: optuna.Study) -> None:
         of_samplers = samplers_attributes(study)
         trials = study.get_trials(deepcopy=False)
         _check_study_attributes(attributes, of_samplers, [trial.number for trial in trials])
-        settings = Settings.from_json(attributes[SETTINGS]) if SETTINGS in attributes else None
+        settings = StudySettings.from_json(attributes[SETTINGS]) if SETTINGS in attributes else None
         names = [direction.name.lower() for direction in directions]
         if settings is not None and names != settings.directions:
             raise ValueError(f"it is to {' and '.join(names)}")
@@ -188,7 +188,7 @@ def _is_a(value: object, kind: Any) -> bool:
 
 
 def _is_number(value: object, kind: Any = int | float) -> bool:
-    """Whether a value is a number that NumPy has a type for."""
+    """Return whether a value is a number that NumPy has a type for."""
     if isinstance(value, float):
         return isinstance(value, kind) and math.isfinite(value)
     return isinstance(value, kind) and -(2**63) <= value < 2**63

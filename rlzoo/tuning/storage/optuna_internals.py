@@ -1,7 +1,7 @@
 """The parts of Optuna that have no public name, and why rlzoo needs them.
 
 Optuna claims a waiting trial only inside `Study.ask`, and never releases one. The queue of trials
-(`rlzoo.tuning.study.trial_queue`) does both through the storage, which takes ids of studies and trials.
+(`rlzoo.tuning.storage.trial_queue`) does both through the storage, which takes ids of studies and trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def id_of(trial: Trial | FrozenTrial) -> int:
 
 def samplers_attributes(study: Study) -> dict[str, object]:
     """Return what samplers keep in a study, which `check_study` checks; `Study` has no name for it."""
-    return storage_of(study).get_study_system_attrs(study._study_id)
+    storage = storage_of(study)
+    return storage.get_study_system_attrs(storage.get_study_id_from_name(study.study_name))
 
 
 def refresh_trials(study: Study) -> None:

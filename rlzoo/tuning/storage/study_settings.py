@@ -14,7 +14,7 @@ from rlzoo.runs.json_records import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class StudySettings:
     """Stands in the study itself, as JSON."""
 
     algo: str
@@ -43,7 +43,7 @@ class Settings:
         return ["maximize", "minimize"] if self.sampler == "nsga2" else ["maximize"]
 
     def config_file(self, folder: Path) -> Path:
-        """The base hyperparameters as a file for `RunConfig.conf_file`, written where it is not there yet."""
+        """Return a file of the base hyperparameters for `RunConfig.conf_file`, written where missing."""
         path = folder / "config.yml"
         if not path.is_file() or path.read_text() != self.config:
             with atomic_write(path) as file:
@@ -51,12 +51,12 @@ class Settings:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Only what JSON has, so that what was read back equals what was written."""
+        """Return only what JSON has, so that what was read back equals what was written."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return values
 
     @classmethod
-    def from_json(cls, values: Any) -> Settings:
+    def from_json(cls, values: Any) -> StudySettings:
         """:raises UserError: another version of rlzoo, or another program, made the study"""
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or not set(values) <= names:

@@ -18,8 +18,8 @@ import psutil
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from rlzoo.tuning.study.optuna_internals import id_of, storage_of
-from rlzoo.tuning.study.trial_queue import ALREADY_FINISHED_ERROR, release
+from rlzoo.tuning.storage.optuna_internals import id_of, storage_of
+from rlzoo.tuning.storage.trial_queue import ALREADY_FINISHED_ERROR, release
 
 MAX_DEATHS = 5  # of the workers of one trial
 CLAIM_TIMEOUT = 15.0  # seconds between the claim of a trial and the worker's signature

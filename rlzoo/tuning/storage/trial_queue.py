@@ -20,7 +20,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import TrialState, create_trial
 
 from rlzoo.params.grid import Label
-from rlzoo.tuning.study.optuna_internals import id_of, refresh_trials, storage_of
+from rlzoo.tuning.storage.optuna_internals import id_of, refresh_trials, storage_of
 
 ALREADY_FINISHED_ERROR = RuntimeError
 """What a storage raises when a finished trial is changed; Optuna 4.2 and newer raise a subclass."""

@@ -48,7 +48,7 @@ _DRIVERS = {
 
 
 def open_storage(url: str | None, folder: Path, create: bool = True) -> BaseStorage:
-    """The storage that a URL names.
+    """Return the storage that a URL names.
 
     ==============================  =======================================================
     None                            `folder`/journal.log
@@ -77,7 +77,7 @@ def open_storage(url: str | None, folder: Path, create: bool = True) -> BaseStor
 
 
 def hide_password(url: str) -> str:
-    """The URL, or a message that quotes one, as it may be printed and written into files."""
+    """Return the URL, or a message that quotes one, as it may be printed and written into files."""
     url = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", url)
     return re.sub(r"([?&](?:password|passwd)=)[^&\s]*", r"\1***", url)
 
@@ -155,7 +155,7 @@ class Journal(JournalStorage):
 
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for reading and appending, while nobody else has it so."""
+    """Return the file, open for reading and appending, while nobody else has it so."""
     with open(path, "a+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)  # closing frees it
@@ -214,7 +214,7 @@ def _open_journal(path: Path, create: bool) -> BaseStorage:
 
 
 def _is_journal(path: Path) -> bool:
-    """Empty, not there, or the first line is a record or the beginning of one."""
+    """Return whether a file is empty, missing, or its first line a record or the beginning of one."""
     if not path.exists():
         return True
     with open(path, "rb") as file:
