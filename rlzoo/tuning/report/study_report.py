@@ -72,7 +72,9 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def write_retrained(trial: FrozenTrial, name: str, settings: StudySettings, folder: Path, result: str) -> Path:
+def write_retrained(
+    trial: FrozenTrial, name: str, settings: StudySettings, folder: Path, result: str
+) -> Path:
     """Write the hyperparameters of the trial that won the retraining as `retrained.yml`.
 
     :param result: what it reached, for the comment
@@ -83,7 +85,12 @@ def write_retrained(trial: FrozenTrial, name: str, settings: StudySettings, fold
 
 
 def best_yaml(
-    trial: FrozenTrial | None, name: str, settings: StudySettings, folder: Path, file: str = BEST, note: str = ""
+    trial: FrozenTrial | None,
+    name: str,
+    settings: StudySettings,
+    folder: Path,
+    file: str = BEST,
+    note: str = "",
 ) -> str:
     """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none.
 
