@@ -31,6 +31,13 @@ def test_course_has_six_notebooks_in_its_index() -> None:
     assert all(f"({path.name})" in index for path in NOTEBOOKS)
 
 
+def test_page_shows_every_example() -> None:
+    shown = re.findall(
+        r"\{literalinclude\} \.\./\.\./examples/(\w+)\.py", (COURSE / "examples.md").read_text()
+    )
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_valid_and_holds_no_output(path: Path) -> None:
     notebook = json.loads(path.read_text())
