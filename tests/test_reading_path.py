@@ -17,24 +17,33 @@ MAX_HOPS = 5  # calls from the command's `run` to the algorithm's `update`
 MAX_FILES = 8
 MAX_LINES = 1_400
 DECORATION = {"rlzoo/cli/main.py", "rlzoo/accel/threads.py", "rlzoo/accel/flat_parameters.py"}
-MAX_EXECUTED = 75  # files with a function that runs before the first gradient, imports left out
+MAX_EXECUTED = 73  # files with a function that runs before the first gradient, imports left out
+MAX_JUMPS = 170  # calls of a function of another file, each counted once, until the model is built
 
 TRACE = """
 import json, os, sys
 import torch
 root = sys.argv[1]
-executed, importing = set(), 0
+executed, jumps, importing, built = set(), set(), 0, False
 
 def relative(frame):
     name = frame.f_code.co_filename
     return os.path.relpath(name, root) if name.startswith(os.path.join(root, "rlzoo") + os.sep) else None
 
+def caller_in_package(frame):
+    while (frame := frame.f_back) is not None and relative(frame) is None:
+        pass
+    return frame
+
 def profile(frame, event, argument):
-    global importing
+    global importing, built
     if frame.f_code.co_name == "<module>" and event in ("call", "return"):
         importing += 1 if event == "call" else -1
     elif event == "call" and not importing and frame.f_code.co_flags & 1 and (name := relative(frame)):
         executed.add(name)
+        built = built or (name, frame.f_code.co_name) == ("rlzoo/algorithms/agent/agent.py", "learn")
+        if not built and (caller := caller_in_package(frame)) and relative(caller) != name:
+            jumps.add((relative(caller), caller.f_code.co_name, name, frame.f_code.co_name))
 
 def backward(tensor, *args, **kwargs):
     sys.setprofile(None)
@@ -43,7 +52,7 @@ def backward(tensor, *args, **kwargs):
         if name := relative(frame):
             stack.insert(0, [name, frame.f_code.co_name])
         frame = frame.f_back
-    print(json.dumps({"stack": stack, "executed": sorted(executed)}), flush=True)
+    print(json.dumps({"stack": stack, "executed": sorted(executed), "jumps": sorted(jumps)}), flush=True)
     os._exit(0)
 
 from rlzoo.cli.main import main
@@ -56,7 +65,7 @@ main(command.split())
 
 @cache
 def trace() -> Any:
-    """The call stack at the first gradient, and the files executed until then."""
+    """The call stack at the first gradient, the files executed until then, the calls between files."""
     import tempfile
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -94,6 +103,11 @@ def test_reading_path_is_short() -> None:
 def test_few_files_run_before_the_first_gradient() -> None:
     executed = trace()["executed"]
     assert len(executed) <= MAX_EXECUTED, executed
+
+
+def test_few_calls_lead_into_other_files() -> None:
+    jumps = trace()["jumps"]
+    assert 0 < len(jumps) <= MAX_JUMPS, jumps
 
 
 def test_page_names_files_that_exist() -> None:

@@ -44,9 +44,10 @@ class Generated(SphinxDirective):
                 str(shipped_folder("hyperparams").parent / algorithm_facts.source_of(name))
             )
         found = self.parse_text_to_nodes(type(self).text(*self.arguments), allow_section_headings=False)
-        for node in found:
-            if isinstance(node, nodes.table):
-                node["classes"] += ["generated", type(self).__name__.lower()]
+        tables = [node for node in found if isinstance(node, nodes.table)]
+        kind = type(self).__name__.lower()
+        for number, node in enumerate(tables, 1):
+            node["classes"] += ["generated", kind, f"{kind}-{number}"]
         return found
 
 

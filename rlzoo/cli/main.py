@@ -26,7 +26,7 @@ from rlzoo.cli.flags.output import discard, lasting_output, open_closed_streams
 from rlzoo.cli.flags.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
 from rlzoo.io.trust import trust
-from rlzoo.processes.interrupts import sigint_waits_for_imports
+from rlzoo.processes.stop_signals import sigint_waits_for_imports
 
 COMMANDS = {
     "train": "train",

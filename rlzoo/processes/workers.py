@@ -23,8 +23,8 @@ from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
 from typing import BinaryIO
 
 from rlzoo.core.errors import UserError
-from rlzoo.processes.interrupts import exit_at_once
 from rlzoo.processes.safe_path import child_environment, restore_path_setting, safe_path_in_children
+from rlzoo.processes.stop_signals import exit_at_once
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to end by themselves
 

@@ -17,7 +17,7 @@ GUIDE = (ROOT / "docs" / "developing" / "adding_an_algorithm.md").read_text()
 
 def code_block(heading: str) -> tuple[str, str]:
     """Return the path in a heading of the guide, and the first code block below it."""
-    found = re.search(rf"## {heading}.*?`(rlzoo/[\w/.]+)`\n.*?```python\n(.*?)```", GUIDE, re.DOTALL)
+    found = re.search(rf"## {heading}.*?`(rlzoo/[\w/.]+)`\n.*?```(?:python|text)\n(.*?)```", GUIDE, re.DOTALL)
     assert found is not None, heading
     return found[1], found[2]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.processes.interrupts import sigint_waits_for_imports
-from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.processes.stop_signals import StopSignals, sigint_waits_for_imports
 
 MODULE = """
 import os, signal, time
