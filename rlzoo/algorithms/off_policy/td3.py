@@ -19,7 +19,6 @@ Departures from the paper: there may be any number of critics (`policy_kwargs=di
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -33,6 +32,7 @@ from rlzoo.core.types import Counters, Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
+from rlzoo.policies.continuous_policies import TD3Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
+def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
     """Return y, [batch].
 
     :param noise: standard deviation of the noise on the target's action, whose magnitude is at most
@@ -116,7 +116,7 @@ def td3_critic_loss(
     return len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
-def td3_actor_loss(policy: Any, observations: TensorObs) -> torch.Tensor:
+def td3_actor_loss(policy: TD3Policy, observations: TensorObs) -> torch.Tensor:
     """Compute J(pi)."""
     values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
     return -values.mean()
@@ -134,6 +134,7 @@ class TD3(ActorCriticAlgorithm):
     Config = TD3Config
     search_space = SEARCH_SPACE
     config: TD3Config
+    policy: TD3Policy
     policy_family = "deterministic"
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
