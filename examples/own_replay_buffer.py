@@ -35,7 +35,7 @@ def main(steps: int = 20_000) -> float:
         learning_starts=500,
         train_freq=64,
         gradient_steps=32,
-        target_update_interval=500,
+        target_update_interval=64,
         seed=0,
     )
     model.learn(steps)

@@ -209,7 +209,7 @@ def main() -> int:
             ensure_registered(env_id)
             run = root / entry["path"]
             values = lookup(algo, env_id, run_folder.config_path(run, env_id)).values
-            resolved = resolve_config(algo, values, own=False)
+            resolved = resolve_config(algo, values, trusted=False)
             set_random_seed(0)
             venv = build_evaluation_env(resolved, env_id, 1, 0, "dummy")
             with tempfile.TemporaryDirectory() as folder:

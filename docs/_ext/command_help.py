@@ -22,7 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from rlzoo.cli import main as cli
-from rlzoo.cli.flags.parser import Parser, actions_of, short_usage
+from rlzoo.cli.flags.parser import Parser, short_usage
 
 
 class CommandHelp(SphinxDirective):
@@ -45,7 +45,7 @@ class CommandHelp(SphinxDirective):
         self.prefix = f"rlzoo-{name.replace(' ', '-')}"
         found: list[nodes.Node] = []
         if "usage" in self.options:
-            usage = short_usage(actions_of(parser)).replace("%(prog)s", parser.prog).replace("%%", "%")
+            usage = short_usage(parser.actions).replace("%(prog)s", parser.prog).replace("%%", "%")
             found.append(code_block(usage))
         if flags := self.options.get("flags", "").split():
             found.append(self._table(parser, self._named(parser, flags)))
@@ -58,7 +58,7 @@ class CommandHelp(SphinxDirective):
 
     def _named(self, parser: Parser, flags: Iterable[str]) -> list[argparse.Action]:
         """Return the actions of these flags, hidden ones too."""
-        spellings = {flag: action for action in actions_of(parser) for flag in action.option_strings}
+        spellings = {flag: action for action in parser.actions for flag in action.option_strings}
         missing = [flag for flag in flags if flag not in spellings]
         if missing:
             raise self.error(f"{parser.prog} has no flag {', '.join(missing)}")

@@ -306,7 +306,7 @@ def _write_actor(source: Path, folder: Path, run: RunConfig, sha256: str) -> Non
     """Write the model file without training-only parameters; its metadata stay."""
     import_packages_of(str(source), run.gym_packages, run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(source, run.env_id))).values
-    resolved, file = resolve_config(run.algo, hyperparams, own=False), model_path(source, run.env_id)
+    resolved, file = resolve_config(run.algo, hyperparams, trusted=False), model_path(source, run.env_id)
     model = resolved.algorithm.load(file, device="cpu", custom_objects=resolved.named_classes())
     checkpoint = to_checkpoint(model, actor_only=True)
     checkpoint.metadata = {**read_checkpoint(file).metadata, "actor_only": True, "source_sha256": sha256}

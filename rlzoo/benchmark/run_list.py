@@ -131,7 +131,7 @@ class Training:
         :raises UserError: it is a mistake, or the list or the hyperparameters have changed since
         """
         run = self.run_config(folder, options)
-        resolved = check(run, read_demonstrations=self.row.expert is None, own=False)
+        resolved = check(run, read_demonstrations=self.row.expert is None, trusted=False)
         if not self.is_done(folder):
             return
         done = self.run_folder(folder)

@@ -66,7 +66,7 @@ def train_agent(values: dict[str, Any], command: list[str], name: str | None = N
     try:
         with StopSignals() as stop:
             with stop.interruptible():
-                session = create_run(run, shlex.join(command), own=False)
+                session = create_run(run, shlex.join(command), trusted=False)
                 mark_begun(session.folder, name)
             result = learn(session, stop)
         if result.interrupted:

@@ -98,8 +98,10 @@ class TableRow:
     @property
     def median_of_listed_seeds(self) -> float | None:
         """Median over the seeds in the list; None if none of them has a score."""
-        own = [mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds]
-        return statistics.median(own) if own else None
+        of_listed_seeds = [
+            mean for seed, mean in zip(self.seeds, self.means, strict=True) if seed in self.row.seeds
+        ]
+        return statistics.median(of_listed_seeds) if of_listed_seeds else None
 
     @cached_property
     def is_as_listed(self) -> bool:

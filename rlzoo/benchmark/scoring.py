@@ -61,7 +61,7 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
     import_packages_of(str(folder), run.gym_packages, run.env_id)
     ensure_registered(run.env_id)
     hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
-    resolved = resolve_config(run.algo, hyperparams, own=False)
+    resolved = resolve_config(run.algo, hyperparams, trusted=False)
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
     deterministic = not plays_stochastically(run.env_id)

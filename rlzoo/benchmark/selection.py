@@ -164,7 +164,7 @@ class _Baselines:
         of_env = ("env_kwargs", "eval_env_kwargs", "env_wrapper", "vec_env_wrapper")
         key = repr((run.env_id, [values.get(name) for name in of_env]))
         if key not in self.played:
-            resolved = resolve_config(run.algo, values, own=False)
+            resolved = resolve_config(run.algo, values, trusted=False)
             set_random_seed(SELECTION)
             env = build_evaluation_env(resolved, run.env_id, N_ENVS, SELECTION, "auto")
             try:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 
+from rlzoo.buffers.base_buffer import Normalizer
 from rlzoo.buffers.frame_stacked_array import FrameStackedArray
 from rlzoo.buffers.rollout_buffer import Finals, Obs, RawRollout, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import RNNState, Sequences
@@ -63,7 +64,7 @@ class Trajectories:
         """Return the same without normalisation."""
         return replace(self, obs=raw.observations, rewards=raw.rewards, finals=raw.finals())
 
-    def scaled(self, normalizer: Any) -> Trajectories:
+    def scaled(self, normalizer: Normalizer) -> Trajectories:
         """Return raw trajectories as the agent would see them now.
 
         :param normalizer: the `ExperienceNormalizer` of the environment

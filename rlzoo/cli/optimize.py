@@ -167,9 +167,14 @@ def train_trial(config: TuneConfig, number: int) -> None:
 def retrain(config: TuneConfig, n_best: int) -> None:
     """Train the best trials again and rank them."""
     from rlzoo.tuning.report.ranking import ranking_table
+    from rlzoo.tuning.report.study_report import RETRAINED
     from rlzoo.tuning.study.retrain import retrain_best
 
-    print(ranking_table(retrain_best(config, n_best)))
+    ranking = retrain_best(config, n_best)
+    print(ranking_table(ranking))
+    path = config.folder / RETRAINED
+    if ranking[0].n and path.is_file():
+        print(f"The hyperparameters of trial {ranking[0].trial} are in {path}, for rlzoo train --conf-file")
 
 
 def _serve(args: argparse.Namespace) -> int:

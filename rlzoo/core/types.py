@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -39,6 +39,18 @@ class Counters:
     def progress_remaining(self) -> float:
         """Fraction of the training that is left, from 1 to 0: the argument of every schedule."""
         return max(0.0, 1.0 - self.num_timesteps / self.total_timesteps) if self.total_timesteps else 1.0
+
+
+class StochasticPolicy(Protocol):
+    """A policy with a distribution of actions.
+
+    Besides observations its methods may need a context, as keywords: see `PolicyContext`.
+    """
+
+    def evaluate_actions(
+        self, obs: TensorObs, actions: torch.Tensor, **context: object
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Return values [B, 1], log-probabilities of actions [B] and entropies [B], with gradients."""
 
 
 @dataclass(slots=True)

@@ -171,7 +171,7 @@ def _resolved(config: ImportConfig, path: Path, algo: str, env_id: str) -> Resol
     if env_kwargs or isinstance(values.get("env_kwargs"), Mapping):
         values = {**values, "env_kwargs": env_kwargs}
     values = merge(values, config.hyperparams)
-    return resolve_config(algo, values, own=False)
+    return resolve_config(algo, values, trusted=False)
 
 
 def _env_kwargs(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,11 +58,11 @@ PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
 """Names of arguments that say where something is written, or read."""
 
 
-def load_class(path: str, key: str, own: bool = True) -> type:
+def load_class(path: str, key: str, trusted: bool = True) -> type:
     """Import the class with a dotted name (old paths included) or a public name of rlzoo.
 
     :param key: the key of the name, such as `env_wrapper`
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: there is no such class, it is none of the kind that `key` wants, or its code is not
         trusted; that is said before anything is imported
     :raises NotInstalled: it is of a package of environments that is missing
@@ -78,7 +78,7 @@ def load_class(path: str, key: str, own: bool = True) -> type:
         return require_kind(getattr(rlzoo, full), key, path)
     known = may_be_named(full)
     if not known:
-        _require_trust(full, key, path, own)
+        _require_trust(full, key, path, trusted)
     found = require_kind(_import(full, key, path), key, path)
     if not known:
         trust([full])  # the user named it: workers read it from a file
@@ -92,59 +92,59 @@ def may_be_named(full: str) -> bool:
     return full.startswith(TRUSTED_PREFIXES) or is_of_environments(full) or is_trusted(full)
 
 
-def resolve_names(value: object, own: bool, key: str = "name") -> Any:
+def resolve_names(value: object, trusted: bool, key: str = "name") -> Any:
     """Return the value with every `Name` in it replaced by its class.
 
     :param key: the key of the value
     """
     if isinstance(value, Name):
-        return load_class(value.path, key, own)
+        return load_class(value.path, key, trusted)
     if isinstance(value, Mapping):
-        return {name: resolve_names(item, own, str(name)) for name, item in value.items()}
+        return {name: resolve_names(item, trusted, str(name)) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(resolve_names(item, own, key) for item in value)
+        return type(value)(resolve_names(item, trusted, key) for item in value)
     return value
 
 
-def resolve_entry(values: Mapping[str, object], own: bool) -> dict[str, Any]:
+def resolve_entry(values: Mapping[str, object], trusted: bool) -> dict[str, Any]:
     """Return an entry of a hyperparameter file with classes in place of their names.
 
     Wrappers and callbacks become tuples of (class, keyword arguments).
 
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: see `load_class`
     """
     resolved: dict[str, Any] = {}
     for key, value in values.items():
         if key in WRAPPER_KEYS:
-            resolved[key] = classes(key, value, own)
+            resolved[key] = classes(key, value, trusted)
         elif key == "policy":
-            resolved[key] = _policy(value, own)
+            resolved[key] = _policy(value, trusted)
         else:
-            resolved[key] = resolve_names(value, own, key)
-    check_places("monitor_kwargs", resolved.get("monitor_kwargs", {}), own)
+            resolved[key] = resolve_names(value, trusted, key)
+    check_places("monitor_kwargs", resolved.get("monitor_kwargs", {}), trusted)
     return resolved
 
 
-def _policy(value: object, own: bool) -> str | type:
+def _policy(value: object, trusted: bool) -> str | type:
     """Return a registered name as it is, and the class of a dotted one."""
     if isinstance(value, Name):
-        return load_class(value.path, "policy", own)
+        return load_class(value.path, "policy", trusted)
     if isinstance(value, type):
         return require_kind(value, "policy")
     if not isinstance(value, str):
         raise UserError(f"policy must be a name such as MlpPolicy, not {value!r}")
-    return load_class(value, "policy", own) if "." in value else value
+    return load_class(value, "policy", trusted) if "." in value else value
 
 
-def check_places(where: str, kwargs: Mapping[str, object], own: bool, path: str = "") -> None:
+def check_places(where: str, kwargs: Mapping[str, object], trusted: bool, path: str = "") -> None:
     """Check that arguments from a file do not say where something is written.
 
     :param where: what takes the arguments, for the error
     :param path: the dotted name of the class that takes them; trusted by its name, it takes any
     :raises UserError: names the argument
     """
-    if own or (path and is_trusted(class_path(path))):
+    if trusted or (path and is_trusted(class_path(path))):
         return
     for name, value in kwargs.items():
         if PLACE.search(name) and value is not None:
@@ -152,9 +152,9 @@ def check_places(where: str, kwargs: Mapping[str, object], own: bool, path: str 
             raise UserError(f"{where}: {name} says where to write, which a file may not decide{hint}")
 
 
-def _require_trust(full: str, key: str, path: str, own: bool) -> None:
+def _require_trust(full: str, key: str, path: str, trusted: bool) -> None:
     root = full.split(".")[0]
-    if not own:
+    if not trusted:
         raise UserError(
             f"{key} {path!r} is code from outside rlzoo, which runs only if you trust it: add --trust {root}"
         )
@@ -199,26 +199,26 @@ def search_working_directory() -> None:
         sys.path.append(os.getcwd())
 
 
-def classes(key: str, value: object, own: bool = True) -> tuple[Class, ...]:
+def classes(key: str, value: object, trusted: bool = True) -> tuple[Class, ...]:
     """Return classes with their arguments, from a name, a class, `{class: {kwargs}}` or a list of these."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return tuple(item for entry in value for item in classes(key, entry, own))
+        return tuple(item for entry in value for item in classes(key, entry, trusted))
     if isinstance(value, Name):
-        return ((load_class(value.path, key, own), {}),)
+        return ((load_class(value.path, key, trusted), {}),)
     if isinstance(value, str):
-        return ((load_class(value, key, own), {}),)
+        return ((load_class(value, key, trusted), {}),)
     if isinstance(value, type):
         return ((require_kind(value, key), {}),)
     if isinstance(value, Mapping) and len(value) == 1:
         ((path, kwargs),) = value.items()
         if isinstance(path, str | type) and (kwargs is None or isinstance(kwargs, Mapping)):
-            found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, own)
+            found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, trusted)
             path = str(plain(path))
-            kwargs = resolve_names(dict(kwargs or {}), own)
+            kwargs = resolve_names(dict(kwargs or {}), trusted)
             check_arguments(f"{key} {path}", found, kwargs)
-            check_places(f"{key} {path}", kwargs, own, path)
+            check_places(f"{key} {path}", kwargs, trusted, path)
             return ((found, kwargs),)
     raise UserError(
         f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"

@@ -39,14 +39,14 @@ CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
 MAPPING_KEYS = ("policy_kwargs", "env_kwargs", "eval_env_kwargs", "monitor_kwargs")
 
 
-def resolve_run(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
+def resolve_run(run: RunConfig, read_demonstrations: bool = True, trusted: bool = True) -> ResolvedConfig:
     """Resolve the configuration of a run: its file, with the overrides of its command line on top.
 
     :param read_demonstrations: False: they may not exist yet
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: before anything is made or claimed
     """
-    resolved = resolve(read_config(run), own)
+    resolved = resolve(read_config(run), trusted)
     if not resolved.n_timesteps:
         raise UserError(
             f"n_timesteps is not set in the hyperparameters of {run.algo} for {run.env_id}; give -n"
@@ -104,26 +104,26 @@ def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
     return replace(resolved, hyperparams={**resolved.hyperparams, "expert_dataset": as_dataset(source)})
 
 
-def resolve_config(algo: str, values: Mapping[str, object], own: bool = True) -> ResolvedConfig:
+def resolve_config(algo: str, values: Mapping[str, object], trusted: bool = True) -> ResolvedConfig:
     """Resolve an entry of a hyperparameter file; see `resolve`.
 
     :param values: the entry, with overrides merged
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
     """
-    return resolve(RawConfig(algo, dict(values)), own)
+    return resolve(RawConfig(algo, dict(values)), trusted)
 
 
-def resolve(raw: RawConfig, own: bool = True) -> ResolvedConfig:
+def resolve(raw: RawConfig, trusted: bool = True) -> ResolvedConfig:
     """Check every key and type of a configuration, and import the classes that it names.
 
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
         (it may then name classes of trusted modules only, see `rlzoo.experiment.named_classes`)
     :raises UserError: one line that names the key and, where there is one, the nearest valid name
     """
     current = translate_sb2_entry(raw) if has_old_names(raw.algo, raw.values) else raw
     learner = expand_her(current) if catalog.canonical(current.algo) == HER else current
     algorithm: type[Algorithm] = catalog.load(learner.algo)
-    values = resolve_entry(_parse_mappings(learner.values), own)
+    values = resolve_entry(_parse_mappings(learner.values), trusted)
     hyperparams = {key: value for key, value in values.items() if key not in (*ZOO_KEYS, *CONSTRUCTOR_KEYS)}
     also_known = (*ZOO_KEYS, *CONSTRUCTOR_KEYS, *learner.translated_keys)
     checked = build_config(algorithm.Config, hyperparams, also_known)

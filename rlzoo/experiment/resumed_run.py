@@ -63,7 +63,7 @@ def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resourc
     # The folder's config.yml already holds what the command line of the first session changed.
     config_file = str(run_folder.config_path(folder, run.env_id))
     functions = run_folder.functions_of(folder, run, changes.get("conf_file"))
-    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), own=False)
+    resolved = resolve_run(replace(run, conf_file=config_file, hyperparams=functions), trusted=False)
     agent = run_folder.newest_checkpoint(folder, run.env_id)
     warn_if_untrained(resolved)
     session = open_session(run, resolved, folder=folder, agent=agent, resumed=True, resources=resources)

@@ -64,18 +64,18 @@ def train(run: RunConfig, command: str = "") -> TrainResult:
         return learn(session, stop)
 
 
-def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) -> ResolvedConfig:
+def check(run: RunConfig, read_demonstrations: bool = True, trusted: bool = True) -> ResolvedConfig:
     """Check everything that can be checked without an environment; nothing is made or claimed.
 
     :param read_demonstrations: False: they may not be there yet
-    :param own: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
     :raises UserError: the configuration is wrong
     """
-    if own:
+    if trusted:
         import_packages(run.gym_packages, run.env_id)
     else:
         import_packages_of(f"{run.algo} on {run.env_id}", run.gym_packages, run.env_id)
-    resolved = resolve_run(run, read_demonstrations, own)
+    resolved = resolve_run(run, read_demonstrations, trusted)
     ensure_registered(run.env_id)
     check_env_arguments(resolved, run.env_id)
     if run.track:
@@ -88,9 +88,9 @@ def check(run: RunConfig, read_demonstrations: bool = True, own: bool = True) ->
     return resolved
 
 
-def create_run(run: RunConfig, command: str = "", own: bool = True, parts: Parts = PARTS) -> TrainingRun:
+def create_run(run: RunConfig, command: str = "", trusted: bool = True, parts: Parts = PARTS) -> TrainingRun:
     """Check everything, claim a folder, and build what learns in it."""
-    resolved = check(run, own=own)
+    resolved = check(run, trusted=trusted)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
     folder = run_folder.claim(run.log_folder, run.algo, run.env_id, run.uuid)
     try:

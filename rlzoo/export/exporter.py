@@ -91,7 +91,7 @@ def export(config: ExportConfig) -> Path:
     import_packages(play.gym_packages, play.env_id)
     agent = run_folder.find_agent(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
-    resolved = resolve_config(play.algo, values, own=False)
+    resolved = resolve_config(play.algo, values, trusted=False)
     ensure_registered(play.env_id)
     check_env_arguments(resolved, play.env_id)
     if to == "html" and (resolved.env_kwargs or resolved.eval_env_kwargs or resolved.env_wrappers):

@@ -193,7 +193,7 @@ def _check_contents(fresh: Path, run: RunConfig, repo_id: str) -> None:
     """
     try:
         values = lookup(run.algo, run.env_id, str(config_path(fresh, run.env_id))).values
-        resolve_config(run.algo, values, own=False)
+        resolve_config(run.algo, values, trusted=False)
         require_packages(ARGS, run.gym_packages)
         sha256 = digest(model_path(fresh, run.env_id))
         _check_formats(fresh)

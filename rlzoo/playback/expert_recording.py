@@ -35,7 +35,7 @@ def record_expert(config: PlayConfig, output: str | Path, image_folder: str = "r
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     resolved = resolve_config(
-        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
+        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), trusted=False
     )
     ensure_registered(config.env_id)
     check_env_arguments(resolved, config.env_id)

@@ -40,7 +40,7 @@ def play(config: PlayConfig) -> Episodes:
     import_packages(config.gym_packages, config.env_id)
     agent = run_folder.find_agent(config)
     resolved = resolve_config(
-        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), own=False
+        config.algo, merge(agent.hyperparams, {"env_kwargs": config.env_kwargs}), trusted=False
     )
     ensure_registered(config.env_id)
     check_env_arguments(resolved, config.env_id)

@@ -245,7 +245,7 @@ def _prepare(
     import_packages(play.gym_packages, play.env_id)
     agent = find(play)
     values = merge(agent.hyperparams, {"env_kwargs": play.env_kwargs})
-    resolved = resolve_config(play.algo, values, own=False)
+    resolved = resolve_config(play.algo, values, trusted=False)
     ensure_registered(play.env_id)
     choose_renderer(play.env_id)
     check_env_arguments(resolved, play.env_id)

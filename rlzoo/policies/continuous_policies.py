@@ -27,6 +27,8 @@ from rlzoo.policies.savable import SavableModule
 class Critics(EnsembleMlp, SavableModule):
     """`n_critics` action-value functions: Q_i(s, a), or their quantiles, for all i at once."""
 
+    optimizer: torch.optim.Optimizer  # set by the algorithm
+
     def __init__(
         self,
         observation_space: spaces.Space,

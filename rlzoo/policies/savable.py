@@ -13,6 +13,7 @@ from rlzoo.io.container import PathOrFile
 from rlzoo.policies import policy_file
 
 Self = TypeVar("Self", bound="SavableModule")
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class SavableModule(nn.Module):
@@ -94,7 +95,7 @@ class SavableModule(nn.Module):
         loaded: Self = policy_file.load(cls, path, device, custom_objects, trusted_modules)
         return loaded
 
-    def own(self, name: str, part: nn.Module) -> Any:
+    def own(self, name: str, part: Part) -> Part:
         """Tell a part which policy it belongs to, as `name`; returns it."""
         if isinstance(part, SavableModule) and self.recipe is not None:
             recipe = self.recipe

@@ -83,6 +83,11 @@ def test_compare_writes_beside_the_runs(here):
     assert main(["plot", "compare"]) == 0  # the folder of figures is no run
 
 
+def test_slash_at_the_end_names_a_new_folder(here):
+    assert main(["plot", "compare", "-o", "figures/"]) == 0
+    assert written("figures") == ["results.json", "results.md", "results.png"]
+
+
 @pytest.fixture
 def results(here):
     assert main(["plot", "compare", "-o", "results.json"]) == 0

@@ -104,12 +104,12 @@ def test_wrappers_may_be_a_path_a_mapping_or_a_list():
 
 def test_a_config_from_elsewhere_names_only_our_classes():
     ours = {**PPO, "env_wrapper": "rl_zoo3.wrappers.TimeFeatureWrapper"}
-    assert resolve_config("ppo", ours, own=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
+    assert resolve_config("ppo", ours, trusted=False).env_wrappers == ((rlzoo.TimeFeatureWrapper, {}),)
     with pytest.raises(UserError, match=r"'os\.system' is code from outside rlzoo.*: add --trust os"):
-        resolve_config("ppo", {**PPO, "env_wrapper": "os.system"}, own=False)
+        resolve_config("ppo", {**PPO, "env_wrapper": "os.system"}, trusted=False)
     for path in ("rlzoo.processes.stop_signals.end_at_once", "rlzoo.io.atomic.Path"):
         with pytest.raises(UserError, match=r"not a class derived from gymnasium\.Wrapper"):
-            resolve_config("ppo", {**PPO, "env_wrapper": path}, own=False)
+            resolve_config("ppo", {**PPO, "env_wrapper": path}, trusted=False)
 
 
 def test_a_module_beside_the_user_is_imported_once_it_is_trusted(tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_module_beside_the_user_is_imported_once_it_is_trusted(tmp_path, monke
     with pytest.raises(UserError, match=r"in the working directory.*: add --trust my_own_wrappers"):
         resolve_config("ppo", values)
     trust(["my_own_wrappers"])
-    mine = resolve_config("ppo", values, own=False).env_wrappers[0][0]
+    mine = resolve_config("ppo", values, trusted=False).env_wrappers[0][0]
     assert issubclass(mine, gym.Wrapper)
 
 
@@ -132,7 +132,7 @@ def test_gym_packages_are_imported_and_a_missing_one_is_named():
 
 def test_a_class_by_its_public_name():
     assert load_class("TimeFeatureWrapper", "env_wrapper") is rlzoo.TimeFeatureWrapper
-    assert load_class("torch.optim.Adam", "optimizer_class", own=False) is torch.optim.Adam
+    assert load_class("torch.optim.Adam", "optimizer_class", trusted=False) is torch.optim.Adam
 
 
 @pytest.mark.skipif(find_spec("minigrid") is not None, reason="minigrid is installed")

@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
+from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig, all_runs
 from rlzoo.config.tune import TuneConfig
 from rlzoo.config.yaml_text import load_yaml
@@ -116,6 +117,10 @@ def test_the_best_are_trained_again_with_fresh_seeds(config: TuneConfig) -> None
     assert reported == {name: (config.folder / name).read_text() for name in reported}  # of the search
     assert [row.n for row in ranking] == [2, 2]
     assert (config.folder / "retrained.csv").is_file()
+    first = next(trial for trial in searched.study.trials if trial.number == ranking[0].trial)
+    written = lookup("ppo", "CartPole-v1", config.folder / "retrained.yml").values
+    assert written == interpret(load_yaml(first.user_attrs["hyperparams"], "trial"))
+    assert "2 trainings with new seeds" in (config.folder / "retrained.yml").read_text().splitlines()[0]
     again = optuna.load_study(study_name="ppo_CartPole-v1_retrained", storage=searched.study._storage)
     seeds = [seed for trial in again.trials for seed in trial.user_attrs["seeds"]]
     assert len(set(seeds)) == 4

@@ -16,6 +16,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.types import Counters
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.optim.polyak import TargetNetwork
+from rlzoo.policies.continuous_policies import ContinuousPolicy
 
 
 class ActorCriticAlgorithm(OffPolicyAlgorithm):
@@ -27,7 +28,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     action_spaces = (spaces.Box,)
     shown_otherwise = (*OffPolicyAlgorithm.shown_otherwise, "target_entropy")
-    policy: Any
+    policy: ContinuousPolicy
     actor_optimizer: NetworkOptimizer
     critic_optimizer: NetworkOptimizer
     target_actor: TargetNetwork

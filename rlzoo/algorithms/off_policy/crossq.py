@@ -23,7 +23,7 @@ normalisation, in the actor, too, as in the authors' code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 
@@ -35,10 +35,11 @@ from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.types import Counters, Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Int, SearchSpace
+from rlzoo.policies.continuous_policies import CrossQPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -> torch.Tensor:
+def crossq_values(policy: CrossQPolicy, batch: ReplayBatch, next_actions: torch.Tensor) -> torch.Tensor:
     """Return Q_i(s, a) and, after them along the batch, Q_i(s', a'), [n_critics, 2 * batch].
 
     The critics gather statistics of both.
@@ -97,11 +98,11 @@ def crossq_values(policy: Any, batch: ReplayBatch, next_actions: torch.Tensor) -
     return values[..., 0]
 
 
-def joined(observations: Any, next_observations: Any) -> Any:
+def joined(observations: TensorObs, next_observations: TensorObs) -> TensorObs:
     """Concatenate both along the batch."""
-    if isinstance(observations, dict):
+    if isinstance(observations, dict) and isinstance(next_observations, dict):
         return {key: torch.cat([rows, next_observations[key]]) for key, rows in observations.items()}
-    return torch.cat([observations, next_observations])
+    return torch.cat([cast(torch.Tensor, part) for part in (observations, next_observations)])
 
 
 def crossq_critic_loss(
@@ -136,6 +137,7 @@ class CrossQ(ActorCriticAlgorithm):
     Config = CrossQConfig
     search_space = SEARCH_SPACE
     config: CrossQConfig
+    policy: CrossQPolicy
     policy_family = "crossq"
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:

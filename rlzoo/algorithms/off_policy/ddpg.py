@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -54,6 +54,7 @@ from rlzoo.params.search_parameters import (
     Scheduled,
     SearchSpace,
 )
+from rlzoo.policies.continuous_policies import TD3Policy
 from rlzoo.policies.policy_kwargs import accepted_keywords
 
 
@@ -169,7 +170,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def ddpg_target(
-    policy: Any, batch: ReplayBatch, returns: RunningNormalizer, reward_scale: float
+    policy: TD3Policy, batch: ReplayBatch, returns: RunningNormalizer, reward_scale: float
 ) -> torch.Tensor:
     """Return y of eq. 5, [batch], in units of the return.
 
@@ -195,7 +196,7 @@ def ddpg_critic_loss(
     return len(outputs) * weighted_mean(td_errors.square(), weights), td_errors
 
 
-def ddpg_actor_loss(policy: Any, observations: TensorObs, returns: RunningNormalizer) -> torch.Tensor:
+def ddpg_actor_loss(policy: TD3Policy, observations: TensorObs, returns: RunningNormalizer) -> torch.Tensor:
     """Compute J(pi), whose gradient is eq. 6."""
     outputs = policy.critic.first(observations, policy.actor(observations))
     return -returns.restore(outputs).mean()
@@ -228,6 +229,7 @@ class DDPG(ActorCriticAlgorithm):
     Config = DDPGConfig
     search_space = SEARCH_SPACE
     config: DDPGConfig
+    policy: TD3Policy
     policy_family = "deterministic"
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
 
@@ -245,7 +247,9 @@ class DDPG(ActorCriticAlgorithm):
             self.normalizer = ObservationNormalizer(self.observation_space, *config.observation_range)
             self._show_normalized(self.normalizer.to(self.device))
         super().setup_optimizers()
-        self.last_layers = [critic.layers[-1] for critic in (policy.critic, policy.critic_target)]
+        self.last_layers = [
+            cast(EnsembleLinear, critic.layers[-1]) for critic in (policy.critic, policy.critic_target)
+        ]
         self.parameter_noise: ParameterNoise | None = None
         if config.param_noise is not None:
             shared = [] if self.normalizer is None else [self.normalizer]

@@ -52,6 +52,7 @@ from rlzoo.params.search_parameters import (
     Scheduled,
     SearchSpace,
 )
+from rlzoo.policies.value_based import DQNPolicy
 
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
@@ -149,7 +150,7 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def check_q_learning(config: Any) -> None:
+def check_q_learning(config: object) -> None:
     """Check the hyperparameters that DQN and QR-DQN share."""
     check_range(config, ("target_update_interval",), low=1)
     check_range(config, ("exploration_initial_eps", "exploration_final_eps"), low=0, high=1)
@@ -157,7 +158,7 @@ def check_q_learning(config: Any) -> None:
     check_range(config, ("max_grad_norm",), low=0, above=True)
 
 
-def dqn_target(policy: Any, batch: ReplayBatch, double_q: bool) -> Tensor:
+def dqn_target(policy: DQNPolicy, batch: ReplayBatch, double_q: bool) -> Tensor:
     """Return r + discount * V(s'), [batch]; V is the target network's Q-value of the greedy action.
 
     `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
@@ -205,7 +206,7 @@ class DQN(OffPolicyAlgorithm):
     config: Any
     policy_family = "q_network"
     action_spaces = (spaces.Discrete,)
-    policy: Any
+    policy: DQNPolicy
     parameter_noise: ParameterNoise | None = None
     _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
 

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.core.errors import UserError
+from rlzoo.core.schedules import Schedule
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 
 
-def check_entropy(config: Any) -> None:
+class EntropyConfig(Protocol):
+    """Hyperparameters of the entropy coefficient."""
+
+    @property
+    def ent_coef(self) -> float | str:
+        """The coefficient, or how it is learned: `auto` or `auto_<number>`."""
+
+    @property
+    def target_entropy(self) -> float | str:
+        """Entropy that a learned coefficient aims at; `auto`: minus the number of action dimensions."""
+
+
+class MaximumEntropyModel(Protocol):
+    """An algorithm that maximises entropy besides reward."""
+
+    action_space: spaces.Space[object]
+    device: torch.device
+    schedules: dict[str, Schedule]
+
+    @property
+    def config(self) -> EntropyConfig:
+        """The hyperparameters."""
+
+
+def check_entropy(config: EntropyConfig) -> None:
     """Check `ent_coef` and `target_entropy` of a Config.
 
     :raises UserError: a string that is neither a number nor "auto" nor (for `ent_coef`) "auto_<number>", or a
@@ -53,13 +79,13 @@ class EntropyCoefficient:
     for networks.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: MaximumEntropyModel) -> None:
         config = model.config
         initial = initial_coefficient(config.ent_coef)
         self.learned = is_learned(config.ent_coef)
         auto = isinstance(config.target_entropy, str)
         self.target_entropy = (
-            -float(np.prod(model.action_space.shape)) if auto else float(config.target_entropy)
+            -float(np.prod(model.action_space.shape or ())) if auto else float(config.target_entropy)
         )
         self.fixed = torch.tensor(initial, device=model.device)
         if self.learned:

@@ -126,10 +126,10 @@ class _RoundOfNoise:
     """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
 
     def __init__(self, distribution: StateDependentNoise, counters: Counters) -> None:
-        self._distribution, self._clock = distribution, counters
+        self._distribution, self._counters = distribution, counters
 
     def state_dict(self) -> dict[str, Any]:
-        if not self._clock.collected:
+        if not self._counters.collected:
             return {}
         noise = self._distribution
         return {"shared": noise.exploration_mat, "of_envs": noise.exploration_matrices}

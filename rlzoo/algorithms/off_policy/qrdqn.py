@@ -28,6 +28,7 @@ from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
+from rlzoo.policies.value_based import QRDQNPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def qrdqn_target(policy: Any, batch: ReplayBatch) -> Tensor:
+def qrdqn_target(policy: QRDQNPolicy, batch: ReplayBatch) -> Tensor:
     """Return r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
     with torch.no_grad():
         quantiles = policy.quantile_net_target(batch.next_observations)  # [batch, n_quantiles, n_actions]
@@ -104,6 +105,7 @@ class QRDQN(DQN):
     Config = QRDQNConfig
     search_space = SEARCH_SPACE
     config: QRDQNConfig
+    policy: QRDQNPolicy
     policy_family = "quantile"
 
     @property

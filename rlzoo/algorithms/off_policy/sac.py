@@ -22,7 +22,6 @@ algorithm 1); `learning_starts` is 100, as in stable-baselines3. Options make it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -38,6 +37,7 @@ from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Conditional, Float, Int, OneOrSampled, Scheduled, SearchSpace
+from rlzoo.policies.continuous_policies import SACPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def sac_target(
-    policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_target_critics: int | None
+    policy: SACPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_target_critics: int | None
 ) -> torch.Tensor:
     """Return r + discount * V(s') of eq. 3, [batch].
 
@@ -141,6 +141,7 @@ class SAC(ActorCriticAlgorithm):
     Config = SACConfig
     search_space = SEARCH_SPACE
     config: SACConfig
+    policy: SACPolicy
     policy_family = "squashed"
 
     def setup_optimizers(self) -> None:

@@ -22,7 +22,6 @@ N(0, 0.1); tuned hyperparameters set it); `learning_starts` is 100 (1,000 or 10,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -36,6 +35,7 @@ from rlzoo.core.types import Counters, Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
+from rlzoo.policies.continuous_policies import TD3Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ SEARCH_SPACE: SearchSpace = {
 }
 
 
-def td3_target(policy: Any, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
+def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
     """Return y, [batch].
 
     :param noise: standard deviation of the noise on the target's action, whose magnitude is at most
@@ -119,7 +119,7 @@ def td3_critic_loss(
     return len(values) * weighted_mean(td_errors.square(), weights), td_errors
 
 
-def td3_actor_loss(policy: Any, observations: TensorObs) -> torch.Tensor:
+def td3_actor_loss(policy: TD3Policy, observations: TensorObs) -> torch.Tensor:
     """Compute J(pi)."""
     values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
     return -values.mean()
@@ -137,6 +137,7 @@ class TD3(ActorCriticAlgorithm):
     Config = TD3Config
     search_space = SEARCH_SPACE
     config: TD3Config
+    policy: TD3Policy
     policy_family = "deterministic"
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:

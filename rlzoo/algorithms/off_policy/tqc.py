@@ -17,7 +17,6 @@ is what is learned, as in SAC; J(Q) is the mean over the critics, as in the auth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -35,6 +34,7 @@ from rlzoo.core.types import Counters, Metrics
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
+from rlzoo.policies.continuous_policies import TQCPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def truncate_quantiles(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
     return pooled.topk(n_critics * (n_quantiles - n_drop), largest=False, sorted=False).values
 
 
-def tqc_target(policy: Any, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
+def tqc_target(policy: TQCPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
     """Return y_j, [batch, n_kept]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
@@ -135,6 +135,7 @@ class TQC(ActorCriticAlgorithm):
     Config = TQCConfig
     search_space = SEARCH_SPACE
     config: TQCConfig
+    policy: TQCPolicy
     policy_family = "tqc"
 
     def setup_optimizers(self) -> None:

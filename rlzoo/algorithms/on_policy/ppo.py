@@ -25,7 +25,7 @@ from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.types import Counters, Metrics, StochasticPolicy
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, OneOrSampled, PowerOfTwo, Scheduled, SearchSpace
@@ -81,7 +81,11 @@ def check_ppo(config: Any) -> None:
 
 
 def ppo_loss(
-    policy: Any, batch: RolloutBatch, clip_range: float, clip_range_vf: float | None, config: PPOConfig
+    policy: StochasticPolicy,
+    batch: RolloutBatch,
+    clip_range: float,
+    clip_range_vf: float | None,
+    config: PPOConfig,
 ) -> tuple[torch.Tensor, Metrics]:
     """Compute the negated objective of eq. 9 on one minibatch.
 
@@ -111,7 +115,7 @@ def ppo_loss(
         loss = loss + config.ent_coef * entropy_loss
 
     with torch.no_grad():
-        metrics = {
+        metrics: Metrics = {
             "loss": loss.detach(),
             "policy_gradient_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),

@@ -184,9 +184,9 @@ def _suites(
 ) -> Iterator[dict[str, Any]]:
     """Return the suites in which several environments and labels can be compared; their figures are added."""
     for name in dict.fromkeys(row.suite for row in rows):
-        own = [row for row in rows if row.suite == name]
+        of_suite = [row for row in rows if row.suite == name]
         try:
-            shown = suite_figures(own, name, figures)
+            shown = suite_figures(of_suite, name, figures)
         except UserError as error:  # scores that are all equal
             on_row(f"no figures of {name}: {str(error).partition(':')[0]}")
             continue

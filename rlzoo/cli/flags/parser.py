@@ -138,7 +138,9 @@ class StoreDict(argparse.Action):
         from rlzoo.experiment.named_classes import resolve_names
 
         try:
-            parsed = resolve_names(parse_overrides([values] if isinstance(values, str) else values), own=True)
+            parsed = resolve_names(
+                parse_overrides([values] if isinstance(values, str) else values), trusted=True
+            )
         except UserError as error:
             raise argparse.ArgumentError(self, str(error)) from None
         setattr(namespace, self.dest, parsed)
@@ -202,11 +204,6 @@ class IntInRange:
 
 SEED = IntInRange(0, 2**32 - 1, special=(-1,))
 """Seeds of NumPy; -1: a random seed."""
-
-
-def actions_of(parser: Parser) -> list[argparse.Action]:
-    """Return every flag and positional argument of a parser, `--help` included."""
-    return parser.actions
 
 
 def flags_of(parser: Parser) -> list[str]:

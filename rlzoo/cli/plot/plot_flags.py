@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def add_figure_flags(parser: argparse.ArgumentParser, output: str) -> None:
     :param output: help of `-o`
     """
     figure = parser.add_argument_group("output")
-    figure.add_argument("-o", "--output", type=Path, default=None, metavar="PLACE", help=output)
+    figure.add_argument("-o", "--output", default=None, metavar="PLACE", help=output)
     figure.add_argument(
         "--format",
         type=Choice("format", FORMATS),
@@ -106,25 +107,27 @@ def add_figure_flags(parser: argparse.ArgumentParser, output: str) -> None:
     figure.add_argument("--no-display", action="store_false", dest="show", help="no window (default)")
 
 
-def stem_and_format(output: Path | None, default: Path, kind: str | None) -> tuple[Path, str]:
+def stem_and_format(output: str | None, default: Path, kind: str | None) -> tuple[Path, str]:
     """Return the path of the files without suffix, and the image format.
 
-    :param output: value of `-o`: a folder, or a file with or without a known suffix
+    :param output: value of `-o`: a folder (one that exists, or with a slash at its end), or a file with or
+        without a known suffix
     :param kind: value of `--format`
     :raises UserError: `-o` and `--format` contradict each other
     """
     if output is None:
         return default, kind or "png"
-    if output.is_dir():
-        return output / default.name, kind or "png"
-    suffix = output.suffix.lower().removeprefix(".")
+    place = Path(output)
+    if output.endswith(("/", os.sep)) or place.is_dir():
+        return place / default.name, kind or "png"
+    suffix = place.suffix.lower().removeprefix(".")
     if suffix in FORMATS:
         if kind not in (None, suffix):
             raise UserError(f"-o {output} and --format {kind} contradict each other")
-        return output.with_suffix(""), suffix
+        return place.with_suffix(""), suffix
     if suffix in ("jpg", "jpeg", "gif", "eps", "ps", "tif", "tiff", "webp"):
         raise unknown("format of pictures", suffix, FORMATS)
-    return (output.with_suffix("") if suffix in TEXTS else output), kind or "png"
+    return (place.with_suffix("") if suffix in TEXTS else place), kind or "png"
 
 
 def with_ending(stem: Path, ending: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rlzoo.cli.flags.parser import Choice, IntInRange
+from rlzoo.cli.share.hub_flags import add_repository_flags, add_verbose_flag
 from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.core.errors import UserError
@@ -26,13 +27,6 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     which = parser.add_argument_group("agent")
     which.add_argument(
-        "-orga",
-        "--organization",
-        default="",
-        metavar="ORG",
-        help="organization or user of the repository (default: sb3)",
-    )
-    which.add_argument(
         "--algo",
         type=Choice("algorithm", catalog.names()),
         default=None,
@@ -40,9 +34,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="algorithm",
     )
     which.add_argument("--env", default="", metavar="ENV", help="environment id")
-    which.add_argument(
-        "-name", "--repo-name", default="", metavar="REPO", help="repository (default: ALGO-ENV)"
-    )
+    add_repository_flags(which, "organization or user of the repository (default: sb3)")
     which.add_argument(
         "-i",
         "--trained-agent",
@@ -68,13 +60,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="number of the new run; 0: the next free one (default: 0)",
     )
     where.add_argument("--force", action="store_true", help="replace the run with this number")
-    parser.add_argument(
-        "--verbose",
-        type=int,
-        choices=(0, 1, 2),
-        default=1,
-        help="0: errors only, 1: the folder, 2: messages of huggingface_hub (default: 1)",
-    )
+    add_verbose_flag(parser, "errors only", "the folder")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
 from rlzoo.cli.flags.parser import IntInRange
+from rlzoo.cli.share.hub_flags import add_repository_flags, add_verbose_flag
 from rlzoo.config.hub import PushConfig
 
 HELP = "upload a trained agent to the Hugging Face Hub"
@@ -25,16 +26,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_agent_flags(parser, "push")
     where = parser.add_argument_group("repository")
-    where.add_argument(
-        "-orga",
-        "--organization",
-        default="",
-        metavar="ORG",
-        help="organization or user (default: the user of the token)",
-    )
-    where.add_argument(
-        "-name", "--repo-name", default="", metavar="REPO", help="repository (default: ALGO-ENV)"
-    )
+    add_repository_flags(where, "organization or user (default: the user of the token)")
     where.add_argument(
         "-m",
         "--commit-message",
@@ -68,13 +60,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="record this many episodes instead",
     )
     add_playing_flags(parser.add_argument_group("evaluation"))
-    parser.add_argument(
-        "--verbose",
-        type=int,
-        choices=(0, 1, 2),
-        default=1,
-        help="0: URL only, 1: progress, 2: messages of huggingface_hub (default: 1)",
-    )
+    add_verbose_flag(parser, "URL only", "progress")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ from rlzoo.tuning.storage.study_settings import StudySettings
 
 __all__ = ["best_trial", "top_table", "top_trials", "trial_by_number", "trials_of", "write_report"]
 
+BEST, RETRAINED = "best.yml", "retrained.yml"
 ATTRIBUTES = (
     "seeds",
     "n_steps",
@@ -54,7 +55,7 @@ def write_report(study: optuna.Study, settings: StudySettings, folder: Path, fig
     objectives = ("return", "seconds")[: len(settings.directions)]
     best = best_yaml(best_trial(study), study.study_name, settings, folder)
     if best:
-        _write(folder / "best.yml", best.encode())
+        _write(folder / BEST, best.encode())
     _write(folder / "trials.csv", trials_csv(trials, objectives).encode())
     if not figures:
         return
@@ -71,25 +72,49 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def best_yaml(trial: FrozenTrial | None, name: str, settings: StudySettings, folder: Path) -> str:
-    """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none."""
+def write_retrained(
+    trial: FrozenTrial, name: str, settings: StudySettings, folder: Path, result: str
+) -> Path:
+    """Write the hyperparameters of the trial that won the retraining as `retrained.yml`.
+
+    :param result: what it reached, for the comment
+    """
+    path = folder / RETRAINED
+    _write(path, best_yaml(trial, name, settings, folder, RETRAINED, f" {result}").encode())
+    return path
+
+
+def best_yaml(
+    trial: FrozenTrial | None,
+    name: str,
+    settings: StudySettings,
+    folder: Path,
+    file: str = BEST,
+    note: str = "",
+) -> str:
+    """Return the hyperparameters of a trial as a file for `rlzoo train --conf-file`; empty if it has none.
+
+    :param file: its name, for the command in the comment
+    :param note: follows the trial's return in the comment
+    """
     if trial is None or not trial.user_attrs.get("hyperparams"):
         return ""
     seconds = f" in {text(trial.values[1])} seconds" if len(trial.values) > 1 else ""
     comments = [
-        f"Study {' '.join(name.split())}, trial {trial.number}: return {text(trial.values[0])}{seconds}.",
+        f"Study {' '.join(name.split())}, trial {trial.number}: return {text(trial.values[0])}{seconds}."
+        f"{note}",
         "Train with it:",
-        f"  {train_command(settings, folder)}",
+        f"  {train_command(settings, folder, file)}",
     ]
     hyperparams = load_yaml(trial.user_attrs["hyperparams"], f"hyperparameters of trial {trial.number}")
     comments = [printable(line).replace("\n", "\\n") for line in comments]  # a line break would end a comment
     return "".join(f"# {line}\n" for line in comments) + dump_yaml({settings.env_id: hyperparams})
 
 
-def train_command(settings: StudySettings, folder: Path) -> str:
-    """Return the command that trains with `best.yml`."""
+def train_command(settings: StudySettings, folder: Path, file: str = BEST) -> str:
+    """Return the command that trains with `best.yml`, or another file of the study."""
     command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
-    command += ["--conf-file", str(folder / "best.yml")]
+    command += ["--conf-file", str(folder / file)]
     command += ["--gym-packages", *settings.gym_packages] if settings.gym_packages else []
     command += ["--expert", settings.expert] if settings.expert else []
     return shlex.join(command)

@@ -52,7 +52,7 @@ def run_trial(
     stop = stop or Stop()
     import_packages_of("the study", settings.gym_packages, settings.env_id)
     run = configure(trial, settings, folder)
-    resolved = resolve_run(run, own=False)
+    resolved = resolve_run(run, trusted=False)
     warn_if_untrained(resolved)
     seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
     trial.set_user_attr("seeds", seeds)

@@ -15,6 +15,7 @@ from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.ranking import Ranked, rank, write_ranking
+from rlzoo.tuning.report.study_report import write_retrained
 from rlzoo.tuning.report.study_results import top_trials
 from rlzoo.tuning.storage.storage import open_storage
 from rlzoo.tuning.storage.study_integrity import N_TRIALS
@@ -26,7 +27,8 @@ EVAL_EPISODES = 20  # at the end of a training, and none before
 
 
 def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
-    """Train the best trials of a study with fresh seeds; the ranking is also written to `retrained.csv`.
+    """Train the best trials of a study with fresh seeds; the ranking is also written to `retrained.csv`,
+    and the hyperparameters of the first to `retrained.yml`.
 
     The trainings are trials of a second study, which is run by the same worker processes: after an
     interruption the same command resumes it.
@@ -59,6 +61,12 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
             values[training.user_attrs["of"]].append(training.values[0])
     ranking = rank(values)
     write_ranking(ranking, config.folder / "retrained.csv")
+    if (first := ranking[0]).n:
+        trial = next(trial for trial in best if trial.number == first.trial)
+        result = (
+            f"Mean return of {first.n} training{'s' if first.n > 1 else ''} with new seeds: {first.mean:.2f}."
+        )
+        write_retrained(trial, config.study, searched.settings, config.folder, result)
     return ranking
 
 

@@ -62,7 +62,7 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
     if name not in SAMPLERS or name == "auto":
         raise unknown("sampler", name, [known for known in SAMPLERS if known != "auto"])
     _need(name)
-    own = trial_seed(seed, number)
+    seed_of_trial = trial_seed(seed, number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         if name == "tpe":
@@ -71,26 +71,26 @@ def make_sampler(name: str, seed: int, n_startup_trials: int, n_jobs: int, numbe
                 multivariate=True,
                 group=True,
                 constant_liar=n_jobs > 1,
-                seed=own,
+                seed=seed_of_trial,
             )
         if name == "gp":
             quiet: dict[str, Any] = {"warn_independent_sampling": False}
             if "warn_independent_sampling" not in signature(optuna.samplers.GPSampler).parameters:
                 quiet = {}  # older versions of Optuna have nothing to say
-            return optuna.samplers.GPSampler(n_startup_trials=n_startup_trials, seed=own, **quiet)
+            return optuna.samplers.GPSampler(n_startup_trials=n_startup_trials, seed=seed_of_trial, **quiet)
         if name == "cmaes":
-            return CmaEsSampler(n_startup_trials, own)
+            return CmaEsSampler(n_startup_trials, seed_of_trial)
         if name == "qmc":  # one sequence for the whole study; the study counts how far it has come
             return optuna.samplers.QMCSampler(
                 scramble=True,
                 seed=trial_seed(seed, 0),
-                independent_sampler=RandomSampler(seed=own),
+                independent_sampler=RandomSampler(seed=seed_of_trial),
                 warn_asynchronous_seeding=False,
                 warn_independent_sampling=False,
             )
         if name == "nsga2":
-            return optuna.samplers.NSGAIISampler(population_size=max(2, n_startup_trials), seed=own)
-        return RandomSampler(seed=own)  # random, brute and grid
+            return optuna.samplers.NSGAIISampler(population_size=max(2, n_startup_trials), seed=seed_of_trial)
+        return RandomSampler(seed=seed_of_trial)  # random, brute and grid
 
 
 def trial_seed(seed: int, number: int) -> int:

@@ -348,7 +348,7 @@ def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
         file.write(trial.user_attrs["hyperparams"].encode())
     given = opened.settings
     import_packages_of(f"study {config.study}", given.gym_packages, given.env_id)
-    resolve_config(given.algo, lookup(given.algo, given.env_id, path).values, own=False)
+    resolve_config(given.algo, lookup(given.algo, given.env_id, path).values, trusted=False)
     return replace(
         config.run,
         algo=given.algo,
