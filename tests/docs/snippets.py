@@ -3,7 +3,7 @@
 Conventions of a page (see docs/developing):
 
 - ```python blocks run in order in one namespace, ```bash lines between them, all in one empty folder.
-- `<!-- not run: reason -->` before a block: its Python must compile, its `rlzoo` commands must parse.
+- `<!-- not run: reason -->` before a block: its Python must compile, its `rlzoo` flags must exist.
 - `<!-- file: name -->` before a block: the block is written to that file, and not run.
 - Numbers of steps, trials and episodes are capped (`CAPS`); commands without such a flag get one (`SMALL`).
 
@@ -23,6 +23,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ CAPS = [
     (re.compile(rf"(\b(?:n_episodes|n_eval_episodes|eval_episodes|episodes)\s*[=:]\s*){N}"), 2),
     (re.compile(rf"(\b(?:eval_freq|save_freq)\s*=\s*){N}"), 100),
     (re.compile(rf"(\bpretrain\(.*?n_epochs=){N}"), 2),
+    (re.compile(rf"((?:\bn_jobs\s*=\s*|--n-jobs[ =])){N}"), 1),
     (re.compile(rf"((?:^|\s)(?:-n|--n-timesteps)[ =]){N}"), 200),
     (re.compile(rf"((?:^|\s)(?:--n-trials)[ =]){N}"), 2),
     (re.compile(rf"((?:^|\s)(?:--eval-freq|--save-freq)[ =]){N}"), 100),
@@ -182,19 +184,26 @@ def run_command(command: str) -> None:
 
 
 def check_not_run(block: Block) -> None:
-    """Check what can be checked of a block that is not run: its syntax, and the flags of commands.
+    """Check what can be checked of a block that is not run: its syntax, and the names of flags.
 
     :raises Exception: it would fail at once
     """
     if block.language == "python":
-        compile(block.text, f"line {block.line}", "exec")
+        text, name = textwrap.dedent(block.text), f"line {block.line}"
+        try:
+            compile(text, name, "exec")
+        except SyntaxError:
+            compile(f"{{{text}}}", name, "exec")  # some lines of a dictionary
     elif block.language == "bash":
+        from rlzoo.cli.flags.parser import flags_of
         from rlzoo.cli.main import build, command_of, load_command
 
         for command in commands_of(block.text):
             if command.startswith("rlzoo ") and not SHELL & set(command):
                 name, rest = command_of(shlex.split(command, comments=True)[1:])
-                build(name, load_command(name)).parse_args(rest)
+                flags = flags_of(build(name, load_command(name)))
+                given = [word.partition("=")[0] for word in rest if re.match(r"--?[a-zA-Z]", word)]
+                assert set(given) <= set(flags), f"rlzoo {name} has no {', '.join(set(given) - set(flags))}"
 
 
 def run_block(block: Block, namespace: dict[str, Any], page: str) -> None:

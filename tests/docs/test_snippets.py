@@ -72,7 +72,7 @@ def test_numbers_are_scaled_down() -> None:
     small = scaled_down(
         "rlzoo optimize -n 1e6 --n-trials 100 --eval-freq=5000 --n-jobs 2; learn(100); n_trials=1"
     )
-    assert small == "rlzoo optimize -n 200 --n-trials 2 --eval-freq=100 --n-jobs 2; learn(100); n_trials=1"
+    assert small == "rlzoo optimize -n 200 --n-trials 2 --eval-freq=100 --n-jobs 1; learn(100); n_trials=1"
     assert scaled_down("{n_timesteps: 20000, n_steps: 2048}") == "{n_timesteps: 200, n_steps: 2048}"
 
 
