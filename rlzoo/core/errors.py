@@ -96,9 +96,11 @@ def install_command(extra: str) -> str:
 
     :param extra: its name, such as "robotics"
     """
+    from importlib.metadata import version
+
     root = Path(__file__).parents[2]
     if not (root / "pyproject.toml").is_file():
-        return f"pip install 'rlzoo[{extra}]'"
+        return f"pip install 'rlzoo-{version('rlzoo')}-py3-none-any.whl[{extra}]'"  # no index has rlzoo
     checkout = "." if Path.cwd() == root else root
     return f"pip install -e '{checkout}[{extra}]'"
 

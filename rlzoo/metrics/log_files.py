@@ -17,12 +17,14 @@ def read_csv(filename: str | os.PathLike[str]) -> pd.DataFrame:
 
     >>> returns = read_csv("logs/ppo/CartPole-v1_1/progress.csv")["rollout/ep_rew_mean"]
 
-    :raises UserError: the file is missing or damaged
+    :raises UserError: the file is missing, empty or damaged
     """
     import pandas as pd
 
     try:
         return pd.read_csv(filename)
+    except pd.errors.EmptyDataError:
+        raise UserError(f"{os.fspath(filename)} is empty: nothing has been logged yet") from None
     except (OSError, OverflowError, ValueError) as error:  # pandas' own errors are ValueErrors
         raise _unreadable(filename, error) from None
 

@@ -305,7 +305,7 @@ def test_damaged_table_is_not_continued(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_csv, read_json])
-@pytest.mark.parametrize("content", [b"a,b\n\xff\n", b'{"a": 1}\n\x00', b"", b"[" * 100_000, b"[1]\n"])
+@pytest.mark.parametrize("content", [b"a,b\n\xff\n", b'{"a": 1}\n\x00', b"[" * 100_000, b"[1]\n"])
 def test_damaged_tables_are_refused_in_one_line(read: Any, content: bytes, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(content)
     try:
@@ -313,6 +313,13 @@ def test_damaged_tables_are_refused_in_one_line(read: Any, content: bytes, tmp_p
     except UserError as error:
         assert str(error).startswith(f"{tmp_path / 'log'} is damaged: ")
         assert len(str(error).splitlines()) == 1
+
+
+def test_empty_table_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_bytes(b"")  # as of a run that ended before its first table
+    with pytest.raises(UserError, match=r"progress\.csv is empty: nothing has been logged yet"):
+        read_csv(tmp_path / "progress.csv")
+    assert read_json(tmp_path / "progress.csv").empty
 
 
 @pytest.mark.parametrize("read", [read_csv, read_json])

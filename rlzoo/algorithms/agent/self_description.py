@@ -32,7 +32,7 @@ class SelfDescribing:
         """Return the class, policy, environment and progress, such as
         `PPO(MlpPolicy, CartPole-v1, n_envs=8, num_timesteps=100352, device=cpu)`."""
         state: Mapping[str, object] = vars(self)
-        if "clock" not in state:
+        if "counters" not in state:
             return f"<{type(self).__name__}, not set up>"
         policy = self.policy_name if isinstance(self.policy_name, str) else self.policy_class.__name__
         facts = [policy, "no env" if self.env is None else self.env.env_name()]

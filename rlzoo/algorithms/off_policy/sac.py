@@ -12,7 +12,8 @@ a gradient step lowers, one after the other,
     J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)   eq. 7
 
 Departures from the paper: log alpha is what is learned, as in the authors' code; with `policy_delay`, alpha
-is updated only in the steps that update the actor. Options make it DroQ
+is updated only in the steps that update the actor; alpha is updated before the critics (last in the paper's
+algorithm 1); `learning_starts` is 100, as in stable-baselines3. Options make it DroQ
 (Hiraoka et al. 2022: `policy_kwargs=dict(layer_norm="critic", dropout=0.01)`, `gradient_steps=20`,
 `policy_delay=20`) and REDQ (Chen et al. 2021: `policy_kwargs=dict(n_critics=10)`, `n_target_critics=2`,
 `gradient_steps=20`, `policy_delay=20`), which both average the critics in the actor's loss.

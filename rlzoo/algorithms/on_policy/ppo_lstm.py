@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlzoo.algorithms.hyperparameters import ScheduleLike
-from rlzoo.algorithms.on_policy.ppo import PPO, check_ppo
+from rlzoo.algorithms.on_policy.ppo import PPO, PPOConfig
 from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
@@ -23,25 +22,11 @@ from rlzoo.params.search_parameters import Choice, PowerOfTwo, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentPPOConfig:
-    learning_rate: ScheduleLike = param(3e-4, doc=shared.LEARNING_RATE)
+class RecurrentPPOConfig(PPOConfig):
+    """Hyperparameters of PPO, with shorter rollouts."""
+
     n_steps: int = param(128, doc=shared.N_STEPS)
     batch_size: int = param(128, doc=shared.BATCH_SIZE)
-    n_epochs: int = param(10, doc=shared.N_EPOCHS)
-    gamma: float = param(0.99, doc=shared.GAMMA)
-    gae_lambda: float = param(0.95, doc=shared.GAE_LAMBDA)
-    clip_range: ScheduleLike = param(0.2, doc=shared.CLIP_RANGE)
-    clip_range_vf: ScheduleLike | None = param(None, doc=shared.CLIP_RANGE_VF)
-    normalize_advantage: bool = param(True, doc=shared.NORMALIZE_ADVANTAGE)
-    ent_coef: float = param(0.0, doc=shared.ENT_COEF)
-    vf_coef: float = param(0.5, doc=shared.VF_COEF)
-    max_grad_norm: float = param(0.5, doc=shared.MAX_GRAD_NORM)
-    use_sde: bool = param(False, doc=shared.USE_SDE)
-    sde_sample_freq: int = param(-1, doc=shared.SDE_SAMPLE_FREQ)
-    target_kl: float | None = param(None, doc=shared.TARGET_KL_STOP)
-
-    def __post_init__(self) -> None:
-        check_ppo(self)
 
 
 SEARCH_SPACE: SearchSpace = {
