@@ -64,8 +64,8 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
         if is_hooked(layer):
             x = layer(x)
         elif kind is nn.Linear:
-            weight, bias = _linear_parameters(layer)
-            x = F.linear(x, cast(Tensor, weight), bias)
+            weights = layer._parameters
+            x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
         elif kind in FORWARD:
             x = FORWARD[kind](x)
         else:
@@ -90,7 +90,8 @@ def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
             return cast(Tensor, network(x))
         kinds.append(kind)
         if kind is nn.Linear:
-            parameters += _linear_parameters(layer)
+            weights = layer._parameters
+            parameters += (weights["weight"], weights["bias"])
     return cast(Tensor, _apply(kinds, x, *parameters))
 
 
@@ -236,12 +237,6 @@ def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
         chain.append((node, index))
         node = following
     return None
-
-
-def _linear_parameters(layer: nn.Module) -> tuple[nn.Parameter | None, nn.Parameter | None]:
-    """Return weight and bias of a linear layer, without the attribute look-up of modules, which is slow."""
-    parameters = layer._parameters
-    return parameters["weight"], parameters["bias"]
 
 
 def _has_hooks(module: nn.Module) -> bool:
