@@ -200,7 +200,7 @@ def default(value: Any) -> str:
 
 
 def body_of(value: Any) -> list[str]:
-    """Return the docstring of a class or function; hyperparameters have pages of their own."""
+    """Return the docstring of a class or function; hyperparameters have separate pages."""
     text = inspect.getdoc(value) or ""
     if inspect.isclass(value) and hasattr(value, "Config"):
         text = re.sub(r"(?ms)^Args:\n.*", "", text)

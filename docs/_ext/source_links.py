@@ -113,7 +113,7 @@ def rewrite_links(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def purge(app: Sphinx, env: Any, docname: str) -> None:
-    """Forget the links of a page that is read again."""
+    """Drop the links of a page that is read again."""
     linked(env).pop(docname, None)
 
 
