@@ -25,7 +25,7 @@ help:
 	@echo 'make fuzz       fuzz files, command lines, kills and signals (takes a night; SEED=1)'
 	@echo 'make format     format the sources with ruff'
 	@echo 'make docs       build the documentation: docs/_build/html (NOTEBOOKS=off: a minute)'
-	@echo 'make docs-test  open every page of the documentation in Chromium, after make docs'
+	@echo 'make docs-test  run the code of every page and open it in Chromium, after make docs'
 	@echo 'make wheel      build dist/*.whl'
 	@echo 'make clean      remove .venv and caches, but not logs/'
 

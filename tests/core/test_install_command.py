@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from rlzoo.core import errors
@@ -14,4 +15,5 @@ def test_install_command_is_quoted_and_works_in_a_checkout(monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     assert errors.install_command("onnx") == f"pip install -e '{root}[onnx]'"
     monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "rlzoo" / "core" / "errors.py"))
-    assert errors.install_command("onnx") == "pip install 'rlzoo[onnx]'"
+    wheel = f"rlzoo-{version('rlzoo')}-py3-none-any.whl"  # no index has rlzoo
+    assert errors.install_command("onnx") == f"pip install '{wheel}[onnx]'"

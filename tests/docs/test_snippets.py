@@ -31,7 +31,14 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def parameter(page: Path):
+    """Return a page as a test case; most pages take too long for each run of the whole suite."""
+    name = page.relative_to(ROOT).as_posix()
+    quick = name.startswith(("README", "docs/start"))
+    return pytest.param(page, id=name, marks=() if quick else pytest.mark.docs)
+
+
+@pytest.mark.parametrize("page", map(parameter, PAGES))
 def test_code_blocks_of_page_run(page: Path, tmp_path: Path) -> None:
     run_isolated(run_page, str(page), tmp_path / "page")
 
