@@ -1,4 +1,4 @@
-"""A callback that logs a metric of its own and stops the training when the task is solved.
+"""A callback that logs a custom metric and stops the training when the task is solved.
 
 python examples/own_callback.py
 """

@@ -5,9 +5,10 @@
 
 The cases are those of scripts/compare_speed.py. One process on each side trains the same task, a fortieth of
 the case's steps at a time: first one, then the other, in an order that alternates. Each pair of pieces gives
-a ratio of processor times; their median tells differences of 1% apart even while other programs run, which
-two whole runs after each other do not. Two processes of one checkout differ by 3% themselves (where their
-memory lies), so that both are started anew several times, and the table has the median of each start too.
+a ratio of processor times, which other programs disturb less than two whole runs after each other: on a busy
+machine the median of a case scatters by about 3%, and whole runs by 10%. Two processes of one checkout differ
+by 3% themselves (where their memory lies), so both are started several times, and the table also has the
+median of each start.
 Commands (`help`, `train-cold`) are compared by their processor time likewise, one command at a time.
 """
 

@@ -206,7 +206,7 @@ KEYWORDS = {
     "layer_norm": "layer normalisation",
     "n_quantiles": "number of quantiles",
     "lstm_hidden_size": "width of the LSTM",
-    "enable_critic_lstm": "an LSTM of its own for the critic",
+    "enable_critic_lstm": "a separate LSTM for the critic",
 }
 """Of policies, by the name of the keyword."""
 

@@ -17,7 +17,7 @@ def visit_inline(translator: HTML5Translator, node: nodes.Element) -> None:
 
 
 def visit_block(translator: HTML5Translator, node: nodes.Element) -> None:
-    """Write an equation on lines of its own."""
+    """Write an equation on separate lines."""
     translator.body.append(translator.starttag(node, "div", CLASS="math-block"))
     if node["number"]:
         translator.body.append(f'<span class="eqno">({node["number"]})</span>')

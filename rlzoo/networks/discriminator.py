@@ -61,7 +61,7 @@ class Discriminator(nn.Module):
         self.net = nn.Sequential(*create_mlp(width, 1, [hidden_size, hidden_size], nn.Tanh))
 
     def _remember_bounds(self, space: Any) -> None:
-        """Remember the bounds of a Box, which is scaled to [-1, 1] where it has some."""
+        """Store the bounds of a Box, which is scaled to [-1, 1] where it has some."""
         bounded = np.isfinite(space.low) & np.isfinite(space.high)
         low = np.where(bounded, space.low, -1.0).reshape(-1)
         high = np.where(bounded, space.high, 1.0).reshape(-1)

@@ -7,7 +7,7 @@ Conventions of a page (see docs/developing):
 - `<!-- file: name -->` before a block: the block is written to that file, and not run.
 - Numbers of steps, trials and episodes are capped (`CAPS`); commands without such a flag get one (`SMALL`).
 
-A page runs in a process of its own, forked from one that has imported PyTorch and Gymnasium (`run_isolated`).
+A page runs in a separate process, forked from one that has imported PyTorch and Gymnasium (`run_isolated`).
 """
 
 from __future__ import annotations
