@@ -21,6 +21,9 @@ TRAIN_ONLY_FLAGS = (
     "truncate_last_trajectory",
     "tensorboard_log",
     "log_interval",
+    "matmul_precision",
+    "cuda_graphs",
+    "compile",
     "progress",
     "track",
     "wandb_project_name",
@@ -55,7 +58,7 @@ def build_parser(parser: Parser) -> None:
         metavar="RUN_FOLDER",
         help="continue this run in its folder from its last checkpoint",
     )
-    how = add_runtime_args(parser)
+    how = add_runtime_args(parser, one_run=True)
     how.add_argument(
         "-P",
         "--progress",
