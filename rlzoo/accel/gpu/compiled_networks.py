@@ -40,7 +40,8 @@ def require_compiler(device: torch.device) -> None:
 def compiled_networks(policy: Any) -> Iterator[None]:
     """Replace the methods that gradient steps call by compiled ones inside.
 
-    The results are the same up to rounding: random numbers are those of PyTorch, too. Each is compiled at its first call, which takes tens of seconds.
+    The results are the same up to rounding: random numbers are those of PyTorch, too. Each is compiled at
+    its first call, which takes tens of seconds.
     """
     require_compiler(policy.device)
     replaced: list[tuple[nn.Module, str]] = []
