@@ -316,7 +316,9 @@ def test_a_mistake_in_a_row_is_told_before_anything_is_trained(stand_in: Path) -
 def test_processes_end_when_the_caller_goes_no_further(stand_in: Path, monkeypatch) -> None:
     workers: list[benchmark_run._Worker] = []
     end = benchmark_run._end
-    monkeypatch.setattr(benchmark_run, "_end", lambda running: (workers.extend(running), end(running)))
+    monkeypatch.setattr(
+        benchmark_run, "_end", lambda running, grace: (workers.extend(running), end(running, grace))
+    )
     running = run_jobs(jobs_of([with_seeds(0, SLEEPS)]), stand_in, 2)
     assert next(running).job.seed == 0
     running.close()  # as the exception of Ctrl-C does
