@@ -28,7 +28,6 @@ from rlzoo.jobs.job_options import (
     parse_time,
 )
 
-HELP = "write job scripts for a cluster: Slurm, PBS, or a shell"
 EPILOG = """\
 examples:
   rlzoo jobs my_list.yml --scheduler slurm -o jobs/ --time 04:00:00 --memory 4G
@@ -183,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.jobs.task_script import TASKS
     from rlzoo.jobs.write_jobs import write_jobs
 
-    parser = Parser("rlzoo jobs", HELP)
+    parser = Parser("rlzoo jobs", "")
     build_parser(parser)
     if args.scheduler == "shell":
         warn_ignored_flags(parser, args, NOT_IN_SHELL, "with --scheduler shell")
@@ -283,7 +282,7 @@ def study_commands(content: dict[str, object], place: str) -> list[list[str]]:
     workers = content.get("workers", WORKERS)
     if type(workers) is not int or workers < 1:
         raise UserError(f"{place}: workers must be a whole number, at least 1, not {workers!r}")
-    parser = Parser("rlzoo optimize", optimize.HELP)
+    parser = Parser("rlzoo optimize", "")
     optimize.build_parser(parser)
     arguments = search_arguments(parser, content["optimize"], place)
     args = parser.parse_args(arguments)
