@@ -12,7 +12,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.experiment import tracking
 from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
-from rlzoo.experiment.session import TrainingRun, open_session
+from rlzoo.experiment.session import TrainingSession, open_session
 from rlzoo.experiment.training_run import TrainResult, learn
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
@@ -33,7 +33,7 @@ def resume(folder: str | Path, **changes: Any) -> TrainResult:
         return learn(session, stop)
 
 
-def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
+def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingSession:
     """Build a run again as its folder describes it, with the newest agent in it that can be loaded."""
     run_folder.refuse_links(folder)
     run = run_folder.read_run(folder)
@@ -42,11 +42,13 @@ def reopen_run(folder: Path, changes: dict[str, Any]) -> TrainingRun:
         return _reopen(folder, run, changes, resources)
 
 
-def _reopen(folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack) -> TrainingRun:
+def _reopen(
+    folder: Path, described: RunConfig, changes: dict[str, Any], resources: ExitStack
+) -> TrainingSession:
     """Build a run again.
 
-    :param described: what the folder says of it; where else something is written, and code to run, count only
-        if they are in `changes`, since the folder may be somebody else's
+    :param described: the configuration in the folder; its output places and the code it names are ignored
+        unless `changes` repeats them, since the folder may be from somebody else
     """
     run = replace(described, **changes)
     if run.tensorboard_log and "tensorboard_log" not in changes:
