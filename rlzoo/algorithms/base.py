@@ -91,6 +91,7 @@ class Algorithm(SelfDescribing, Agent):
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
+    data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -194,7 +195,7 @@ class Algorithm(SelfDescribing, Agent):
 
     def _setup_model(self) -> None:
         """Seed everything and build the policy."""
-        if problem := self.n_envs_problem(self.config, self.n_envs):
+        if problem := self.n_envs_problem(self.config, self.n_envs * self.n_ranks):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
             tune_malloc()
@@ -281,10 +282,17 @@ class Algorithm(SelfDescribing, Agent):
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = mean_metrics(history)
+        means = mean_metrics(history if self.ranks is None else self.ranks.average_metrics(history))
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means
+
+    def over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        """Return a mean over the minibatch of all ranks, given that over this rank's rows.
+
+        In a single process the value itself.
+        """
+        return value if self.ranks is None else self.ranks.mean(value)
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
         """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.

@@ -64,7 +64,7 @@ class OnPolicyAlgorithm(Algorithm):
     def _setup_model(self) -> None:
         super()._setup_model()
         self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
-        for hint in (self.n_envs_hint(self.config, self.n_envs), self._device_hint()):
+        for hint in (self.n_envs_hint(self.config, self.n_envs * self.n_ranks), self._device_hint()):
             if hint:
                 warnings.warn(hint, stacklevel=4)
 
@@ -266,7 +266,10 @@ class OnPolicyAlgorithm(Algorithm):
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
         """Yield shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
-        if self.recurrent:
+        batches: Iterator[RolloutBatch]
+        if self.ranks is not None:
+            batches = self.ranks.minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
+        elif self.recurrent:
             batches = sequence_minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
         else:
             batches = minibatches(batch, batch_size, rollout.n_steps * rollout.n_envs, self.device)
