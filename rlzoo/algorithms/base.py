@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -48,6 +48,8 @@ from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
+
+Mean = TypeVar("Mean", bound="torch.Tensor | float")
 
 COMMON_ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": None,
@@ -287,12 +289,12 @@ class Algorithm(SelfDescribing, Agent):
         self.check_losses(means, *sizes)
         return means
 
-    def over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+    def over_ranks(self, value: Mean) -> Mean:
         """Return a mean over the minibatch of all ranks, given that over this rank's rows.
 
         In a single process the value itself.
         """
-        return value if self.ranks is None else self.ranks.mean(value)
+        return value if self.ranks is None else cast(Mean, self.ranks.mean(torch.as_tensor(value)))
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
         """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.

@@ -1,9 +1,10 @@
 """The ranks of a training: who has which environments, and what is averaged over all of them.
 
-Rank r of N steps the environments r * n / N to (r + 1) * n / N - 1 of the n environments that one process would
-have, with their seeds. Every rank holds the whole agent and draws the same random numbers: of the noise of
-all environments it takes its part, and of each minibatch it computes the gradient of the rows it has. Gradients
-are summed with weights, the fractions of the minibatch, so that every rank takes the step that one process takes.
+Rank r of N steps the environments r * n / N to (r + 1) * n / N - 1 of the n environments that one process
+would have, with their seeds. Every rank holds the whole agent and draws the same random numbers: of the noise
+of all environments it takes its part, and of each minibatch it computes the gradient of the rows it has. The
+gradients are summed with weights, the fractions of the minibatch, so that every rank takes the step that one
+process takes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -24,10 +25,10 @@ from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.sequences import RNNState, take_sequences
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
-from rlzoo.distributed.episodes import EpisodeWindow
 from rlzoo.distributed.minibatches import RankBatch, Shares, has_advantages, rank_batch
 from rlzoo.distributed.noise import GlobalNoise
 from rlzoo.distributed.process_group import Ended, ProcessGroup, join_group
+from rlzoo.distributed.rank_episodes import EpisodeWindow
 from rlzoo.envs.vec_env.vec_env import VecEnv, wrappers_of
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.metrics.logger import Logger
@@ -45,6 +46,8 @@ class Trainee(Protocol):
     counters: Counters
     device: torch.device
     n_envs: int
+    n_ranks: int
+    ranks: object
     num_threads: int | None
     verbose: int
     has_train_mode_layers: bool
@@ -191,7 +194,7 @@ class Ranks:
         self.share = share
         self.shares.append(share)
 
-    def agree(self, model: Trainee, go_on: bool) -> bool:
+    def agree(self, model: object, go_on: bool) -> bool:
         """Tell the other ranks the episodes of a rollout; return whether rank 0 goes on with the training."""
         windows = [window for _, window in _named_windows(model) if isinstance(window, EpisodeWindow)]
         message: dict[str, object] = {"told": [window.tell() for window in windows]}
@@ -220,12 +223,21 @@ class Ranks:
 
     # ------------------------------------------------------------------ a training
 
+    def adopt(self, algorithm: object) -> None:
+        """Mark a model as one that trains with these ranks; on ranks other than 0 it is silent."""
+        model = cast(Trainee, algorithm)
+        model.ranks, model.n_ranks = self, self.size
+        if self.rank:
+            model.verbose = 0
+            model.set_logger(Logger(None, []))
+
     @contextmanager
-    def training(self, model: Trainee) -> Iterator[None]:
+    def training(self, algorithm: object) -> Iterator[None]:
         """Let all ranks train a model together inside; on other ranks, end quietly when rank 0 ends.
 
         :raises UserError: the algorithm or the policy cannot be trained by several ranks
         """
+        model = cast(Trainee, algorithm)
         check_supported(model)
         self._synchronise(model)
         optimizers = [part for part in vars(model).values() if isinstance(part, NetworkOptimizer)]
@@ -233,7 +245,10 @@ class Ranks:
         normalizers = [layer for layer in wrappers_of(env) if isinstance(layer, VecNormalize)]
         noise = GlobalNoise(model.n_envs, self.rank, self.size)
         threads = model.num_threads
-        model.act, model.begin_rollout = noise_inside(noise, model.act), noise_inside(noise, model.begin_rollout)
+        model.act, model.begin_rollout = (
+            noise_inside(noise, model.act),
+            noise_inside(noise, model.begin_rollout),
+        )
         for name, window in _named_windows(model):
             vars(model)[name] = EpisodeWindow(window, model.counters)
         for optimizer in optimizers:
@@ -241,9 +256,6 @@ class Ranks:
         for normalizer in normalizers:
             normalizer.gather = self.gather_rows
         model.num_threads = threads or 1  # of one number on all ranks: it can change the last bits
-        if self.rank:
-            model.verbose = 0
-            model.set_logger(Logger(None, []))
         try:
             with suppress(Ended):
                 yield
@@ -304,7 +316,7 @@ def noise_inside(noise: GlobalNoise, function: Callable[..., Result]) -> Callabl
     return inside
 
 
-def _named_windows(model: Trainee) -> list[tuple[str, deque[object]]]:
+def _named_windows(model: object) -> list[tuple[str, deque[object]]]:
     return [(name, vars(model)[name]) for name in ("ep_info_buffer", "ep_success_buffer")]
 
 

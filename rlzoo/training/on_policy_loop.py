@@ -39,7 +39,8 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
             go_on = collect(algorithm, env, rollout, callback, locals_)
             if not (go_on if ranks is None else ranks.agree(algorithm, go_on)):
                 break
-            rollout.check_finite(counters.num_timesteps // (env.num_envs * algorithm.n_ranks) - rollout.n_steps)
+            steps_of_each = counters.num_timesteps // (env.num_envs * algorithm.n_ranks)
+            rollout.check_finite(steps_of_each - rollout.n_steps)
             metrics = algorithm.threads.call("update", algorithm.update, rollout, counters)
             if ranks is not None:
                 metrics = ranks.finish_update(metrics, rollout)

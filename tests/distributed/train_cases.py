@@ -1,4 +1,4 @@
-"""Train each case for five updates and write its parameters: as one process, or as a rank (see conftest.py)."""
+"""Train each case for five updates, as one process or as a rank, and write its parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,12 @@ def train(name: str, folder: Path) -> None:
         statistics = np.array([model.num_timesteps, model.n_updates, *episodes])
         metrics = {key: value for key, value in model.logger.name_to_value.items() if "train/" in key}
         values = np.array([float(metrics[key]) for key in sorted(metrics)])
-        np.savez(folder / f"{name}.npz", parameters=np.concatenate(parameters), statistics=statistics, metrics=values)
+        np.savez(
+            folder / f"{name}.npz",
+            parameters=np.concatenate(parameters),
+            statistics=statistics,
+            metrics=values,
+        )
 
 
 RANKS = join() if is_rank() else None

@@ -105,8 +105,7 @@ class Agent(CounterProperties, Threaded):
     def _use_env(self, env: VecEnv) -> None:
         self.env, self.n_envs = env, env.num_envs
         if env.ranks is not None:
-            self.ranks = cast("Ranks", env.ranks)
-            self.n_ranks = self.ranks.size
+            cast("Ranks", env.ranks).adopt(self)
         self.collector.obs = None
 
     # ------------------------------------------------------------------ training

@@ -191,8 +191,8 @@ class PPO(OnPolicyAlgorithm):
             for minibatch in self.minibatches(batch, config.batch_size, rollout):
                 loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
                 history.append(metrics)
-                kl = self.over_ranks(metrics["approx_kl"]) if config.target_kl is not None else 0.0
-                stop = config.target_kl is not None and bool(kl > 1.5 * config.target_kl)
+                if config.target_kl is not None:
+                    stop = bool(self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl)
                 if stop:
                     break
                 self.network_optimizer.step(loss, config.max_grad_norm)
