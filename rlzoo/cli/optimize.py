@@ -19,7 +19,6 @@ from rlzoo.core.errors import RunFailed, UserError, printable
 if TYPE_CHECKING:
     from rlzoo.tuning.study.study import StudyHandle
 
-HELP = "search for good hyperparameters"
 WITH_A_STUDY = {"log_folder", "storage"}
 WITH_RETRAIN_BEST = {"algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"}
 EPILOG = """\
@@ -193,7 +192,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("rlzoo optimize", HELP)
+    parser = Parser("rlzoo optimize", "")
     build_parser(parser)
     return parser
 

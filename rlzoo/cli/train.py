@@ -20,7 +20,6 @@ from rlzoo.cli.flags.training_flags import (
 from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
 from rlzoo.core.errors import UserError
 
-HELP = "train an agent"
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1
@@ -144,7 +143,7 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
 
 
 def _parser() -> Parser:
-    parser = Parser("rlzoo train", HELP)
+    parser = Parser("rlzoo train", "")
     build_parser(parser)
     return parser
 

@@ -85,7 +85,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
-    record = partial(add_transition, replay) if replay.adds_otherwise else replay.add_step
+    record = partial(add_transition, replay) if replay.overrides_add else replay.add_step
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
