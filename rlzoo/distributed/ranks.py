@@ -238,10 +238,12 @@ class Ranks:
         :raises UserError: the algorithm or the policy cannot be trained by several ranks
         """
         model = cast(Trainee, algorithm)
+        env: VecEnv = vars(model)["env"]
         check_supported(model)
+        if env.on_device:
+            raise UserError("environments on a device cannot be divided among ranks")
         self._synchronise(model)
         optimizers = [part for part in vars(model).values() if isinstance(part, NetworkOptimizer)]
-        env: VecEnv = vars(model)["env"]
         normalizers = [layer for layer in wrappers_of(env) if isinstance(layer, VecNormalize)]
         noise = GlobalNoise(model.n_envs, self.rank, self.size)
         threads = model.num_threads

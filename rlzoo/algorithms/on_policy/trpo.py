@@ -128,6 +128,7 @@ class TRPO(OnPolicyAlgorithm):
     """
 
     Config = TRPOConfig
+    takes_tensors = True
     search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"
@@ -183,7 +184,7 @@ class TRPO(OnPolicyAlgorithm):
         rollout.learned = (values, batch.log_probs, advantages, returns)
         batch.advantages, batch.returns = self.flat_columns(advantages, returns)
 
-        n_rows = -(-advantages.size * self.n_ranks // config.sub_sampling_factor)
+        n_rows = -(-len(advantages.ravel()) * self.n_ranks // config.sub_sampling_factor)
         policy_metrics = self.improve_policy(next(self.minibatches(batch, n_rows, rollout)))
         self.set_training_mode(True)
         if self.has_train_mode_layers and hasattr(policy, "pi_features_extractor"):
