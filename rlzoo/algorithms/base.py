@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -48,6 +48,11 @@ from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
+
+if TYPE_CHECKING:
+    from rlzoo.envs.tensor.tensor_actions import TensorActions
+
+Mean = TypeVar("Mean", bound="torch.Tensor | float")
 
 COMMON_ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": None,
@@ -90,7 +95,9 @@ class Algorithm(SelfDescribing, Agent):
         spaces.MultiBinary,
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
+    tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
+    data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -194,7 +201,7 @@ class Algorithm(SelfDescribing, Agent):
 
     def _setup_model(self) -> None:
         """Seed everything and build the policy."""
-        if problem := self.n_envs_problem(self.config, self.n_envs):
+        if problem := self.n_envs_problem(self.config, self.n_envs * self.n_ranks):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
             tune_malloc()
@@ -273,6 +280,8 @@ class Algorithm(SelfDescribing, Agent):
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
         """Return stored actions [n_envs, ...] as environments execute them: a Box's clipped or unscaled to
         it."""
+        if self.tensor_actions is not None:
+            return cast(np.ndarray, self.tensor_actions(actions))
         array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
         return array
 
@@ -281,10 +290,17 @@ class Algorithm(SelfDescribing, Agent):
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = mean_metrics(history)
+        means = mean_metrics(history if self.ranks is None else self.ranks.average_metrics(history))
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means
+
+    def over_ranks(self, value: Mean) -> Mean:
+        """Return a mean over the minibatch of all ranks, given that over this rank's rows.
+
+        In a single process the value itself.
+        """
+        return value if self.ranks is None else cast(Mean, self.ranks.mean(torch.as_tensor(value)))
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
         """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.

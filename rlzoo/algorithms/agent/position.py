@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.observations import Obs, copy_obs, map_obs, n_bytes
+from rlzoo.core.observations import Obs, copy_obs, copy_of, map_obs, n_bytes
 from rlzoo.core.seeding import set_rng_state
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.episodes import savable_episodes
@@ -75,12 +75,12 @@ def position(model: Agent) -> dict[str, object]:
     `envs` is missing where the environments cannot be restored.
     """
     obs = model.collector.obs
-    if model.env is None or obs is None:
+    if model.env is None or obs is None or model.ranks is not None:  # other ranks have the other episodes
         return {}
     rollout = model.rollout_buffer
     saved: dict[str, object] = {
         "last_obs": copy_obs(obs),
-        "last_episode_starts": model.collector.episode_starts.copy(),
+        "last_episode_starts": copy_of(model.collector.episode_starts),
         "memory": getattr(model, "rnn_state", None),
         "noise": _noise(model),
         "rollout": {} if rollout is None else rollout.state_dict(),
@@ -104,11 +104,11 @@ def last_obs(model: Agent) -> dict[str, object]:
     Empty before the first step, and where it would make a file large.
     """
     obs = model.collector.obs
-    if model.env is None or obs is None:
+    if model.env is None or obs is None or model.ranks is not None:
         return {}
     if n_bytes(obs) > MAX_LAST_OBS:
         return {}
-    return {"obs": copy_obs(obs), "episode_starts": model.collector.episode_starts.copy()}
+    return {"obs": copy_obs(obs), "episode_starts": copy_of(model.collector.episode_starts)}
 
 
 def resume_from_last_obs(model: Agent) -> None:

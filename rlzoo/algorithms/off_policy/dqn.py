@@ -280,6 +280,9 @@ class DQN(OffPolicyAlgorithm):
         epsilon = self.exploration_rate
         if self.parameter_noise is not None:
             epsilon = min(epsilon, NOISE_EPSILON)
+        if self.tensor_actions is not None:  # no copy to the host
+            chosen = torch.rand(self.n_envs, device=self.device) < epsilon
+            return torch.where(chosen, self.random_actions().to(self.device), self.greedy_actions(obs))
         at_random = np.random.random(self.n_envs) < epsilon
         if at_random.all():
             return self.random_actions()

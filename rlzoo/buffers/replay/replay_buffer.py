@@ -51,6 +51,7 @@ class ReplayBuffer(ReplayArrays):
         without an entry, floating-point numbers are stored in single precision, others as in the space
     """
 
+    on_device: ClassVar[bool] = False  # whether it stores the tensors of environments on a device
     needs_env: ClassVar[bool] = False  # whether the constructor takes `env`
     draws_ahead: ClassVar[bool] = True  # several batches may be sampled before the first is trained on
     own_gamma: bool = False  # whether it keeps its discount factor, whatever that of the algorithm is
@@ -500,6 +501,13 @@ class ReplayBuffer(ReplayArrays):
             )
 
     # ------------------------------------------------------------------ what derived buffers save
+
+    def for_file(self) -> ReplayBuffer:
+        """Return the buffer whose columns are written to a file, or filled from one."""
+        return self
+
+    def take_file(self, host: ReplayBuffer) -> None:
+        """Take over what a file has filled the result of `for_file` with."""
 
     def own_columns(self) -> dict[str, np.ndarray]:
         """Return further columns [n_slots, n_envs, ...] for a file by name; loading fills them."""
