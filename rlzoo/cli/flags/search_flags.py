@@ -8,6 +8,24 @@ from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
 from rlzoo.cli.flags.training_flags import run_config
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
 
+TRAIN_ONLY_FLAGS = (
+    "uuid",
+    "n_procs",
+    "eval_freq",
+    "save_freq",
+    "save_replay_buffer",
+    "truncate_last_trajectory",
+    "tensorboard_log",
+    "log_interval",
+    "progress",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
+)
+"""Destinations of flags that save, log or show a single run: they have no effect in a search."""
+
 
 def add_search_flags(parser: argparse.ArgumentParser) -> None:
     """Add the budget, the sampler, the pruner and the objective of a search."""
@@ -160,3 +178,17 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"expected seconds above 0, not {text!r}")
     return seconds
+
+
+def add_hidden_search_flags(parser: Parser) -> None:
+    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
+    before = set(parser.actions)
+    group = parser.add_argument_group(
+        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
+    )
+    group.add_argument(
+        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
+    )
+    add_study_flags(parser)
+    add_search_flags(parser)
+    parser.hide(action for action in parser.actions if action not in before)
