@@ -32,7 +32,7 @@ from rlzoo.config.literals import interpret
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.experiment.resumed_run import reopen_run
-from rlzoo.experiment.session import TrainingRun
+from rlzoo.experiment.session import TrainingSession
 from rlzoo.experiment.training_run import TrainResult, create_run, learn
 from rlzoo.playback.expert_recording import record_expert
 from rlzoo.processes.safe_path import restore_path_setting
@@ -103,19 +103,19 @@ def train_agent(
         remove_unfinished(run, resumable)
 
 
-def begin(run: RunConfig, command: list[str], name: str | None) -> TrainingRun:
+def begin(run: RunConfig, command: list[str], name: str | None) -> TrainingSession:
     """Build a new training, in a folder that is marked as started by a benchmark."""
     session = create_run(run, shlex.join(command), trusted=False)
     mark_begun(session.folder, name)
     return session
 
 
-def reopen(folder: Path, run: RunConfig) -> TrainingRun:
+def reopen(folder: Path, run: RunConfig) -> TrainingSession:
     """Build an interrupted training again, with the number of threads that is asked for now."""
     return reopen_run(folder, {"num_threads": run.num_threads, "gym_packages": run.gym_packages})
 
 
-def learn_rest(session: TrainingRun, stop: StopSignals) -> TrainResult:
+def learn_rest(session: TrainingSession, stop: StopSignals) -> TrainResult:
     """Train for the steps that are left, if any: a training may be stopped while it saves its last agent."""
     if not session.complete:
         return learn(session, stop)
