@@ -29,7 +29,7 @@ COMMANDS = {
     "benchmark ship": Command(
         "benchmark.benchmark_ship", "copy trained agents to a collection and write its registry"
     ),
-    "jobs": Command("jobs", "write job scripts for a cluster: Slurm, PBS, or a shell"),
+    "jobs": Command("jobs.jobs", "write job scripts for a cluster: Slurm, PBS, or a shell"),
     "plot train": Command("plot.plot_train", "plot training episodes (monitor files)"),
     "plot compare": Command("plot.plot_compare", "compare learning curves over seeds and algorithms"),
     "plot report": Command("plot.plot_report", "plot aggregate metrics from a results file"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.cli.jobs import search_arguments
+from rlzoo.cli.jobs.study_file import search_arguments
 from rlzoo.cli.main import build, load_command, main
 from rlzoo.core.errors import UserError
 from rlzoo.jobs.job_options import JobOptions, clock, parse_time
