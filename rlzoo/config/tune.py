@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlzoo.config.cluster import RayConfig
 from rlzoo.config.run import RunConfig, safe_name
 
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "qmc", "nsga2", "brute", "grid", "auto")
@@ -37,6 +38,7 @@ class TuneConfig:
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
     figures: bool = True  # write figures into the report
+    ray: RayConfig | None = None  # run the trials on a Ray cluster; None: in processes of this machine
 
     @property
     def study(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
+from rlzoo.cli.flags.ray_flags import ray_config
 from rlzoo.cli.flags.training_flags import run_config
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
 
@@ -29,9 +30,9 @@ def add_search_flags(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--n-jobs",
         type=IntInRange(1),
-        default=1,
+        default=None,
         metavar="N",
-        help="worker processes, which share the cores (default: 1)",
+        help="worker processes, which share the cores (default: 1; with Ray as many as fit on the cluster)",
     )
     how.add_argument(
         "--sampler",
@@ -135,7 +136,7 @@ def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
     return TuneConfig(
         run=run_config(args, env_id),
         n_trials=args.max_total_trials or args.n_trials,
-        n_jobs=args.n_jobs,
+        n_jobs=args.n_jobs or 1,
         sampler=args.sampler,
         pruner=args.pruner,
         n_startup_trials=args.n_startup_trials,
@@ -149,6 +150,7 @@ def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
         timeout=args.timeout,
         log_path=args.optimization_log_path,
         figures=not args.no_optim_plots,
+        ray=ray_config(args, args.n_jobs),
     )
 
 
