@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,8 @@ SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """Variables for Ray, unless the user has set them: no reports over the network, no environments of uv."""
+RAY_MESSAGES = "ray_listen_error_messages"
+"""The thread of Ray that prints its messages."""
 ADVICE = "start one with `ray start --head`, or leave out --ray-address for a Ray on this machine"
 
 
@@ -51,9 +54,40 @@ def connected(config: RayConfig, n_cpus: int) -> Iterator[Any]:
         _connect(ray, config, n_cpus)
     try:
         check_nodes(ray, config)
-        yield ray
+        with _without_messages_of_ray():
+            yield ray
     finally:
         ray.shutdown()
+
+
+class _WithoutMessagesOfRay:
+    """Standard output without what Ray prints when a node or a process has died: pages of its internals.
+
+    :param stream: the stream
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, unless Ray's thread does."""
+        if threading.current_thread().name == RAY_MESSAGES:
+            return len(text)
+        return int(self._stream.write(text))
+
+
+@contextmanager
+def _without_messages_of_ray() -> Iterator[None]:
+    """Keep what Ray prints about dead nodes out of the output; the supervisors say which work is lost."""
+    stream = sys.stdout
+    sys.stdout = _WithoutMessagesOfRay(stream)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.stdout = stream
 
 
 @contextmanager

@@ -44,10 +44,10 @@ class RayPool:
         self._looked, self._slots = -LOOK, 0
 
     def __enter__(self) -> RayPool:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         with ExitStack() as opened:
             self.ray = opened.enter_context(ray_cluster.connected(self.config, self.n_cpus))
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
             # With the driver, so that the death of another node does not take the mailbox along.
             here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=False)
             actor = self.ray.remote(num_cpus=0, max_concurrency=10_000)(Mailbox)

@@ -1,4 +1,4 @@
-"""Flags that run trials and trainings on a Ray cluster, for `optimize`, `benchmark run` and `train --seeds`."""
+"""Flags of `optimize`, `benchmark run` and `train --seeds` that run their work on a Ray cluster."""
 
 from __future__ import annotations
 

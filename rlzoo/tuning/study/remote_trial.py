@@ -60,7 +60,7 @@ class RemoteTrial(FixedTrial):
         self._unsent: list[tuple[float, int]] = []
 
     def report(self, value: float, step: int) -> None:
-        """Take note of an intermediate value; it is sent with the next question, or at once without pruner."""
+        """Take note of an intermediate value; it is sent at once, or with the next question."""
         self.reports[step] = value
         self._unsent.append((value, step))
         if not self.prunes:

@@ -110,7 +110,7 @@ def open_pool(config: TuneConfig, ray: RayConfig) -> RayPool:
     """
     if _stays_here(config.run.algo):
         raise UserError(
-            f"{config.run.algo} has functions of this script, which --backend ray cannot send to other processes"
+            f"{config.run.algo} has functions of this script, which --backend ray cannot send elsewhere"
         )
     validate(config)  # a mistake is cheaper to find before Ray is started
     return RayPool(ray, available_cores())
