@@ -38,7 +38,7 @@ def test_missing_ray_is_one_line(
         (["--cpus-per-trial", "2"], "--cpus-per-trial is for Ray: add --backend ray"),
         (["--backend", "ray", "--cpus-per-trial", "0"], "expected a number above 0, not '0'"),
         (["--backend", "ray", "--gpus-per-trial", "nan"], "expected a number of at least 0, not 'nan'"),
-        (["--backend", "ray", "--gpus-per-trial", "1.5"], "a whole number above 1, not 1.5"),
+        (["--backend", "ray", "--gpus-per-trial", "1.5"], "an integer above 1, not 1.5"),
     ],
 )
 def test_wrong_flags_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

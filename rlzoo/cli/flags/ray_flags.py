@@ -62,7 +62,7 @@ def ray_config(args: argparse.Namespace, max_parallel: int | None) -> RayConfig 
                 raise UserError(f"--{key.replace('_', '-')} is for Ray: add --backend ray")
         return None
     if args.gpus_per_trial > 1 and args.gpus_per_trial % 1:
-        raise UserError(f"--gpus-per-trial is a whole number above 1, not {args.gpus_per_trial:g}")
+        raise UserError(f"--gpus-per-trial must be an integer above 1, not {args.gpus_per_trial:g}")
     return RayConfig(
         address=args.ray_address,
         cpus_per_trial=args.cpus_per_trial,
