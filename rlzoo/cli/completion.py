@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from rlzoo.cli.flags.parser import Choice, values_of
 
-HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """\
 examples:
   eval "$(rlzoo completion bash)"          # in ~/.bashrc
@@ -69,7 +68,7 @@ def commands() -> list[Command]:
             )
             for action in main.build(name, module).actions
         ]
-        found.append(Command(name, module.HELP, tuple(arguments)))
+        found.append(Command(name, main.COMMANDS[name].help, tuple(arguments)))
     return found
 
 

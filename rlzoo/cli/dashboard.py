@@ -7,7 +7,6 @@ import argparse
 from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.core.errors import UserError, install_command
 
-HELP = "show a study in the browser"
 EPILOG = """\
 examples:
   rlzoo dashboard ppo_CartPole-v1

@@ -7,7 +7,6 @@ import argparse
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
 from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "watch a trained agent and print its returns"
 EPILOG = """\
 examples:
   rlzoo enjoy --algo ppo --env CartPole-v1

@@ -15,7 +15,6 @@ from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 
-HELP = "list algorithms, environments or trained agents"
 EPILOG = """\
 examples:
   rlzoo list algos

@@ -1,8 +1,7 @@
 """`rlzoo <command> ...`: find the module of the command, parse, run, and map errors to exit codes.
 
-A command is one word or two, and a module below `rlzoo/cli/` (see `COMMANDS`) with
+A command is one word or two: a line in `rlzoo.cli.commands`, and a module below `rlzoo/cli/` with
 
-    HELP: str                                               one line for `rlzoo --help`
     build_parser(parser: argparse.ArgumentParser) -> None   adds the arguments, examples in `parser.epilog`
     run(args: argparse.Namespace) -> int                    does the work and returns the exit code
 
@@ -21,62 +20,17 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from rlzoo.cli.commands import COMMANDS, TRUSTING, WORK
 from rlzoo.cli.flags.output import discard, lasting_output, open_closed_streams
-from rlzoo.cli.flags.parser import Parser
 from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
 from rlzoo.io.trust import trust
 from rlzoo.processes.stop_signals import sigint_waits_for_imports
 
-COMMANDS = {
-    "train": "train",
-    "enjoy": "enjoy",
-    "optimize": "optimize",
-    "dashboard": "dashboard",
-    "benchmark run": "benchmark.benchmark_run",
-    "benchmark score": "benchmark.benchmark_score",
-    "benchmark table": "benchmark.benchmark_table",
-    "benchmark page": "benchmark.benchmark_page",
-    "benchmark ship": "benchmark.benchmark_ship",
-    "plot train": "plot.plot_train",
-    "plot compare": "plot.plot_compare",
-    "plot report": "plot.plot_report",
-    "record-video": "record.record_video",
-    "record-training": "record.record_training",
-    "record-expert": "record.record_expert",
-    "export": "share.export",
-    "push": "share.push",
-    "pull": "share.pull",
-    "import": "share.import_models",
-    "list": "list",
-    "show": "show",
-    "validate": "validate",
-    "completion": "completion",
-}
-"""Command of one or two words -> its module in `rlzoo.cli`."""
-TRUSTING = (
-    "train",
-    "enjoy",
-    "optimize",
-    "benchmark run",
-    "benchmark score",
-    "benchmark ship",
-    "benchmark page",
-    "record-video",
-    "record-training",
-    "record-expert",
-    "export",
-    "push",
-    "pull",
-    "import",
-    "validate",
-)
-"""Commands that read files which can name code: they have `--trust`."""
-WORK = (
-    "train", "optimize", "benchmark run", "benchmark score", "record-video", "record-training",
-    "record-expert", "push", "pull",
-)  # fmt: skip
-"""Commands whose results are files: they continue if standard output is closed."""
+if TYPE_CHECKING:
+    from rlzoo.cli.flags.parser import Parser
+
 SYSTEM_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
     errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
@@ -167,12 +121,14 @@ def _beginning_with(word: str) -> list[str]:
 
 def load_command(name: str) -> ModuleType:
     """Import the module of a command."""
-    return importlib.import_module(f"rlzoo.cli.{COMMANDS[name]}")
+    return importlib.import_module(f"rlzoo.cli.{COMMANDS[name].module}")
 
 
 def build(name: str, command: ModuleType) -> Parser:
     """Build the parser of a command."""
-    parser = Parser(prog=f"rlzoo {name}", description=command.HELP)
+    from rlzoo.cli.flags.parser import Parser
+
+    parser = Parser(prog=f"rlzoo {name}", description=COMMANDS[name].help)
     command.build_parser(parser)
     if name in TRUSTING:
         parser.add_argument(
@@ -188,7 +144,7 @@ def build(name: str, command: ModuleType) -> Parser:
 def overview(commands: Sequence[str]) -> str:
     """Format the help of `rlzoo`: commands and examples."""
     width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {load_command(name).HELP}" for name in commands]
+    lines = [f"  {name:<{width}}  {COMMANDS[name].help}" for name in commands]
     return "\n".join(
         [
             "usage: rlzoo <command> [options]",

@@ -20,7 +20,6 @@ from rlzoo.core.errors import RunFailed, UserError, printable
 if TYPE_CHECKING:
     from rlzoo.tuning.study.study import StudyHandle
 
-HELP = "search for good hyperparameters"
 WITH_A_STUDY = {"log_folder", "storage"}
 WITH_RETRAIN_BEST = {"algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"}
 WITH_RETRAIN_BEST |= RAY_KEYS
@@ -198,7 +197,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("rlzoo optimize", HELP)
+    parser = Parser("rlzoo optimize", "")
     build_parser(parser)
     return parser
 

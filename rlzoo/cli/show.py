@@ -8,7 +8,6 @@ from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 
-HELP = "print the hyperparameters of an algorithm on an environment"
 EPILOG = """\
 examples:
   rlzoo show --algo ppo --env CartPole-v1

@@ -13,7 +13,6 @@ from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, ad
 from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
 from rlzoo.core.errors import UserError
 
-HELP = "train an agent"
 TRAIN_ONLY_FLAGS = (
     "uuid",
     "eval_freq",
@@ -161,7 +160,7 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
 
 
 def _parser() -> Parser:
-    parser = Parser("rlzoo train", HELP)
+    parser = Parser("rlzoo train", "")
     build_parser(parser)
     return parser
 

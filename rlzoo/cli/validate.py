@@ -8,7 +8,6 @@ import sys
 from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 
-HELP = "check a hyperparameter file without training"
 EPILOG = """\
 examples:
   rlzoo validate hyperparams/ppo.yml

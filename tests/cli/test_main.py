@@ -9,15 +9,18 @@ from types import SimpleNamespace
 import pytest
 
 from rlzoo.cli import main as cli
+from rlzoo.cli.commands import Command
 from rlzoo.cli.flags.parser import Choice, Parser, flags_of, values_of
 from rlzoo.cli.main import main
 from rlzoo.core.errors import RunFailed, UserError
+
+DEMO = Command("demo", "a demo")
 
 
 @pytest.fixture
 def command(monkeypatch):
     """A command `demo` whose `run` is what the test makes it."""
-    module = SimpleNamespace(HELP="a demo", build_parser=lambda parser: None, run=lambda args: 0)
+    module = SimpleNamespace(build_parser=lambda parser: None, run=lambda args: 0)
 
     def build_parser(parser):
         parser.add_argument("--algo", type=Choice("algorithm", ["a2c", "ppo"]))
@@ -26,7 +29,7 @@ def command(monkeypatch):
         parser.add_argument("-n", "--n-timesteps", type=int)
 
     module.build_parser = build_parser
-    monkeypatch.setattr(cli, "COMMANDS", ("demo", "record-video"))
+    monkeypatch.setattr(cli, "COMMANDS", dict.fromkeys(("demo", "record-video"), DEMO))
     monkeypatch.setattr(cli, "FIRST_WORDS", ("demo", "record-video", "--help"))
     monkeypatch.setattr(cli, "load_command", lambda name: module)
     return module
@@ -40,9 +43,9 @@ def failing(error):
 
 
 def test_every_command_follows_the_convention():
-    for name in cli.COMMANDS:
+    for name, (_, help) in cli.COMMANDS.items():
         module = cli.load_command(name)
-        assert "\n" not in module.HELP and len(module.HELP) < 80
+        assert "\n" not in help and len(help) < 80
         parser = cli.build(name, module)
         assert "examples:" in parser.epilog
         assert f"rlzoo {name}" in parser.epilog
@@ -65,7 +68,7 @@ def test_underscores_and_dashes_are_the_same_command(command):
 @pytest.fixture
 def pair(command, monkeypatch):
     """The commands `bench run` and `bench table`; `run` of the module gets which of them it was."""
-    monkeypatch.setattr(cli, "COMMANDS", ("demo", "bench run", "bench table"))
+    monkeypatch.setattr(cli, "COMMANDS", dict.fromkeys(("demo", "bench run", "bench table"), DEMO))
     monkeypatch.setattr(cli, "FIRST_WORDS", ("demo", "bench", "--help"))
     monkeypatch.setattr(cli, "load_command", lambda name: loaded.append(name) or command)
     loaded: list[str] = []

@@ -65,9 +65,9 @@ def test_notebook_is_prose_with_exercises_and_solutions(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_links_and_sources_of_notebook_exist(path: Path) -> None:
     text = "\n".join(map(source, cells(path, "markdown")))
-    sources = re.findall(r"\{source\}`([^`:]+)(?:::(\w+))?`", text)
-    assert sources
-    for name, definition in sources:
+    sources = re.findall(r"(?:`(\w+)` in )?`((?:rlzoo|tests)/[\w/]+\.py)`", text)
+    assert sources and "{source}" not in text  # Jupyter shows this role as it is written
+    for definition, name in sources:
         assert (ROOT / name).is_file(), name
         if definition:
             assert re.search(rf"(?m)^\s*(def|class) {definition}\b", (ROOT / name).read_text()), definition

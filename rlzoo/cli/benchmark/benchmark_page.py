@@ -9,7 +9,6 @@ from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
 from rlzoo.cli.benchmark.benchmark_table import LIST, SCORES, read_table
 from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "write a website: table, learning curves, videos"
 EPILOG = """\
 examples:
   rlzoo benchmark page -o site           # the published results of rlzoo

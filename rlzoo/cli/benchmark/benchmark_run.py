@@ -22,7 +22,6 @@ from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 if TYPE_CHECKING:
     from rlzoo.benchmark.run_list import Ended, Job, Options
 
-HELP = "train every algorithm, environment and seed of a list"
 EPILOG = """\
 examples:
   rlzoo benchmark run benchmarks/learning.yml

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rlzoo.benchmark.scores import Score
     from rlzoo.config.benchmark import Row
 
-HELP = "evaluate trained agents on held-out seeds"
 EPILOG = """\
 examples:
   rlzoo benchmark score                       # the pretrained agents

@@ -18,7 +18,6 @@ from rlzoo.cli.flags.parser import IntInRange
 if TYPE_CHECKING:
     from rlzoo.benchmark.model_zoo import NotPublished, Published
 
-HELP = "copy trained agents to a collection and write its registry"
 EPILOG = """\
 examples:
   rlzoo benchmark ship logs/benchmark --list benchmarks/learning.yml

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rlzoo.benchmark.scores import Score
     from rlzoo.config.benchmark import Row
 
-HELP = "print or write a table of scores"
 EPILOG = """\
 examples:
   rlzoo benchmark table                       # the published results of rlzoo

@@ -18,7 +18,6 @@ from rlzoo.cli.plot.plot_flags import (
 )
 from rlzoo.config.run import LOG_FOLDER
 
-HELP = "compare learning curves over seeds and algorithms"
 EPILOG = """\
 examples:
   rlzoo plot compare -a ppo a2c -e CartPole-v1 Acrobot-v1

@@ -20,7 +20,6 @@ from rlzoo.core.errors import UserError
 if TYPE_CHECKING:
     from rlzoo.plots.results import Results
 
-HELP = "plot aggregate metrics from a results file"
 EPILOG = """\
 examples:
   rlzoo plot report results.json

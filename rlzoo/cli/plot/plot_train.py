@@ -17,7 +17,6 @@ from rlzoo.cli.plot.plot_flags import (
 )
 from rlzoo.config.run import LOG_FOLDER
 
-HELP = "plot training episodes (monitor files)"
 EPILOG = """\
 examples:
   rlzoo plot train -a ppo -e CartPole-v1

@@ -7,7 +7,6 @@ import argparse
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_playing_flags, play_config
 from rlzoo.cli.flags.parser import IntInRange
 
-HELP = "record demonstrations of a trained agent for bc and gail"
 EPILOG = """\
 examples:
   rlzoo record-expert --algo ppo --env CartPole-v1 -n 25 -o cartpole.npz

@@ -7,7 +7,6 @@ import argparse
 from rlzoo.cli.flags.agent_flags import add_run_flags
 from rlzoo.cli.record.record_video import add_length_flags, add_video_flags, video_config
 
-HELP = "record a video of all checkpoints of a run"
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1 --save-freq 20000

@@ -10,7 +10,6 @@ from rlzoo.cli.flags.parser import IntInRange, NotNeeded
 from rlzoo.config.run import VideoConfig
 
 LONG = 1000  # steps
-HELP = "record a video of a trained agent"
 EPILOG = """\
 examples:
   rlzoo record-video --algo ppo --env CartPole-v1

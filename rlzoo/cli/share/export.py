@@ -10,7 +10,6 @@ from rlzoo.cli.flags.parser import Choice
 from rlzoo.config.run import EXPORT_SUFFIXES, ExportConfig
 from rlzoo.core.errors import UserError
 
-HELP = "export a policy as ONNX, TorchScript, JSON or a web page"
 EPILOG = """\
 examples:
   rlzoo export --algo ppo --env CartPole-v1           # ppo-CartPole-v1.onnx

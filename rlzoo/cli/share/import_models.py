@@ -8,7 +8,6 @@ from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
 from rlzoo.config.literals import parse_overrides
 
-HELP = "convert stable-baselines3 models to run folders"
 EPILOG = """\
 examples:
   rlzoo import ppo-CartPole-v1.zip -o logs

@@ -10,7 +10,6 @@ from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.core.errors import UserError
 
-HELP = "download a trained agent from the Hugging Face Hub"
 EPILOG = """\
 examples:
   rlzoo pull -orga my-lab --algo ppo --env CartPole-v1  # my-lab/ppo-CartPole-v1

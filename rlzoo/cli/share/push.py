@@ -9,7 +9,6 @@ from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.cli.share.hub_flags import add_repository_flags, add_verbose_flag
 from rlzoo.config.hub import PushConfig
 
-HELP = "upload a trained agent to the Hugging Face Hub"
 EPILOG = """\
 examples:
   rlzoo push --algo ppo --env CartPole-v1     # to the account of the token
