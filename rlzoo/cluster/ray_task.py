@@ -41,9 +41,12 @@ def _run_apart(task: Json, folder: Path, send: Send, read: Callable[[str], bytes
     output = folder / "output"
     output.mkdir()
     inputs = _write_inputs(task["inputs"], folder / "inputs", read)
-    context = TaskContext(task["payload"], str(output) if task["output"] else "", inputs, send)
+    context = TaskContext(task["payload"], str(output) if task["output"] else "", inputs, send, is_apart=True)
     try:
-        return pack(call(task["target"], context), output if task["output"] else None, task["output"])
+        outcome = call(task["target"], context)
+        if not task["output"]:
+            return pack(outcome)
+        return pack(outcome, output, {str(output): task["output"], **{inputs[path]: path for path in inputs}})
     finally:
         os.chdir("/")
 

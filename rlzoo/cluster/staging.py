@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -69,10 +69,10 @@ def is_shared(mark: Json) -> bool:
         return False
 
 
-def pack(outcome: Json, folder: Path | None = None, called: str = "") -> bytes:
+def pack(outcome: Json, folder: Path | None = None, names: Mapping[str, str] | None = None) -> bytes:
     """Return the outcome of a task, and the files that it wrote into a folder, as one archive.
 
-    :param called: the name of the folder for whoever unpacks it; text files name it so
+    :param names: paths here, and what whoever unpacks it calls them; text files are changed so
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -81,7 +81,8 @@ def pack(outcome: Json, folder: Path | None = None, called: str = "") -> bytes:
             if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
                 content = path.read_bytes()
                 if path.suffix in MENTIONS:
-                    content = content.replace(str(folder).encode(), called.encode())
+                    for here, there in (names or {}).items():
+                        content = content.replace(here.encode(), there.encode())
                 archive.writestr(FILES + path.relative_to(folder or path).as_posix(), content)
     return buffer.getvalue()
 

@@ -99,6 +99,7 @@ class TaskContext:
     :param output: the folder for its files
     :param inputs: path of each input file by its path in the task
     :param send: sends a message, and returns the answer if it waits for one
+    :param is_apart: the folder is a temporary one, whose files are sent to the submitter at the end
     """
 
     def __init__(
@@ -107,8 +108,9 @@ class TaskContext:
         output: str,
         inputs: Mapping[str, str],
         send: Callable[[Json, bool], Json],
+        is_apart: bool = False,
     ) -> None:
-        self.payload, self.output = payload, output
+        self.payload, self.output, self.is_apart = payload, output, is_apart
         self._inputs, self._send = inputs, send
 
     def input(self, path: str) -> str:

@@ -29,7 +29,7 @@ def test_files_come_back_as_they_were(tmp_path: Path) -> None:
     (made / "run_1" / "agent.zip").write_bytes(bytes(range(256)))
     (made / "run_1" / "args.yml").write_text(f"log_folder: {made}\n")
     (made / ".lock").write_text("1\n")
-    content = pack({"result": {"a": 1}}, made, str(wanted))
+    content = pack({"result": {"a": 1}}, made, {str(made): str(wanted)})
     assert unpack(content, wanted) == {"result": {"a": 1}}
     assert (wanted / "run_1" / "agent.zip").read_bytes() == bytes(range(256))
     assert (wanted / "run_1" / "args.yml").read_text() == f"log_folder: {wanted}\n"
