@@ -3,7 +3,7 @@
 A second thread makes a gradient step on wide networks or images faster while a core is free for it. Where
 another process has that core, each parallel region waits until the scheduler lets the second thread run: a
 gradient step of SAC (256 x 256, batches of 256) on two cores took 4.5 ms with two threads and 6.9 ms with one
-on an idle machine, and 150 ms and 5.5 ms beside one other busy process. So the count is measured, not chosen:
+on an idle machine, and 150 ms and 5.5 ms beside one other busy process. So the count is measured:
 see `ThreadTuner`.
 """
 

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -48,6 +48,9 @@ from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
+
+if TYPE_CHECKING:
+    from rlzoo.envs.tensor.tensor_actions import TensorActions
 
 COMMON_ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": None,
@@ -90,6 +93,7 @@ class Algorithm(SelfDescribing, Agent):
         spaces.MultiBinary,
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
+    tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
@@ -273,6 +277,8 @@ class Algorithm(SelfDescribing, Agent):
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
         """Return stored actions [n_envs, ...] as environments execute them: a Box's clipped or unscaled to
         it."""
+        if self.tensor_actions is not None:
+            return cast(np.ndarray, self.tensor_actions(actions))
         array: np.ndarray = self.policy.env_actions(actions.cpu().numpy())
         return array
 

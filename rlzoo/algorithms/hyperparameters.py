@@ -181,15 +181,18 @@ def check_range(
     high: float = float("inf"),
     above: bool = False,
 ) -> None:
-    """Check that fields are in [low, high] (with `above`: in (low, high]), except schedules and None.
+    """Check that fields are in [low, high] (with `above`: in (low, high]), except functions and None.
+
+    A schedule such as "lin_3e-4" is checked by its value at the start.
 
     :raises UserError: naming the field, its value and the range
     """
     for name in names:
         value = getattr(config, name)
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        number = make_schedule(value)(1.0) if isinstance(value, str) else value
+        if not isinstance(number, int | float) or isinstance(number, bool):
             continue
-        if (low < value if above else low <= value) and value <= high:
+        if (low < number if above else low <= number) and number <= high:
             continue
         bounds = f"{'above' if above else 'at least'} {low:g}" + (
             f" and at most {high:g}" if high != float("inf") else ""

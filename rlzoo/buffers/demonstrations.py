@@ -45,9 +45,9 @@ class ExpertDataset:
     The split is by steps, and the same whenever a file is read. What else is drawn comes from NumPy's global
     generator, which `set_random_seed` seeds.
 
-    :param expert_path: an `.npz` file; or give
-    :param traj_data: what would be in it, as `generate_expert_traj` returns it; image paths are then relative
-        to the working directory
+    :param expert_path: an `.npz` file; give either this or `traj_data`
+    :param traj_data: the arrays of such a file, as `generate_expert_traj` returns them; image paths are then
+        relative to the working directory
     :param train_fraction: share of the rows to train on, the others are for validation; GAIL, which does not
         validate, uses all
     :param batch_size: rows of a minibatch

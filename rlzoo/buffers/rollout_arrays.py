@@ -79,17 +79,17 @@ class RolloutArrays(BaseBuffer):
         return self._by_step(self.obs_column, space)
 
     def _by_step(self, column: np.ndarray, space: spaces.Space[object]) -> np.ndarray:
-        return column[:-1].reshape(self.n_steps, self.n_envs, *part_shape(space))
+        return _array(column[:-1]).reshape(self.n_steps, self.n_envs, *part_shape(space))
 
     @property
     def actions(self) -> np.ndarray:
         """Actions as they are learned from, [n_steps, n_envs, action_dim]."""
-        return self.action_column.reshape(self.n_steps, self.n_envs, self.action_dim)
+        return _array(self.action_column).reshape(self.n_steps, self.n_envs, self.action_dim)
 
     @property
     def episode_starts(self) -> np.ndarray:
         """1 where an observation is the first of its episode."""
-        return self.starts_column.astype(np.float32)
+        return _array(self.starts_column).astype(np.float32)
 
     @property
     def values(self) -> np.ndarray:

@@ -71,6 +71,36 @@ class RolloutBatch:
         return type(self)(**{item.name: map_obs(rows_of, getattr(self, item.name)) for item in fields(self)})
 
 
+def uneven_minibatches(batch_size: int, n_steps: int, n_envs: int, normalized: bool) -> str | None:
+    """Return a sentence when the last minibatch of a rollout is smaller than the others, else None.
+
+    :param normalized: whether advantages are normalised, which a single row does not allow
+    """
+    rows = n_steps * n_envs
+    if rows <= batch_size or rows % batch_size == 0:
+        return None  # a smaller rollout is one minibatch
+    divisors = (size for size in range(2, rows + 1) if rows % size == 0)
+    fitting = min(divisors, key=lambda size: abs(size - batch_size))
+    smaller = "be smaller"
+    if rows % batch_size == 1 and normalized:
+        smaller = "have one row, whose advantage cannot be normalised"
+    return (
+        f"batch_size {batch_size} does not divide n_steps * n_envs = {n_steps} * {n_envs} = "
+        f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
+    )
+
+
+def single_minibatch(batch_size: int, n_steps: int, n_envs: int) -> str | None:
+    """Return a sentence when a rollout is smaller than a minibatch, else None."""
+    rows = n_steps * n_envs
+    if rows >= batch_size:
+        return None  # `uneven_minibatches` looks at these
+    return (
+        f"batch_size {batch_size} is larger than a rollout, n_steps * n_envs = {n_steps} * {n_envs} = {rows},"
+        " so each minibatch is the whole rollout"
+    )
+
+
 def minibatches(batch: Batch, batch_size: int, n_rows: int, device: torch.device) -> Iterator[Batch]:
     """Split a batch of `n_rows` rows into shuffled minibatches; the last may be smaller.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ class RolloutBuffer(RolloutArrays):
 
     A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
 
+    `on_device`: columns are tensors, as in a `TensorRolloutBuffer`.
+
     :param buffer_size: steps of each environment in a rollout
     :param device: of the batches of `get`
     :param gae_lambda: factor for `compute_returns_and_advantage`
@@ -54,6 +56,8 @@ class RolloutBuffer(RolloutArrays):
     :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
         integers, since a VecNormalize scales them, they are stored so
     """
+
+    on_device: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -229,6 +233,11 @@ class RolloutBuffer(RolloutArrays):
     def flat_actions(self, device: torch.device) -> torch.Tensor:
         """Return actions that were taken, [n_steps * n_envs, ...]."""
         return torch.from_numpy(self.action_column.reshape(-1, *self.action_column.shape[2:])).to(device)
+
+    def from_tensor(self, values: torch.Tensor) -> np.ndarray:
+        """Return values that the policy has computed as what the other columns are, arrays or tensors."""
+        array: np.ndarray = values.cpu().numpy()
+        return array
 
     def last_obs(self) -> Obs:
         """Return observations after the last step, [n_envs, ...], sharing memory with the buffer."""

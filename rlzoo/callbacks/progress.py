@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import torch
 
-from rlzoo.core.observations import Info, Obs, copy_obs
+from rlzoo.core.observations import Info, Obs, copy_obs, copy_of
 from rlzoo.core.types import Counters, Metrics
 from rlzoo.envs.vec_env.vec_env import infos_of_step
 from rlzoo.metrics.logger import Logger
@@ -131,7 +131,7 @@ class LoopLocals(Mapping[str, object]):
         }
         self._step_readers: dict[str, Reader] = {
             "infos": lambda: infos_of_step(self.result),
-            "rewards": lambda: self.result.rewards.copy(),  # the environments write into theirs again
+            "rewards": lambda: copy_of(self.result.rewards),  # the environments write into theirs again
             "dones": lambda: self.result.terminated | self.result.truncated,
             "new_obs": self._new_obs,
             "obs_tensor": lambda: self.obs,

@@ -39,7 +39,7 @@ class RunConfig:
     gym_packages: tuple[str, ...] = ()  # modules to import first
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
     device: str = "auto"  # auto, cpu, cuda or cuda:N
-    num_threads: int = -1  # -1: chosen by the kind of network
+    num_threads: int = -1  # -1: as many as are measured to be fastest
     verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages
     progress: bool = False  # show a progress bar
     log_folder: str = LOG_FOLDER  # folder of all runs

@@ -30,6 +30,16 @@ def get_device(device: torch.device | str = "auto") -> torch.device:
     return resolved
 
 
+def gpu_hint(device: torch.device, algorithm: str) -> str | None:
+    """Return a sentence when an algorithm trains a small network on a GPU, else None."""
+    if device.type == "cpu":
+        return None
+    return (
+        f"{algorithm} is on the GPU ({device}) with a policy for vectors: it is mostly faster on the CPU"
+        ', device="cpu"'
+    )
+
+
 def obs_as_tensor(
     obs: np.ndarray | torch.Tensor | dict[str, np.ndarray], device: torch.device | str
 ) -> torch.Tensor | dict[str, torch.Tensor]:

@@ -33,8 +33,13 @@ def map_obs(
 
 
 def copy_obs(obs: Obs) -> Obs:
-    """Return a copy, which later steps do not overwrite."""
-    return map_obs(np.array, obs)
+    """Return a copy, which later steps do not overwrite; tensors are copied to arrays."""
+    return map_obs(copy_of, obs)
+
+
+def copy_of(values: np.ndarray) -> np.ndarray:
+    """Return a copy of an array, or of a tensor on any device as an array."""
+    return np.array(values.cpu().numpy() if hasattr(values, "cpu") else values)
 
 
 def n_bytes(obs: Obs) -> int:

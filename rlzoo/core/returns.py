@@ -1,5 +1,7 @@
 """Returns and advantages of rollouts, as pure functions of arrays.
 
+`bootstrap_values`, `gae` and `explained_variance` also take tensors, and then stay on their device.
+
 Bootstrapping is decided here, for all on-policy algorithms: the value after a terminal state is 0; that after
 a truncated episode is the value of its final observation.
 """
@@ -29,7 +31,11 @@ def bootstrap_values(
     :param final_index: their (steps, envs) in the rollout: the next row there is of the next episode
     :return: V(s_{t+1}), [n_steps, n_envs]; undefined where the episode terminated
     """
-    next_values = np.concatenate([values[1:], last_values[None]])
+    if isinstance(values, np.ndarray):
+        next_values = np.concatenate([values[1:], last_values[None]])
+    else:
+        next_values = values.roll(-1, 0)
+        next_values[-1] = last_values
     if final_values is not None and final_index is not None:
         next_values[final_index] = final_values
     return next_values
@@ -54,8 +60,9 @@ def gae(
     """
     deltas = rewards + gamma * next_values * ~terminated - values
     decay = (gamma * gae_lambda) * ~(terminated | truncated)
-    decay = decay.astype(np.float32)
-    advantages = deltas.astype(np.float32)
+    advantages = deltas
+    if isinstance(rewards, np.ndarray):
+        decay, advantages = decay.astype(np.float32), deltas.astype(np.float32)
     for t in range(len(advantages) - 2, -1, -1):
         advantages[t] += decay[t] * advantages[t + 1]
     return advantages, advantages + values
@@ -106,6 +113,8 @@ def safe_mean(arr: Collection[float] | np.ndarray) -> float:
 
 def _variance(values: Floats) -> float:
     """Compute np.var with fewer calls, because it runs at every update."""
+    if not isinstance(values, np.ndarray):
+        return float(values.double().var(unbiased=False))
     flat = values.ravel().astype(np.float64)
     flat -= flat.sum() / flat.size
     return float(flat @ flat) / flat.size

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import gymnasium as gym
 from gymnasium import spaces
@@ -16,7 +16,7 @@ from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.spaces import is_channels_first, is_image_space
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.old_gym import is_of_old_gym
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import TENSOR_ENVS, ensure_registered
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.envpool import EnvPoolVecEnv
 from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
@@ -25,6 +25,9 @@ from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, is_vecenv_wrapped
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.vec_transpose import VecTransposeImage
+
+if TYPE_CHECKING:
+    from rlzoo.envs.tensor.tensor_vec_env import TensorVecEnv
 
 BACKENDS = ("auto", "dummy", "subproc", "native", "envpool")
 VECTORISED_MONITOR_KWARGS = {"info_keywords", "override_existing"}  # that need no Monitor per environment
@@ -220,8 +223,10 @@ def _make_native(
     if not isinstance(maker.env_id, str) or not set(monitor_kwargs) <= {"override_existing"}:
         return None
     if maker.wrapper_class is None:
-        if maker.env_kwargs or not is_native(maker.env_id):
+        if maker.env_kwargs or not (is_native(maker.env_id) or maker.env_id in TENSOR_ENVS):
             return None
+        if maker.env_id in TENSOR_ENVS:
+            return _make_tensor_env(maker.env_id, n_envs, start_index, monitor_dir, monitor_kwargs)
         return NativeCartPole(maker.env_id, n_envs)
     from rlzoo.envs.atari.atari_wrappers import AtariWrapper  # imports OpenCV, which is slow
 
@@ -240,6 +245,21 @@ def _make_native(
         makers=[real.numbered(index) for index in range(start_index, start_index + n_envs)],
         **monitor_kwargs,
     )
+
+
+def _make_tensor_env(
+    env_id: str,
+    n_envs: int,
+    start_index: int,
+    monitor_dir: str | os.PathLike[str] | None,
+    monitor_kwargs: Kwargs,
+) -> VecEnv:
+    """Return environments on tensors, which move to the device of the agent that steps them."""
+    make = cast("Callable[..., TensorVecEnv]", load_env_creator(TENSOR_ENVS[env_id][2]))
+    venv = make(n_envs, device="cpu", spec=_spec(env_id))
+    override = monitor_kwargs.get("override_existing", True)
+    venv.episodes.write_files(monitor_dir, override, start_index, env_id)
+    return venv
 
 
 def as_vec_env(env: object, verbose: int = 0) -> VecEnv:

@@ -111,7 +111,8 @@ def open_session(
     :param folder: the run folder; None: no file is written and nothing is printed
     :param agent: file of an agent to train further; None: a new agent
     :param resumed: `agent` is a checkpoint of this run, which is resumed from it
-    :param threads: upper limit of PyTorch threads and ARS workers; None: from `run`
+    :param threads: cores of this training: upper limit of ARS workers and of threads that are not fixed by
+        `run.num_threads`; None: all available
     :param parts: functions that build environments and callbacks
     :param resources: ExitStack taken over by the session; closed last
     :raises UserError: the configuration does not suit the environment

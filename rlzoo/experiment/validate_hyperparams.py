@@ -94,13 +94,13 @@ def _names(key: str, value: object) -> Iterator[str]:
         yield value.path
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            if key in (*WRAPPER_KEYS, "callback") and isinstance(name, str):
+            if key in WRAPPER_KEYS and isinstance(name, str):
                 yield name
             yield from _names("", item)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _names(key, item)
-    elif isinstance(value, str) and key in (*WRAPPER_KEYS, "callback", "policy"):
+    elif isinstance(value, str) and key in (*WRAPPER_KEYS, "policy"):
         yield value
 
 
@@ -109,8 +109,7 @@ def _place(
 ) -> str:
     """Return `, line 12, CartPole-v1`: the line of the key that the message names, else of the entry."""
     found = {key: re.search(rf"\b{re.escape(key)}\b", message) for key in values}
-    named = sorted((match.start(), key) for key, match in found.items() if match)
-    named.sort(key=len, reverse=True)
-    keys = [(entry, key) for _, key in named] + [(key,) for _, key in named] + [(entry,)]
+    named = [key for _, key in sorted((match.start(), key) for key, match in found.items() if match)]
+    keys = [*((entry, key) for key in named), *((key,) for key in named), (entry,)]
     line = next((lines[key] for key in keys if key in lines), None)
     return (f", line {line}" if line else "") + f", {entry}"

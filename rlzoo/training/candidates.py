@@ -7,7 +7,6 @@ them. This module imports no PyTorch, and neither does a worker whose policy Num
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rlzoo.accel.threads import available_cores
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.observations import Info
 from rlzoo.core.running_statistics import RunningMeanStd
@@ -181,7 +181,7 @@ class AsyncEval:
         return len(self._makers)
 
     def _start(self, index: int) -> _EvalWorker:
-        threads = max(1, (os.cpu_count() or 1) // len(self._makers))
+        threads = max(1, available_cores() // len(self._makers))
         return _EvalWorker(self._context, _work, self._makers[index], self._actor, threads)
 
     def _greet(self, worker: _EvalWorker) -> None:

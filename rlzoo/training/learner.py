@@ -93,6 +93,9 @@ class OffPolicyLearner(Learner, Protocol):
     def replay_buffer(self) -> ReplayBuffer:
         """The replay buffer."""
 
+    def prepare_actions(self) -> None:
+        """Choose whether environments are given tensors or arrays."""
+
     def update_period(self) -> tuple[int, bool]:
         """Return the steps of each environment between two updates, or (with True) the episodes."""
 

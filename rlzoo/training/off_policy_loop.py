@@ -36,6 +36,7 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
     try:
         callback.on_training_start(locals_, globals())
         start_replay(algorithm)
+        algorithm.prepare_actions()
         # episodes of an unfinished round (in a resumed training) are not logged yet
         logged = (counters.episodes - counters.ended) // log_interval
         while counters.num_timesteps < counters.total_timesteps or counters.collected:
@@ -85,7 +86,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
-    record = partial(add_transition, replay) if replay.adds_otherwise else replay.add_step
+    record = partial(add_transition, replay) if replay.overrides_add else replay.add_step
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
@@ -95,14 +96,15 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
         while counters.ended < count if in_episodes else counters.collected < count:
             if in_episodes and counters.num_timesteps >= counters.total_timesteps:
                 break  # an episode may never end
-            obs = map_obs(torch.from_numpy, collector.current_obs())
+            obs = map_obs(torch.as_tensor, collector.current_obs())
             if on_device:
                 obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
             counters.warm_up = counters.num_timesteps < config.learning_starts
             inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
-            check_finite(result, counters.num_timesteps // env.num_envs + 1)
+            if not replay.on_device:  # else the environments check their tensors
+                check_finite(result, counters.num_timesteps // env.num_envs + 1)
             normalizer = normalizer_of(replay)
             record(step.action, result if normalizer is None else normalizer.raw_step(result))
             counters.num_timesteps += env.num_envs

@@ -69,7 +69,9 @@ class ParallelTrainCallback(BaseCallback):
         if not can_learn(model, model.n_envs):
             return
         replay = model.replay_buffer
-        replay.gamma, replay.progress = model.gamma, 1 - model.counters.progress_remaining
+        if not replay.own_gamma:
+            replay.gamma = model.gamma
+        replay.progress = 1 - model.counters.progress_remaining
         # Drawn here, so that the thread never reads what a step is writing.
         self._batches = list(replay.batches(self.gradient_steps, model.batch_size))
         self._learner.counters = dataclasses.replace(model.counters)

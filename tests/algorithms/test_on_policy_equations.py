@@ -12,6 +12,7 @@ from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
@@ -252,3 +253,12 @@ def test_a2c_makes_the_optimiser_that_was_asked_for():
     own = {"optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"eps": 0.5}}
     optimizer = agent(A2C, policy_kwargs=own).policy.optimizer
     assert isinstance(optimizer, RMSpropTFLike) and optimizer.param_groups[0]["eps"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "values", [{"clip_range": "lin_-0.2"}, {"learning_rate": "-1e-3"}, {"clip_range": "0"}]
+)
+def test_schedules_below_the_range_are_refused(values: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=next(iter(values))):
+        PPO.Config(**values)
+    assert PPO.Config(**dict.fromkeys(values, "lin_0.1"))

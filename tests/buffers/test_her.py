@@ -380,7 +380,7 @@ def test_her_index_is_rebuilt_from_loaded_columns() -> None:
         copy.load_own_state(record.buffer.own_state())
         size = record.buffer.size()
         np.testing.assert_array_equal(
-            np.minimum(copy.going_on, size), np.minimum(record.buffer.going_on, size)
+            np.minimum(copy.open_steps, size), np.minimum(record.buffer.open_steps, size)
         )
         torch.manual_seed(0)
         indices = record.buffer._draw(200)
@@ -420,7 +420,7 @@ def test_a_loaded_buffer_may_close_the_episodes_that_went_on(tmp_path: Any) -> N
     record.advance(30, end=0.1)
     save_replay_buffer(tmp_path / "replay", record.buffer)
     load_replay_buffer(tmp_path / "replay", copy.buffer)
-    assert not copy.buffer.going_on.any()
+    assert not copy.buffer.open_steps.any()
     record.restart()
     torch.manual_seed(0)
     check_batch(record, copy.buffer.draw(200), "future")

@@ -22,7 +22,13 @@ SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "source_figures.json").read_text()
 )
 WITH_VELOCITIES = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
-ADDED_ENTRIES = {"her": {"default"}, "ppo_lstm": set(WITH_VELOCITIES)}  # which the source lacks
+TENSORS = {"TensorCartPole-v1", "TensorPendulum-v1"}
+ADDED_ENTRIES = {  # which the source lacks
+    "her": {"default"},
+    "ppo_lstm": set(WITH_VELOCITIES),
+    "ppo": TENSORS,
+    "sac": {"TensorPendulum-v1"},
+}
 NAMES = {
     "gelu": Name("torch.nn.GELU"),
     "relu": Name("torch.nn.ReLU"),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rlzoo import DDPG, DQN, PPO, SAC, TD3, ParallelTrainCallback, PrioritizedReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec, NormalActionNoise
 from rlzoo.core.errors import TrainingDiverged, UserError
 
@@ -58,6 +59,12 @@ def test_what_the_thread_found_surprising_is_drawn_more_often() -> None:
     model = make(DQN, prioritized_replay=True)
     model.learn(100, ParallelTrainCallback(gradient_steps=5))
     assert len(np.unique(model.replay_buffer.tree.leaves[:100])) > 10
+
+
+def test_a_discount_factor_of_the_buffer_is_kept() -> None:
+    model = make(SAC, replay_buffer_class=NStepReplayBuffer, replay_buffer_kwargs={"gamma": 0.5})
+    model.learn(60, ParallelTrainCallback(gradient_steps=1))
+    assert model.n_updates > 0 and model.replay_buffer.gamma == 0.5
 
 
 def test_environments_do_not_wait_for_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:

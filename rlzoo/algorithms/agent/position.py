@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.observations import Obs, copy_obs, map_obs, n_bytes
+from rlzoo.core.observations import Obs, copy_obs, copy_of, map_obs, n_bytes
 from rlzoo.core.seeding import set_rng_state
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.episodes import savable_episodes
@@ -80,7 +80,7 @@ def position(model: Agent) -> dict[str, object]:
     rollout = model.rollout_buffer
     saved: dict[str, object] = {
         "last_obs": copy_obs(obs),
-        "last_episode_starts": model.collector.episode_starts.copy(),
+        "last_episode_starts": copy_of(model.collector.episode_starts),
         "memory": getattr(model, "rnn_state", None),
         "noise": _noise(model),
         "rollout": {} if rollout is None else rollout.state_dict(),
@@ -108,7 +108,7 @@ def last_obs(model: Agent) -> dict[str, object]:
         return {}
     if n_bytes(obs) > MAX_LAST_OBS:
         return {}
-    return {"obs": copy_obs(obs), "episode_starts": model.collector.episode_starts.copy()}
+    return {"obs": copy_obs(obs), "episode_starts": copy_of(model.collector.episode_starts)}
 
 
 def resume_from_last_obs(model: Agent) -> None:

@@ -280,6 +280,9 @@ class DQN(OffPolicyAlgorithm):
         epsilon = self.exploration_rate
         if self.parameter_noise is not None:
             epsilon = min(epsilon, NOISE_EPSILON)
+        if self.tensor_actions is not None:  # no copy to the host
+            chosen = torch.rand(self.n_envs, device=self.device) < epsilon
+            return torch.where(chosen, self.random_actions().to(self.device), self.greedy_actions(obs))
         at_random = np.random.random(self.n_envs) < epsilon
         if at_random.all():
             return self.random_actions()
@@ -323,7 +326,8 @@ class DQN(OffPolicyAlgorithm):
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Return the greedy actions, or with `deterministic=False` epsilon-greedy ones.
 
-        Epsilon is the present `exploration_rate`; it is 0 before the first training. See `Algorithm.predict`.
+        Epsilon is the present `exploration_rate`; an agent that was never trained acts greedily. See
+        `Algorithm.predict`.
         """
         actions, state = super().predict(observation, state, episode_start, deterministic, mask)
         if not deterministic and (self.counters.num_timesteps > 0 or self._assigned_rate is not None):
@@ -365,7 +369,7 @@ class IntervalCounter:
         self.last = 0
 
     def crossings(self, step: int, interval: int) -> int:
-        """Return the multiples of `interval` since the last call; restart at a step before the last one."""
+        """Return how many multiples of `interval` were passed since the last call; restart if `step` fell."""
         last = self.last if self.last <= step else 0
         self.last = step
         return step // interval - last // interval

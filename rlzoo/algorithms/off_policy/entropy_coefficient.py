@@ -73,8 +73,8 @@ def is_learned(ent_coef: float | str) -> bool:
 class EntropyCoefficient:
     """alpha of a model with the hyperparameters `ent_coef` and `target_entropy`.
 
-    Learned, it minimises J(alpha) = -log alpha (log pi(a|s) + target_entropy) (Haarnoja et al. 2018, eq. 18
-    with the logarithm as the parameter): it rises while the entropy is below the target. Its optimiser is
+    Learned, it minimises J(alpha) = E[-log alpha (log pi(a|s) + target_entropy)] (eq. 18 of Haarnoja et al.
+    2018 has alpha where this has log alpha): it rises while the entropy is below the target. Its optimiser is
     Adam without options, as in stable-baselines3: the policy's `optimizer_class` and `optimizer_kwargs` are
     for networks.
     """

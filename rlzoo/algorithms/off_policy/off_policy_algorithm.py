@@ -313,8 +313,27 @@ class OffPolicyAlgorithm(Algorithm):
 
     def replay_class(self) -> tuple[type[ReplayBuffer], dict[str, Any]]:
         """Return the class of the replay buffer, and its own arguments."""
+        if self.env is not None and self.env.on_device and self._samples_tensors():
+            from rlzoo.buffers.replay.tensor_replay import TensorReplayBuffer
+
+            return TensorReplayBuffer, {}
         default = ReplayBuffer if self.config.n_steps == 1 else NStepReplayBuffer
         return self.config.replay_buffer_class or default, dict(self.config.replay_buffer_kwargs or {})
+
+    def _samples_tensors(self) -> bool:
+        """Return whether experience may stay on the device: plain replay, with updates after steps."""
+        config = self.config
+        special = (config.replay_buffer_class, config.replay_buffer_kwargs, config.n_steps > 1)
+        prioritised = getattr(config, "prioritized_replay", False)
+        return not (any(special) or prioritised or self.update_period()[1])
+
+    def prepare_actions(self) -> None:
+        """Give environments tensors where the replay buffer stores tensors, else arrays."""
+        self.tensor_actions = None
+        if self.replay_buffer.on_device:
+            from rlzoo.algorithms.tensor_data import act_on_tensors
+
+            act_on_tensors(self)
 
     def _set_spaces(
         self, observation_space: spaces.Space[object], action_space: spaces.Space[object]
@@ -334,7 +353,8 @@ class OffPolicyAlgorithm(Algorithm):
             shared["obs_dtypes"] = dtypes
         shape = (self.config.buffer_size, self.observation_space, self.action_space)
         needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
-        if self.config.buffer_device == "cpu" and needed > (free := available_memory()):
+        on_host = self.config.buffer_device == "cpu" and not buffer_class.on_device
+        if on_host and needed > (free := available_memory()):
             warnings.warn(
                 f"a replay buffer of {self.config.buffer_size:,} transitions needs {needed / 1e9:,.1f} GB, "
                 f"but {free / 1e9:,.1f} GB of memory are free; a smaller buffer_size needs less",
@@ -377,6 +397,8 @@ class OffPolicyAlgorithm(Algorithm):
                     stacklevel=3,
                 )
             self._replay_buffer = None
+        elif replay is not None and replay.on_device != env.on_device:
+            self._replay_buffer = None  # its experience is of another kind of environments
         elif replay is not None:
             self._connect(replay)
         if hasattr(self, "policy"):
@@ -451,7 +473,7 @@ class OffPolicyAlgorithm(Algorithm):
         """Write the replay buffer to a path (`.safetensors` is appended when it has no suffix) or file."""
         from rlzoo.buffers.replay import replay_file
 
-        replay_file.save_replay_buffer(path, self.replay_buffer)
+        replay_file.save_replay_buffer(path, self.replay_buffer.for_file())
 
     def load_replay_buffer(self, path: PathOrFile, truncate_last_traj: bool = True) -> None:
         """Fill the replay buffer from a file; nothing in it is executed.
@@ -472,5 +494,7 @@ class OffPolicyAlgorithm(Algorithm):
             replay_file.load_replay_buffer(path, replay, truncate_last_traj=False)
             replay.truncate_last_trajectory()  # says so
         else:
-            replay_file.load_replay_buffer(path, replay, truncate_last_traj)
+            host = replay.for_file()
+            replay_file.load_replay_buffer(path, host, truncate_last_traj)
+            replay.take_file(host)
         self.buffer_in_sync = not truncate_last_traj

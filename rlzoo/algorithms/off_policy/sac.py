@@ -5,15 +5,16 @@ the target critics)
 
     V(s') = min_i Q_i'(s', a') - alpha log pi(a'|s'),   a' ~ pi(.|s')
 
-a gradient step lowers, one after the other,
+an update takes a gradient step on each of
 
-    J(alpha) = -log alpha (log pi(a|s) + target_entropy)              eq. 18
+    J(alpha) = E[-log alpha (log pi(a|s) + target_entropy)]           eq. 18
     J(Q_i)   = 1/2 E[(Q_i(s, a) - (r + gamma V(s')))^2]               eq. 5
     J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)   eq. 7
 
-Departures from the paper: log alpha is what is learned, as in the authors' code; with `policy_delay`, alpha
-is updated only in the steps that update the actor; alpha is updated before the critics (last in the paper's
-algorithm 1); `learning_starts` is 100, as in stable-baselines3. Options make it DroQ
+Departures from the paper: J(alpha) has log alpha where eq. 18 has alpha, as the authors' code does, and its
+gradient step comes first (last in algorithm 1), while critics and actor use the alpha from before it; with
+`policy_delay`, alpha is updated only in the steps that update the actor; `learning_starts` is 100, as in
+stable-baselines3. Options make it DroQ
 (Hiraoka et al. 2022: `policy_kwargs=dict(layer_norm="critic", dropout=0.01)`, `gradient_steps=20`,
 `policy_delay=20`) and REDQ (Chen et al. 2021: `policy_kwargs=dict(n_critics=10)`, `n_target_critics=2`,
 `gradient_steps=20`, `policy_delay=20`), which both average the critics in the actor's loss.
@@ -119,7 +120,8 @@ def sac_critic_loss(
     :return: the scalar loss; Q_i - target, [n_critics, batch]
     """
     td_errors = values - target
-    return 0.5 * len(values) * weighted_mean(td_errors.square(), weights), td_errors
+    n_critics = len(values)  # the mean over [n_critics, batch], times n_critics, is the sum over the critics
+    return 0.5 * n_critics * weighted_mean(td_errors.square(), weights), td_errors
 
 
 def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
@@ -177,8 +179,8 @@ class SAC(ActorCriticAlgorithm):
         if update_actor:
             values = policy.critic(batch.observations, actions)[..., 0]
             averaged = config.n_target_critics is not None or policy.dropout > 0  # REDQ and DroQ
-            min_q = values.mean(dim=0) if averaged else values.amin(dim=0)
-            actor_loss = sac_actor_loss(min_q, log_probs, ent_coef)
+            q_values = values.mean(dim=0) if averaged else values.amin(dim=0)
+            actor_loss = sac_actor_loss(q_values, log_probs, ent_coef)
             self.actor_optimizer.step(actor_loss)
             metrics["actor_loss"] = actor_loss.detach()
         if ent_coef_loss is not None:

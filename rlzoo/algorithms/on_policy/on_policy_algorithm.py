@@ -23,6 +23,7 @@ from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
 from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
+from rlzoo.core.device import gpu_hint
 from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import bootstrap_values, gae
 from rlzoo.core.signatures import constructor_parameters
@@ -38,6 +39,7 @@ class OnPolicyAlgorithm(Algorithm):
     loop = on_policy
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
     needs_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
+    takes_tensors: ClassVar[bool] = False  # whether rollouts may be tensors, of environments on a device
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
     rnn_state: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
@@ -64,24 +66,17 @@ class OnPolicyAlgorithm(Algorithm):
     def _setup_model(self) -> None:
         super()._setup_model()
         self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
-        for hint in (self.n_envs_hint(self.config, self.n_envs), self._device_hint()):
-            if hint:
-                warnings.warn(hint, stacklevel=4)
+        of_vectors = self.policy_class.__name__ == "ActorCriticPolicy" and not (
+            self.env and self.env.on_device
+        )
+        device_hint = gpu_hint(self.device, type(self).__name__) if of_vectors else None
+        for hint in filter(None, (self.n_envs_hint(self.config, self.n_envs), device_hint)):
+            warnings.warn(hint, stacklevel=4)
 
     @classmethod
     def n_envs_hint(cls, config: Any, n_envs: int) -> str | None:
         """Return a sentence when hyperparameters fit the number of environments, but hardly as meant."""
         return None
-
-    def _device_hint(self) -> str | None:
-        """Return a sentence when small networks are on a GPU, else None."""
-        if self.device.type == "cpu" or self.policy_class.__name__ != "ActorCriticPolicy":
-            return None
-        name = type(self).__name__
-        return (
-            f"{name} is on the GPU ({self.device}) with a policy for vectors: it is mostly faster on the CPU"
-            ', device="cpu"'
-        )
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout of the environments.
@@ -90,6 +85,12 @@ class OnPolicyAlgorithm(Algorithm):
         """
         is_dict = isinstance(env.observation_space, spaces.Dict)
         buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
+        self.tensor_actions = None
+        plain = not (self.recurrent or self.wants_action_masks or self.rollout_buffer_class)
+        if env.on_device and self.takes_tensors and plain:
+            from rlzoo.algorithms.tensor_data import tensor_rollouts
+
+            buffer_class = tensor_rollouts(self)
         arguments: dict[str, Any] = {
             "device": self.device,
             "n_envs": env.num_envs,
@@ -181,7 +182,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     def flat_columns(self, *arrays: np.ndarray) -> Iterator[torch.Tensor]:
         """Yield arrays [n_steps, n_envs] as tensors [n_steps * n_envs] on the device."""
-        return (torch.from_numpy(array.reshape(-1)).to(self.device) for array in arrays)
+        return (torch.as_tensor(array.reshape(-1), device=self.device) for array in arrays)
 
     def old_values(
         self, rollout: RolloutBuffer, batch: RolloutBatch
@@ -195,7 +196,7 @@ class OnPolicyAlgorithm(Algorithm):
         else:
             with torch.no_grad():
                 values, log_probs, _ = self.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
-        array = values.reshape(rollout.n_steps, rollout.n_envs).cpu().numpy()
+        array = rollout.from_tensor(values.reshape(rollout.n_steps, rollout.n_envs))
         return log_probs, array, self.next_values(rollout, array)
 
     def baseline(
@@ -209,7 +210,7 @@ class OnPolicyAlgorithm(Algorithm):
         """
         if values is None or self.own_forward:
             return self.old_values(rollout, batch)[1:]
-        array = values.detach().cpu().numpy().reshape(rollout.rewards.shape)
+        array = rollout.from_tensor(values.detach()).reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)
 
     def estimate(self, rollout: RolloutBuffer) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
@@ -235,20 +236,20 @@ class OnPolicyAlgorithm(Algorithm):
         """
         after = self._rnn_state_columns(rollout)
         last_state = {name: column[-1] for name, column in after.items()}
-        last_values = self._values(rollout.last_obs(), last_state)
+        last_values = rollout.from_tensor(self._values(rollout.last_obs(), last_state))
         finals = rollout.finals()
         if finals is None:
             return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
         final_state = {name: column[steps + 1, envs] for name, column in after.items()}
-        return bootstrap_values(values, last_values, self._values(final_obs, final_state), (steps, envs))
+        final_values = rollout.from_tensor(self._values(final_obs, final_state))
+        return bootstrap_values(values, last_values, final_values, (steps, envs))
 
-    def _values(self, obs: Obs, rnn_state: dict[str, torch.Tensor]) -> np.ndarray:
-        tensors = map_obs(lambda array: torch.from_numpy(array).to(self.device), obs)
+    def _values(self, obs: Obs, rnn_state: dict[str, torch.Tensor]) -> torch.Tensor:
+        tensors = map_obs(lambda array: torch.as_tensor(array, device=self.device), obs)
         with torch.no_grad():
             values = self.policy.predict_values(tensors, **({"rnn_state": rnn_state} if rnn_state else {}))
-        result: np.ndarray = values.flatten().cpu().numpy()
-        return result
+        return values.flatten()  # type: ignore[no-any-return]
 
     def _rnn_state_columns(self, rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
         """Return the recurrent states before each step and after the last, [n_steps + 1, n_envs, ...].

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
-from rlzoo.buffers.rollout_batch import RolloutBatch
+from rlzoo.buffers.rollout_batch import RolloutBatch, single_minibatch, uneven_minibatches
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
@@ -136,35 +136,18 @@ class PPO(OnPolicyAlgorithm):
     """
 
     Config: ClassVar[type] = PPOConfig
+    takes_tensors = True
     search_space = SEARCH_SPACE
     config: Any  # variants have their own Config
     default_log_interval = 1
 
     @classmethod
     def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
-        rows, batch_size = config.n_steps * n_envs, config.batch_size
-        if rows <= batch_size or rows % batch_size == 0:
-            return None  # a smaller rollout is one minibatch
-        fitting = min(
-            (size for size in range(2, rows + 1) if rows % size == 0), key=lambda size: abs(size - batch_size)
-        )
-        smaller = "be smaller"
-        if rows % batch_size == 1 and config.normalize_advantage:
-            smaller = "have one row, whose advantage cannot be normalised"
-        return (
-            f"batch_size {batch_size} does not divide n_steps * n_envs = {config.n_steps} * {n_envs} = "
-            f"{rows}, so the last minibatch would {smaller}; the nearest that does is {fitting}"
-        )
+        return uneven_minibatches(config.batch_size, config.n_steps, n_envs, config.normalize_advantage)
 
     @classmethod
     def n_envs_hint(cls, config: Any, n_envs: int) -> str | None:
-        rows = config.n_steps * n_envs
-        if rows >= config.batch_size:
-            return None  # `n_envs_problem` looks at these
-        return (
-            f"batch_size {config.batch_size} is larger than a rollout, n_steps * n_envs = {config.n_steps} * "
-            f"{n_envs} = {rows}, so each minibatch is the whole rollout"
-        )
+        return single_minibatch(config.batch_size, config.n_steps, n_envs)
 
     def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy

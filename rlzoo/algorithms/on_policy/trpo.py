@@ -128,6 +128,7 @@ class TRPO(OnPolicyAlgorithm):
     """
 
     Config = TRPOConfig
+    takes_tensors = True
     search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"

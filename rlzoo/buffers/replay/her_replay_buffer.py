@@ -97,7 +97,7 @@ class HerReplayBuffer(ReplayBuffer):
         self.infos = np.empty((self.n_slots, n_envs), object) if copy_info_dict else None
         self.to_end = np.zeros((self.n_slots, n_envs), np.int32)  # steps to the last one of the episode
         self.from_start = np.zeros((self.n_slots, n_envs), np.int32)  # steps since the first one
-        self.going_on = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
+        self.open_steps = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
         self._batch_size = -1  # of which `_relabelled` and `_where` say which rows get another goal
         self.set_env(env)
         self._compared = False  # whether stored rewards have been compared with compute_reward
@@ -139,29 +139,29 @@ class HerReplayBuffer(ReplayBuffer):
 
     def reset(self) -> None:
         super().reset()
-        self.going_on[:] = 0
+        self.open_steps[:] = 0
 
     # ------------------------------------------------------------------ episodes
 
     def _on_added(self, slot: int, result: StepResult) -> None:
-        self.going_on += 1
+        self.open_steps += 1
         if self.infos is not None:
             self.infos[slot] = [dict(info) for info in result.infos]
         if len(result.ended):
-            self._on_closed(slot, result.ended)
+            self._on_episodes_ended(slot, result.ended)
 
-    def _on_closed(self, slot: int, envs: np.ndarray) -> None:
+    def _on_episodes_ended(self, slot: int, envs: np.ndarray) -> None:
         for env in envs:
-            length = int(self.going_on[env])
+            length = int(self.open_steps[env])
             back = np.arange(min(length, self.n_slots))
             slots = (slot - back) % self.n_slots
             self.to_end[slots, env] = back
             self.from_start[slots, env] = length - 1 - back
-            self.going_on[env] = 0
+            self.open_steps[env] = 0
 
     def truncate_last_trajectory(self) -> None:
         """End the episodes in progress as if truncated, with a warning where there are any."""
-        if self.going_on.any():
+        if self.open_steps.any():
             warnings.warn(
                 "The last trajectory in the replay buffer will be truncated: its episodes end where they are",
                 stacklevel=2,
@@ -170,12 +170,12 @@ class HerReplayBuffer(ReplayBuffer):
 
     def can_sample(self) -> bool:
         """Return whether an episode has ended."""
-        return bool((self._size > self.going_on).any())
+        return bool((self._size > self.open_steps).any())
 
     # ------------------------------------------------------------------ drawing
 
     def _draw(self, count: int) -> np.ndarray:
-        finished = np.maximum(self._size - self.going_on, 0)  # [n_envs] transitions, from the oldest on
+        finished = np.maximum(self._size - self.open_steps, 0)  # [n_envs] transitions, from the oldest on
         ends = finished.cumsum()
         places: np.ndarray = torch.randint(int(ends[-1]), (count,)).numpy()
         envs = ends.searchsorted(places, side="right")
@@ -291,4 +291,4 @@ class HerReplayBuffer(ReplayBuffer):
         last_ends = np.concatenate((np.full((1, self.n_envs), -1), last_ends))  # before each place
         self.to_end[slots] = next_ends - places
         self.from_start[slots] = places - 1 - last_ends[:-1]
-        self.going_on = self._size - 1 - last_ends[-1]
+        self.open_steps = self._size - 1 - last_ends[-1]

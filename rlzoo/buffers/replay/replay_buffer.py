@@ -51,11 +51,12 @@ class ReplayBuffer(ReplayArrays):
         without an entry, floating-point numbers are stored in single precision, others as in the space
     """
 
+    on_device: ClassVar[bool] = False  # whether it stores the tensors of environments on a device
     needs_env: ClassVar[bool] = False  # whether the constructor takes `env`
     draws_ahead: ClassVar[bool] = True  # several batches may be sampled before the first is trained on
     own_gamma: bool = False  # whether it keeps its discount factor, whatever that of the algorithm is
-    adds_otherwise: ClassVar[bool] = False  # whether a derived class overrides `add`
-    _samples_otherwise: ClassVar[bool] = False  # whether a derived class overrides `sample`
+    overrides_add: ClassVar[bool] = False  # set in derived classes that override `add`
+    _overrides_sample: ClassVar[bool] = False  # set in derived classes that override `sample`
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class ReplayBuffer(ReplayArrays):
         self.optimize_memory_usage = optimize_memory_usage
         self.normalizer: Normalizer | None = None  # ExperienceNormalizer or VecNormalize: normalises samples
         self.stored = Stored()
-        self.stored_by_older = Stored()  # the meaning of files that do not say
+        self.stored_by_older = Stored()  # how files of older versions, which do not say it, were scaled
         self.progress = 0.0  # of the training, 0 to 1; set by the loop
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.n_slots = _n_slots(buffer_size, n_envs, frame_stack)
@@ -161,8 +162,8 @@ class ReplayBuffer(ReplayArrays):
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether a class overrides `add` or `sample`; the training loop then calls these."""
         super().__init_subclass__(**kwargs)
-        cls.adds_otherwise = cls.add is not ReplayBuffer.add
-        cls._samples_otherwise = cls._overrides("sample") or cls._overrides("_get_samples")
+        cls.overrides_add = cls.add is not ReplayBuffer.add
+        cls._overrides_sample = cls._overrides("sample") or cls._overrides("_get_samples")
 
     @classmethod
     def _overrides(cls, method: str) -> bool:
@@ -204,14 +205,14 @@ class ReplayBuffer(ReplayArrays):
             return
         slot = self.newest
         envs = np.arange(self.n_envs) if envs is None else envs
-        going_on = envs[(self.flags[slot, envs] & ENDED) == 0]
-        if len(going_on):
+        unfinished = envs[(self.flags[slot, envs] & ENDED) == 0]
+        if len(unfinished):
             current = self.obs.current(self.head)
-            self.handles[slot, going_on] = self.obs.store_final(
-                slot, map_obs(lambda rows: rows[going_on], current)
+            self.handles[slot, unfinished] = self.obs.store_final(
+                slot, map_obs(lambda rows: rows[unfinished], current)
             )
-            self.flags[slot, going_on] |= FINAL_STORED | ENDED
-            self._on_closed(slot, going_on)
+            self.flags[slot, unfinished] |= FINAL_STORED | ENDED
+            self._on_episodes_ended(slot, unfinished)
 
     def add_step(self, actions: torch.Tensor | np.ndarray, result: StepResult) -> None:
         """Store a step of all environments from the observations of `start` or of the last step.
@@ -308,8 +309,8 @@ class ReplayBuffer(ReplayArrays):
     def _on_added(self, slot: int, result: StepResult) -> None:
         """Hook after the transitions in a slot were written; `result` is that of `add_step`."""
 
-    def _on_closed(self, slot: int, envs: np.ndarray) -> None:
-        """Hook after the episodes of `envs` were truncated in a slot that was written before."""
+    def _on_episodes_ended(self, slot: int, envs: np.ndarray) -> None:
+        """Hook after `end_episodes` truncated the episodes of `envs`; their last step is in `slot`."""
 
     # ------------------------------------------------------------------ drawing
 
@@ -345,7 +346,7 @@ class ReplayBuffer(ReplayArrays):
             observations=batch.observations,
             actions=batch.actions.reshape(len(last), -1),
             next_observations=batch.next_observations,
-            dones=self._column_tensor(flags >= TERMINATED),
+            dones=self._column_tensor((flags & TERMINATED) > 0),
             rewards=batch.rewards.reshape(-1, 1),
             discounts=None if self.n_steps == 1 else self._column_tensor(self.gamma**n_steps),
         )
@@ -356,9 +357,9 @@ class ReplayBuffer(ReplayArrays):
         return self._to_device(torch.from_numpy(numbers.astype(np.float32).reshape(-1, 1)))
 
     def draw(self, batch_size: int, env: Normalizer | None = None) -> ReplayBatch:
-        """Sample one of `batches`; `env` as in `sample`."""
+        """Draw one batch, as `batches` yields them; `env` as in `sample`."""
         with self._scaled_with(env):
-            return self._assemble(self._draw_any(batch_size))
+            return self._assemble(self._draw_or_raise(batch_size))
 
     @contextmanager
     def _scaled_with(self, env: Normalizer | None) -> Iterator[None]:
@@ -382,20 +383,20 @@ class ReplayBuffer(ReplayArrays):
         Small batches are views of one larger gather.
         """
         row_bytes = 2 * Observations.row_bytes(self.observation_space) + 64
-        if self._samples_otherwise:
+        if self._overrides_sample:
             yield from (as_batch(self.sample(batch_size), self.gamma) for _ in range(n_batches))
             return
         at_once = max(CHUNK_BYTES // (row_bytes * batch_size), 1) if self.draws_ahead else 1
         while n_batches > 0:
             count = min(at_once, n_batches)
             n_batches -= count
-            batch = self._assemble(self._draw_any(count * batch_size))
+            batch = self._assemble(self._draw_or_raise(count * batch_size))
             if count == 1:
                 yield batch
             else:
                 yield from _split(batch, batch_size)
 
-    def _draw_any(self, count: int) -> np.ndarray:
+    def _draw_or_raise(self, count: int) -> np.ndarray:
         if not self.can_sample():
             raise UserError("the replay buffer has nothing to sample yet")
         return self._draw(count)
@@ -438,22 +439,25 @@ class ReplayBuffer(ReplayArrays):
         steps %= self._n_rows
         stops = (flags.take(steps) & ENDED) > 0
         stops |= steps // self.n_envs == self.newest
-        goes_on = np.empty(steps.shape, bool)  # whether a step belongs to the return
-        goes_on[0] = True
-        np.logical_and.accumulate(~stops[:-1], axis=0, out=goes_on[1:])
-        rewards = self._normalized_rewards(self.reward_column.reshape(-1).take(steps)) * goes_on
+        in_return = np.empty(steps.shape, bool)  # whether a step belongs to the return
+        in_return[0] = True
+        np.logical_and.accumulate(~stops[:-1], axis=0, out=in_return[1:])
+        rewards = self._normalized_rewards(self.reward_column.reshape(-1).take(steps)) * in_return
         powers = (self.gamma ** np.arange(self.n_steps)).astype(np.float32)
-        last = steps[goes_on.sum(axis=0) - 1, np.arange(len(indices))]
+        last = steps[in_return.sum(axis=0) - 1, np.arange(len(indices))]
         return powers @ rewards, last, flags.take(last)
 
     def _discounts(self, indices: np.ndarray, last: np.ndarray, flags: np.ndarray) -> np.ndarray:
-        """Return the factors [B] of the bootstrap value: gamma^m, 0 where the episode terminated."""
-        goes_on = flags < TERMINATED
+        """Return the factors [B] of the bootstrap value: gamma^m, 0 where the episode terminated.
+
+        A truncated episode keeps its factor: more would have followed, so its value is estimated.
+        """
+        not_terminated = (flags & TERMINATED) == 0
         if self.n_steps == 1:
-            return np.multiply(goes_on, self.gamma, dtype=np.float32)
+            return np.multiply(not_terminated, self.gamma, dtype=np.float32)
         n_steps = (last - indices) // self.n_envs % self.n_slots + 1
         powers = (self.gamma ** np.arange(self.n_steps + 1)).astype(np.float32)
-        return goes_on * powers.take(n_steps)
+        return not_terminated * powers.take(n_steps)
 
     def _normalized_rewards(self, rewards: np.ndarray) -> np.ndarray:
         if self.normalizer is None:
@@ -497,6 +501,13 @@ class ReplayBuffer(ReplayArrays):
             )
 
     # ------------------------------------------------------------------ what derived buffers save
+
+    def for_file(self) -> ReplayBuffer:
+        """Return the buffer whose columns are written to a file, or filled from one."""
+        return self
+
+    def take_file(self, host: ReplayBuffer) -> None:
+        """Take over what a file has filled the result of `for_file` with."""
 
     def own_columns(self) -> dict[str, np.ndarray]:
         """Return further columns [n_slots, n_envs, ...] for a file by name; loading fills them."""

@@ -79,6 +79,19 @@ OWN: dict[str, tuple[str, dict[str, object]]] = {  # id -> entry point and keywo
         {"dims": 20, "n_invalid_actions": 15},
     ),
 }
+# id -> entry point of one environment, time limit, class of the vectorised one on tensors
+TENSOR_ENVS = {
+    "TensorCartPole-v1": (
+        "gymnasium.envs.classic_control.cartpole:CartPoleEnv",
+        500,
+        "rlzoo.envs.tensor.tensor_cartpole:TensorCartPole",
+    ),
+    "TensorPendulum-v1": (
+        "gymnasium.envs.classic_control.pendulum:PendulumEnv",
+        200,
+        "rlzoo.envs.tensor.tensor_pendulum:TensorPendulum",
+    ),
+}
 # Entry points of ids that only raise an error, or that need mujoco-py, the bindings of MuJoCo until 2022.
 MOVED = ("mujoco_py", "shimmy", ":MujocoPy", "gymnasium_robotics.envs.mujoco.")
 ATARI_ID = re.compile(
@@ -228,6 +241,8 @@ def _register_own() -> None:
         return
     for env_id, (entry_point, kwargs) in OWN.items():
         gym.register(env_id, entry_point=entry_point, kwargs=kwargs)
+    for env_id, (entry_point, limit, _) in TENSOR_ENVS.items():
+        gym.register(env_id, entry_point=entry_point, max_episode_steps=limit)
 
 
 def _import_installed() -> None:

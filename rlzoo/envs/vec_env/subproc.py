@@ -63,10 +63,13 @@ class SubprocVecEnv(VecEnv):
         start_method: str | None = None,
         n_workers: int | None = None,
     ) -> None:
+        from rlzoo.accel.threads import available_cores  # imports PyTorch, which the workers do not need
+
         if not env_fns:
             raise UserError("a vector environment needs at least one environment")
         context = worker_context(start_method, preload="rlzoo.envs.vec_env.subproc")
-        n_workers = min(n_workers or os.cpu_count() or 1, len(env_fns))
+        cores = available_cores()
+        n_workers = min(n_workers or cores, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
         self._env_name = getattr(env_fns[0], "env_name", "?")
@@ -79,14 +82,15 @@ class SubprocVecEnv(VecEnv):
         self._workers: list[PipeWorker] = []
         check_file_handles(n_workers)
         try:
-            self._start_workers(context, env_fns)
+            self._start_workers(context, env_fns, max(1, cores // n_workers))
             self._attach_workers(len(env_fns))
         except BaseException:
             self._kill_workers()
             raise
 
-    def _start_workers(self, context: BaseContext, env_fns: Sequence[Callable[[], gym.Env]]) -> None:
-        threads = max(1, (os.cpu_count() or 1) // len(self.ranges))
+    def _start_workers(
+        self, context: BaseContext, env_fns: Sequence[Callable[[], gym.Env]], threads: int
+    ) -> None:
         for indices in self.ranges:
             makers = Pickled([env_fns[index] for index in indices])
             self._workers.append(PipeWorker(context, _work, indices.start, makers, threads))

@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -59,7 +59,10 @@ def _depth_of(cls: type, name: str) -> int:
 def infos_of_step(step: VecStep) -> list[Info]:
     """Return infos with `TimeLimit.truncated` and, where an episode ended, `terminal_observation`."""
     limits = (step.truncated & ~step.terminated).tolist()
-    infos = [{**info, "TimeLimit.truncated": limit} for info, limit in zip(step.infos, limits, strict=True)]
+    of_envs = (
+        step.infos if len(step.infos) == len(limits) else [{}] * len(limits)
+    )  # not those of a TensorStep
+    infos = [{**info, "TimeLimit.truncated": limit} for info, limit in zip(of_envs, limits, strict=True)]
     if step.final_obs is not None:
         for row, index in enumerate(step.ended.tolist()):
             infos[index]["terminal_observation"] = copy_obs(obs_row(step.final_obs, row))
@@ -127,6 +130,7 @@ class VecEnv(ABC):
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
     render_mode: str | None = None
+    on_device: ClassVar[bool] = False  # whether `step_arrays` takes and returns tensors of a device, too
     _steps_taken: int = -1  # of each environment since the first reset; -1: never reset
     _env_name = "?"
 
