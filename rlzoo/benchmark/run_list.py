@@ -411,13 +411,13 @@ def _trainings(row: Row) -> list[Training]:
 
 
 class Worker(Protocol):
-    """A job that is being done.
+    """A job that is being done."""
 
-    :param lock: the claim on the job
-    """
+    lock: JobLock  # the claim on the job
 
-    job: Job
-    lock: JobLock
+    @property
+    def job(self) -> Job:
+        """The job."""
 
     def has_ended(self) -> bool:
         """Return whether it is over."""

@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
-from rlzoo.cli.flags.ray_flags import RAY_KEYS, add_ray_flags
-from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
+from rlzoo.cli.flags.search_flags import (
+    RAY_KEYS,
+    add_ray_flags,
+    add_search_flags,
+    add_study_flags,
+    search_keys,
+    tune_config,
+)
 from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable

@@ -17,7 +17,7 @@ from rlzoo.cli.benchmark.benchmark_flags import (
     make_folder,
 )
 from rlzoo.cli.flags.parser import IntInRange
-from rlzoo.cli.flags.ray_flags import add_ray_flags, ray_config
+from rlzoo.cli.flags.search_flags import add_ray_flags, ray_config
 from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
