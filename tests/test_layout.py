@@ -29,6 +29,7 @@ LAYERS = (
     ("policies",),
     ("evaluation",),
     ("callbacks",),
+    ("distributed",),
     ("training", "interop"),
     ("algorithms",),
     ("runs",),

@@ -93,10 +93,7 @@ def ppo_loss(
     :return: the scalar loss, and metrics as detached tensors
     """
     values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
-    advantages = batch.advantages
-    if config.normalize_advantage and len(advantages) > 1:
-        std, mean = torch.std_mean(advantages)
-        advantages = (advantages - mean) / (std + 1e-8)
+    advantages = batch.normalized_advantages() if config.normalize_advantage else batch.advantages
 
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
@@ -140,6 +137,7 @@ class PPO(OnPolicyAlgorithm):
     search_space = SEARCH_SPACE
     config: Any  # variants have their own Config
     default_log_interval = 1
+    data_parallel = True
 
     @classmethod
     def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
@@ -176,7 +174,8 @@ class PPO(OnPolicyAlgorithm):
             for minibatch in self.minibatches(batch, config.batch_size, rollout):
                 loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
                 history.append(metrics)
-                stop = config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl)
+                if config.target_kl is not None:
+                    stop = bool(self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl)
                 if stop:
                     break
                 self.network_optimizer.step(loss, config.max_grad_norm)

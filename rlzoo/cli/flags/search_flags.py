@@ -14,6 +14,24 @@ BACKENDS = ("processes", "ray")
 RAY_KEYS = {"backend", "ray_address", "cpus_per_trial", "gpus_per_trial"}
 """Destinations of the flags."""
 
+TRAIN_ONLY_FLAGS = (
+    "uuid",
+    "n_procs",
+    "eval_freq",
+    "save_freq",
+    "save_replay_buffer",
+    "truncate_last_trajectory",
+    "tensorboard_log",
+    "log_interval",
+    "progress",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
+)
+"""Destinations of flags that save, log or show a single run: they have no effect in a search."""
+
 
 def add_search_flags(parser: argparse.ArgumentParser) -> None:
     """Add the budget, the sampler, the pruner and the objective of a search."""
@@ -241,3 +259,17 @@ def _positive(text: str) -> float:
     if (number := _not_negative(text)) == 0:
         raise argparse.ArgumentTypeError(f"expected a number above 0, not {text!r}")
     return number
+
+
+def add_hidden_search_flags(parser: Parser) -> None:
+    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
+    before = set(parser.actions)
+    group = parser.add_argument_group(
+        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
+    )
+    group.add_argument(
+        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
+    )
+    add_study_flags(parser)
+    add_search_flags(parser)
+    parser.hide(action for action in parser.actions if action not in before)
