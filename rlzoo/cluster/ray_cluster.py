@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rlzoo import __version__
-from rlzoo.config.cluster import RayConfig
+from rlzoo.config.tune import RayConfig
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError, install_command, one_line
 
 CONNECT = 10.0  # seconds until an address counts as unreachable

@@ -19,7 +19,7 @@ from rlzoo.cluster import ray_cluster
 from rlzoo.cluster.mailbox import Mailbox
 from rlzoo.cluster.staging import SharedFolder, unpack
 from rlzoo.cluster.tasks import Asked, Ended, Json, Task, ended
-from rlzoo.config.cluster import RayConfig
+from rlzoo.config.tune import RayConfig
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.io import trust
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlzoo.cli.main import main
 from rlzoo.cluster import ray_cluster
-from rlzoo.config.cluster import RayConfig
+from rlzoo.config.tune import RayConfig
 from rlzoo.core.errors import UserError
 
 OPTIMIZE = ["optimize", "--algo", "ppo", "--env", "CartPole-v1", "-n", "100", "--n-trials", "1"]

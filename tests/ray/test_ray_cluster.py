@@ -16,9 +16,8 @@ pytest.importorskip("ray")
 from optuna.trial import TrialState
 
 from rlzoo.cluster.ray_pool import RayPool
-from rlzoo.config.cluster import RayConfig
 from rlzoo.config.run import RunConfig
-from rlzoo.config.tune import TuneConfig
+from rlzoo.config.tune import RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
 from rlzoo.tuning.study.study import optimize
 

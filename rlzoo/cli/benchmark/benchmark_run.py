@@ -23,7 +23,7 @@ from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
     from rlzoo.benchmark.run_list import Ended, Job, Options, Workers
-    from rlzoo.config.cluster import RayConfig
+    from rlzoo.config.tune import RayConfig
 
 EPILOG = """\
 examples:

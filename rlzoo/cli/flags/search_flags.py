@@ -6,8 +6,7 @@ import argparse
 
 from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
 from rlzoo.cli.flags.training_flags import run_config
-from rlzoo.config.cluster import RayConfig
-from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
+from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
 
 BACKENDS = ("processes", "ray")

@@ -25,12 +25,11 @@ from rlzoo.accel.threads import available_cores
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config import catalog
-from rlzoo.config.cluster import RayConfig
 from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.tune import TuneConfig, default_evaluations
+from rlzoo.config.tune import RayConfig, TuneConfig, default_evaluations
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
