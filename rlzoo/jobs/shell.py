@@ -20,13 +20,13 @@ trap stop INT TERM HUP
 
 run_task() {
   worker=
-  trap 'stopped=yes; [ -z "$worker" ] || kill -TERM "$worker"' INT TERM HUP
+  trap 'stopped=yes again=yes; [ -z "$worker" ] || kill -TERM "$worker" 2>/dev/null' INT TERM HUP
   bash "$jobs/tasks.sh" "$1" >>"$jobs/output/task_$1.out" 2>&1 &
   worker=$!
   [ "$stopped" = no ] || kill -TERM "$worker"
-  wait "$worker"
-  code=$?
-  while kill -0 "$worker" 2>/dev/null; do # a signal ends `wait`, but not yet the worker
+  again=yes
+  while [ "$again" = yes ]; do # a signal ends `wait`, but not the worker
+    again=no
     wait "$worker"
     code=$?
   done

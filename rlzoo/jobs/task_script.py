@@ -16,14 +16,18 @@ RUN_TASK = """\
 # Run the task, and pass signals on to it: SIGTERM makes rlzoo save and end.
 stopped=no
 worker=
-trap 'stopped=limit; [ -z "$worker" ] || kill -TERM "$worker"' USR1 # the time limit is near
-trap 'stopped=ended; [ -z "$worker" ] || kill -TERM "$worker"' TERM INT # cancelled, or preempted
+end_worker() {
+  stopped=$1 again=yes
+  [ -z "$worker" ] || kill -TERM "$worker" 2>/dev/null
+}
+trap 'end_worker limit' USR1 # the time limit is near
+trap 'end_worker ended' TERM INT # cancelled, or preempted
 bash "$jobs/tasks.sh" "$task" &
 worker=$!
 [ "$stopped" = no ] || kill -TERM "$worker"
-wait "$worker"
-code=$?
-while kill -0 "$worker" 2>/dev/null; do # a signal ends `wait`, but not yet the worker
+again=yes
+while [ "$again" = yes ]; do # a signal ends `wait`, but not the worker
+  again=no
   wait "$worker"
   code=$?
 done
