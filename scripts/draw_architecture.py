@@ -37,6 +37,7 @@ CAPTIONS = {
     "callbacks": "hooks of training",
     "evaluation": "episodes of a policy",
     "policies": "actors, critics, registry",
+    "cluster": "tasks, local or on Ray",
     "networks": "extractors, MLP, LSTM",
     "envs": "vector environments",
     "config": "YAML, catalogue, flags",

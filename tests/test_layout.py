@@ -25,7 +25,7 @@ LAYERS = (
     ("io", "distributions", "params"),
     ("optim", "processes", "metrics", "buffers"),
     ("envs", "config"),
-    ("networks",),
+    ("networks", "cluster"),
     ("policies",),
     ("evaluation",),
     ("callbacks",),

@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from rlzoo.benchmark.finished import is_finished, learned_from
 from rlzoo.benchmark.scores import digest
@@ -242,14 +242,23 @@ def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
     return list(dict.fromkeys([*experts, *trainings]))
 
 
-def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = DEFAULTS) -> Iterator[Ended]:
+def run_jobs(
+    jobs: Iterable[Job],
+    folder: Path,
+    n_jobs: int,
+    options: Options = DEFAULTS,
+    workers: Workers | None = None,
+) -> Iterator[Ended]:
     """Do the jobs that are not done, `n_jobs` at a time; yield each as it ends.
 
     A job that fails is no end of the others, except of those that need it. A job that another process does is
     waited for, and done here if it fails there. When the caller goes no further, or is interrupted, the
     processes are asked to end.
+
+    :param workers: does the jobs; None: `n_jobs` processes of this machine
     """
-    queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, n_jobs, options)
+    workers = workers or Processes(n_jobs)
+    queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, workers, options)
     for job in list(
         queue.waiting
     ):  # a package that the last one needs is missed before the others are trained
@@ -261,10 +270,10 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = 
         while queue.waiting or queue.running:
             yield from queue.begin()
             if queue.waiting or queue.running:
-                time.sleep(POLL)
+                workers.wait(POLL)
             yield from queue.collect()
     finally:
-        _end(queue.running)
+        _end(workers, queue.running)
 
 
 @dataclass
@@ -273,9 +282,9 @@ class _Queue:
 
     waiting: list[Job]
     folder: Path
-    n_jobs: int
+    workers: Workers
     options: Options
-    running: list[_Worker] = field(default_factory=list)
+    running: list[Worker] = field(default_factory=list)
     failed: set[Job] = field(default_factory=set)
     claim_again: dict[Job, float] = field(default_factory=dict)  # when, of those that another process does
 
@@ -286,6 +295,10 @@ class _Queue:
             self.failed.add(job)
         return Ended(job, 0.0, problem, elsewhere)
 
+    def has_room(self) -> bool:
+        """Return whether another job can begin."""
+        return len(self.running) < self.workers.slots()
+
     def begin(self) -> Iterator[Ended]:
         """Begin the jobs that are ready, as far as there is room."""
         for job in list(self.waiting):
@@ -294,7 +307,7 @@ class _Queue:
                 if needs not in [*self.waiting, *(worker.job for worker in self.running)]:
                     why = "failed" if needs in self.failed else "has gone"
                     yield self.ended(job, f"it needs {needs}, which {why}")
-            elif len(self.running) < self.n_jobs and time.monotonic() >= self.claim_again.get(job, 0.0):
+            elif self.has_room() and time.monotonic() >= self.claim_again.get(job, 0.0):
                 try:
                     if (ended := self._begin(job)) is not None:
                         yield ended
@@ -303,7 +316,7 @@ class _Queue:
 
     def collect(self) -> Iterator[Ended]:
         """Return the jobs whose processes have ended."""
-        for worker in [worker for worker in self.running if worker.process.poll() is not None]:
+        for worker in [worker for worker in self.running if worker.has_ended()]:
             self.running.remove(worker)
             ended = worker.ended()
             if ended.problem:
@@ -312,7 +325,7 @@ class _Queue:
 
     def _begin(self, job: Job) -> Ended | None:
         """Begin a job, unless another process does it or has done it."""
-        lock = claim(_worker_file(self.folder, job, "lock"))
+        lock = claim(worker_file(self.folder, job, "lock"))
         if lock is None:
             self.claim_again[job] = time.monotonic() + CLAIM
             return None
@@ -320,7 +333,7 @@ class _Queue:
             if job.is_done(self.folder):
                 lock.release()
                 return self.ended(job, elsewhere=True)
-            self.running.append(_Worker(job, self.folder, self.options, lock))
+            self.running.append(self.workers.start(job, self.folder, self.options, lock))
         except BaseException:
             lock.release()
             raise
@@ -388,7 +401,7 @@ def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _worker_file(folder: Path, job: Job, suffix: str) -> Path:
+def worker_file(folder: Path, job: Job, suffix: str) -> Path:
     """Return a file of the process that does a job."""
     return folder / "workers" / f"{safe_name(str(job)).replace(' ', '_')}.{suffix}"
 
@@ -397,7 +410,65 @@ def _trainings(row: Row) -> list[Training]:
     return [Training(row, seed) for seed in row.seeds]
 
 
-class _Worker:
+class Worker(Protocol):
+    """A job that is being done."""
+
+    lock: JobLock  # the claim on the job
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+
+    def has_ended(self) -> bool:
+        """Return whether it is over."""
+
+    def ended(self) -> Ended:
+        """Return how it ended, and release the claim."""
+
+
+class Workers(Protocol):
+    """Do jobs, several at the same time."""
+
+    def slots(self) -> int:
+        """Return the number of jobs that there is room for now."""
+
+    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+        """Start a job."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something may have changed, or for some seconds."""
+
+    def stop(self, running: Sequence[Worker]) -> None:
+        """Ask jobs to end, and wait until they have."""
+
+
+class Processes:
+    """Processes of this machine, one for each job.
+
+    :param n_jobs: at the same time
+    """
+
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+
+    def slots(self) -> int:
+        """Return the number of processes."""
+        return self.n_jobs
+
+    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+        """Start the process of a job."""
+        return JobProcess(job, folder, options, lock)
+
+    def wait(self, seconds: float) -> None:
+        """Wait before the next look at the processes."""
+        time.sleep(seconds)
+
+    def stop(self, running: Sequence[Worker]) -> None:
+        """Terminate the processes, and kill those that do not end."""
+        stop([worker.process for worker in running if isinstance(worker, JobProcess)], END)
+
+
+class JobProcess:
     """The process that does one job.
 
     :param lock: the claim on the job, which ends with the process
@@ -405,10 +476,14 @@ class _Worker:
 
     def __init__(self, job: Job, folder: Path, options: Options, lock: JobLock) -> None:
         self.job, self.began, self.lock = job, time.monotonic(), lock
-        self.log = _worker_file(folder, job, "log")
+        self.log = worker_file(folder, job, "log")
         with self.log.open("wb") as log:
             command = [*WORKER, json.dumps(job.task(folder, options))]
             self.process = start_command(command, log, options.num_threads, pass_fds=lock.inherited)
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended."""
+        return self.process.poll() is not None
 
     def ended(self) -> Ended:
         """Return how the process ended; the log of one that did its work goes."""
@@ -421,8 +496,8 @@ class _Worker:
         return Ended(self.job, seconds, f"{reason.removeprefix('rlzoo: error: ')} ({self.log})")
 
 
-def _end(workers: list[_Worker]) -> None:
-    """Stop the processes, then release their claims."""
-    stop([worker.process for worker in workers], END)
-    for worker in workers:
+def _end(workers: Workers, running: list[Worker]) -> None:
+    """Stop what is being done, then release the claims."""
+    workers.stop(running)
+    for worker in running:
         worker.lock.release()
