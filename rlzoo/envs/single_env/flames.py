@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
 
-class FlamesWhenRendered(gym.Wrapper[Any, Any, Any, Any]):
+class FlamesWhenRendered(gym.Wrapper):  # type: ignore[type-arg]
     """LunarLander whose engines emit flames only from the first picture on.
 
     With a render mode, each flame is a body of the simulated world until the episode ends, which more than
@@ -16,27 +16,24 @@ class FlamesWhenRendered(gym.Wrapper[Any, Any, Any, Any]):
     :param env: a LunarLander with render_mode="rgb_array"
     """
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self._lander: Any = env.unwrapped
-        self._mode = self._lander.render_mode
-        self._is_rendered = False
+    is_rendered = False
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        if self._is_rendered:
+    def step(self, action: object) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        if self.is_rendered:
             return self.env.step(action)
-        self._lander.render_mode = None
+        lander = self.unwrapped
+        mode, lander.render_mode = lander.render_mode, None
         try:
             return self.env.step(action)
         finally:
-            self._lander.render_mode = self._mode
+            lander.render_mode = mode
 
     def render(self) -> Any:
-        self._is_rendered = True
+        self.is_rendered = True
         return self.env.render()
 
 
-def draws_flames(env: gym.Env[Any, Any]) -> bool:
+def draws_flames(env: gym.Env[object, object]) -> bool:
     """Return whether an environment is a LunarLander of Gymnasium with render_mode="rgb_array"."""
     lander = env.unwrapped
     return (
