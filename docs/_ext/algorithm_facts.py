@@ -157,7 +157,8 @@ def spaces(name: str) -> str:
             *((feature, _verdict(name, feature) if has else "no") for feature, has in supports(name).items()),
         ]
     files = " and ".join(f"`{file.label}`" for file in shipped_files(name))
-    tuned = f"{files}, for {len(shipped_envs(name))} environments"
+    n_envs = len(shipped_envs(name))
+    tuned = f"{files}, for {n_envs} environments" if n_envs else f"{files}: a default for every environment"
     return table(["", ""], [*lines, ("tuned hyperparameters", tuned)])
 
 

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -51,6 +51,8 @@ from rlzoo.policies.policy_registry import get_policy_class
 
 if TYPE_CHECKING:
     from rlzoo.envs.tensor.tensor_actions import TensorActions
+
+Mean = TypeVar("Mean", bound="torch.Tensor | float")
 
 COMMON_ARGUMENTS: dict[str, Any] = {
     "policy_kwargs": None,
@@ -96,6 +98,7 @@ class Algorithm(SelfDescribing, Agent):
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     is_captured: bool = False  # whether `gradient_step` is replayed from a graph at present
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
+    data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -199,7 +202,7 @@ class Algorithm(SelfDescribing, Agent):
 
     def _setup_model(self) -> None:
         """Seed everything and build the policy."""
-        if problem := self.n_envs_problem(self.config, self.n_envs):
+        if problem := self.n_envs_problem(self.config, self.n_envs * self.n_ranks):
             warnings.warn(problem, stacklevel=4)
         if self.device.type == "cpu":
             tune_malloc()
@@ -288,10 +291,17 @@ class Algorithm(SelfDescribing, Agent):
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = mean_metrics(history)
+        means = mean_metrics(history if self.ranks is None else self.ranks.average_metrics(history))
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means
+
+    def over_ranks(self, value: Mean) -> Mean:
+        """Return a mean over the minibatch of all ranks, given that over this rank's rows.
+
+        In a single process the value itself.
+        """
+        return value if self.ranks is None else cast(Mean, self.ranks.mean(torch.as_tensor(value)))
 
     def check_losses(self, metrics: Metrics, *others: torch.Tensor) -> None:
         """Raise TrainingDiverged if a loss, or one of `others`, is NaN or infinite.

@@ -7,8 +7,8 @@
     <folder>/workers/<job>.lock           while a process does the job
 
 What is finished is not done again. What was cut short begins again, so that an agent never depends on when
-somebody pressed Ctrl-C. Several processes may work in one folder, on different rows or seeds or on the same
-ones: each job is done by one of them.
+somebody pressed Ctrl-C; with `Options.resume` it is saved, and continues. Several processes may work in one
+folder, on different rows or seeds or on the same ones: each job is done by one of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from rlzoo.benchmark.finished import is_finished, learned_from
+from rlzoo.benchmark.finished import interrupted_run, is_finished, learned_from
 from rlzoo.benchmark.scores import digest
 from rlzoo.config.benchmark import FOLDER, Row, planned_steps
 from rlzoo.config.literals import interpret, override_text, plain
@@ -40,6 +40,7 @@ WORKER = (sys.executable, "-m", "rlzoo.benchmark.run_worker")
 POLL = 0.2  # seconds between two looks at the processes
 CLAIM = 2.0  # seconds between two attempts to claim a job that another process does
 END = 30.0  # seconds that a process has to end, before it is killed
+SAVE = 600.0  # likewise, if it saves its training first; replay buffers are large
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class Options:
     n_evaluations: int = N_EVALUATIONS  # 0: none
     eval_episodes: int = EVAL_EPISODES  # of each evaluation
     gym_packages: tuple[str, ...] = ()  # modules to import first
+    resume: bool = False  # save trainings that are interrupted, and continue them
 
     @property
     def n_eval_envs(self) -> int:
@@ -110,6 +112,7 @@ class Training:
             eval_episodes=options.eval_episodes if eval_freq > 0 else EVAL_EPISODES,
             n_eval_envs=options.n_eval_envs if eval_freq > 0 else 1,
             num_threads=options.num_threads,
+            save_replay_buffer=options.resume,
             verbose=0,
             log_folder=str(self.log_folder(folder)),
         )
@@ -124,7 +127,7 @@ class Training:
         return run is not None and is_finished(run) and model_path(run, self.row.env).is_file()
 
     def check(self, folder: Path, options: Options = DEFAULTS) -> None:
-        """Check that it can be trained, and that a finished run has the settings of the row.
+        """Check that it can be trained, and that a run to keep or to resume has the settings of the row.
 
         Evaluations do not count: they change nothing in the agent.
 
@@ -132,18 +135,21 @@ class Training:
         """
         run = self.run_config(folder, options)
         resolved = check(run, read_demonstrations=self.row.expert is None, trusted=False)
-        if not self.is_done(folder):
+        done = self.run_folder(folder) if self.is_done(folder) else None
+        if done is None and options.resume:
+            done = interrupted_run(self.log_folder(folder), self.row.algo, self.row.env)
+        if done is None:
             return
-        done = self.run_folder(folder)
-        assert done is not None
         found, wanted = _comparable(read_yaml(config_path(done, self.row.env))), _comparable(resolved.values)
         changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
         episodes = recording_of(self.row).file(folder) if self.row.expert else None
-        if episodes is not None and episodes.is_file() and learned_from(done) not in (None, digest(episodes)):
-            changed.append("episodes of its expert")
+        if episodes is not None and episodes.is_file() and is_finished(done):
+            if learned_from(done) not in (None, digest(episodes)):
+                changed.append("episodes of its expert")
         if changed:
+            verb = "trained" if is_finished(done) else "begun"
             raise UserError(
-                f"{done} was trained with other {changed[0]} than is asked for now: "
+                f"{done} was {verb} with other {changed[0]} than is asked for now: "
                 "remove that folder, or take another with -f"
             )
 
@@ -151,7 +157,8 @@ class Training:
         """Return what the worker is told; hyperparameters as the list has them, which JSON can hold."""
         command = ["rlzoo", *training_command(self.row, self.seed, folder, options)]
         run = replace(self.run_config(folder, options), hyperparams=self.row.hyperparams)
-        return {"train": asdict(run), "command": command, "name": self.row.name}
+        what = {"train": asdict(run), "command": command, "name": self.row.name}
+        return {**what, "resume": options.resume}
 
 
 @dataclass(frozen=True)
@@ -242,14 +249,23 @@ def jobs_of(rows: Iterable[Row], listed_rows: Iterable[Row] = ()) -> list[Job]:
     return list(dict.fromkeys([*experts, *trainings]))
 
 
-def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = DEFAULTS) -> Iterator[Ended]:
+def run_jobs(
+    jobs: Iterable[Job],
+    folder: Path,
+    n_jobs: int,
+    options: Options = DEFAULTS,
+    workers: Workers | None = None,
+) -> Iterator[Ended]:
     """Do the jobs that are not done, `n_jobs` at a time; yield each as it ends.
 
     A job that fails is no end of the others, except of those that need it. A job that another process does is
     waited for, and done here if it fails there. When the caller goes no further, or is interrupted, the
     processes are asked to end.
+
+    :param workers: does the jobs; None: `n_jobs` processes of this machine
     """
-    queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, n_jobs, options)
+    workers = workers or Processes(n_jobs, SAVE if options.resume else END)
+    queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, workers, options)
     for job in list(
         queue.waiting
     ):  # a package that the last one needs is missed before the others are trained
@@ -261,10 +277,10 @@ def run_jobs(jobs: Iterable[Job], folder: Path, n_jobs: int, options: Options = 
         while queue.waiting or queue.running:
             yield from queue.begin()
             if queue.waiting or queue.running:
-                time.sleep(POLL)
+                workers.wait(POLL)
             yield from queue.collect()
     finally:
-        _end(queue.running)
+        _end(workers, queue.running)
 
 
 @dataclass
@@ -273,9 +289,9 @@ class _Queue:
 
     waiting: list[Job]
     folder: Path
-    n_jobs: int
+    workers: Workers
     options: Options
-    running: list[_Worker] = field(default_factory=list)
+    running: list[Worker] = field(default_factory=list)
     failed: set[Job] = field(default_factory=set)
     claim_again: dict[Job, float] = field(default_factory=dict)  # when, of those that another process does
 
@@ -286,6 +302,10 @@ class _Queue:
             self.failed.add(job)
         return Ended(job, 0.0, problem, elsewhere)
 
+    def has_room(self) -> bool:
+        """Return whether another job can begin."""
+        return len(self.running) < self.workers.slots()
+
     def begin(self) -> Iterator[Ended]:
         """Begin the jobs that are ready, as far as there is room."""
         for job in list(self.waiting):
@@ -294,7 +314,7 @@ class _Queue:
                 if needs not in [*self.waiting, *(worker.job for worker in self.running)]:
                     why = "failed" if needs in self.failed else "has gone"
                     yield self.ended(job, f"it needs {needs}, which {why}")
-            elif len(self.running) < self.n_jobs and time.monotonic() >= self.claim_again.get(job, 0.0):
+            elif self.has_room() and time.monotonic() >= self.claim_again.get(job, 0.0):
                 try:
                     if (ended := self._begin(job)) is not None:
                         yield ended
@@ -303,7 +323,7 @@ class _Queue:
 
     def collect(self) -> Iterator[Ended]:
         """Return the jobs whose processes have ended."""
-        for worker in [worker for worker in self.running if worker.process.poll() is not None]:
+        for worker in [worker for worker in self.running if worker.has_ended()]:
             self.running.remove(worker)
             ended = worker.ended()
             if ended.problem:
@@ -312,7 +332,7 @@ class _Queue:
 
     def _begin(self, job: Job) -> Ended | None:
         """Begin a job, unless another process does it or has done it."""
-        lock = claim(_worker_file(self.folder, job, "lock"))
+        lock = claim(worker_file(self.folder, job, "lock"))
         if lock is None:
             self.claim_again[job] = time.monotonic() + CLAIM
             return None
@@ -320,7 +340,7 @@ class _Queue:
             if job.is_done(self.folder):
                 lock.release()
                 return self.ended(job, elsewhere=True)
-            self.running.append(_Worker(job, self.folder, self.options, lock))
+            self.running.append(self.workers.start(job, self.folder, self.options, lock))
         except BaseException:
             lock.release()
             raise
@@ -388,7 +408,7 @@ def _comparable(hyperparams: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _worker_file(folder: Path, job: Job, suffix: str) -> Path:
+def worker_file(folder: Path, job: Job, suffix: str) -> Path:
     """Return a file of the process that does a job."""
     return folder / "workers" / f"{safe_name(str(job)).replace(' ', '_')}.{suffix}"
 
@@ -397,7 +417,66 @@ def _trainings(row: Row) -> list[Training]:
     return [Training(row, seed) for seed in row.seeds]
 
 
-class _Worker:
+class Worker(Protocol):
+    """A job that is being done."""
+
+    lock: JobLock  # the claim on the job
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+
+    def has_ended(self) -> bool:
+        """Return whether it is over."""
+
+    def ended(self) -> Ended:
+        """Return how it ended, and release the claim."""
+
+
+class Workers(Protocol):
+    """Do jobs, several at the same time."""
+
+    def slots(self) -> int:
+        """Return the number of jobs that there is room for now."""
+
+    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+        """Start a job."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something may have changed, or for some seconds."""
+
+    def stop(self, running: Sequence[Worker]) -> None:
+        """Ask jobs to end, and wait until they have."""
+
+
+class Processes:
+    """Processes of this machine, one for each job.
+
+    :param n_jobs: at the same time
+    :param grace: seconds that they have to end, before they are killed
+    """
+
+    def __init__(self, n_jobs: int, grace: float = END) -> None:
+        self.n_jobs, self.grace = n_jobs, grace
+
+    def slots(self) -> int:
+        """Return the number of processes."""
+        return self.n_jobs
+
+    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+        """Start the process of a job."""
+        return JobProcess(job, folder, options, lock)
+
+    def wait(self, seconds: float) -> None:
+        """Wait before the next look at the processes."""
+        time.sleep(seconds)
+
+    def stop(self, running: Sequence[Worker]) -> None:
+        """Terminate the processes, and kill those that do not end."""
+        stop([worker.process for worker in running if isinstance(worker, JobProcess)], self.grace)
+
+
+class JobProcess:
     """The process that does one job.
 
     :param lock: the claim on the job, which ends with the process
@@ -405,10 +484,14 @@ class _Worker:
 
     def __init__(self, job: Job, folder: Path, options: Options, lock: JobLock) -> None:
         self.job, self.began, self.lock = job, time.monotonic(), lock
-        self.log = _worker_file(folder, job, "log")
+        self.log = worker_file(folder, job, "log")
         with self.log.open("wb") as log:
             command = [*WORKER, json.dumps(job.task(folder, options))]
             self.process = start_command(command, log, options.num_threads, pass_fds=lock.inherited)
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended."""
+        return self.process.poll() is not None
 
     def ended(self) -> Ended:
         """Return how the process ended; the log of one that did its work goes."""
@@ -421,8 +504,8 @@ class _Worker:
         return Ended(self.job, seconds, f"{reason.removeprefix('rlzoo: error: ')} ({self.log})")
 
 
-def _end(workers: list[_Worker]) -> None:
-    """Stop the processes, then release their claims."""
-    stop([worker.process for worker in workers], END)
-    for worker in workers:
+def _end(workers: Workers, running: list[Worker]) -> None:
+    """Stop what is being done, then release the claims."""
+    workers.stop(running)
+    for worker in running:
         worker.lock.release()

@@ -59,6 +59,13 @@ class RolloutBatch:
     def __setitem__(self, name: str, value: object) -> None:
         setattr(self, name, value)
 
+    def normalized_advantages(self) -> Tensor:
+        """Return the advantages with mean 0 and standard deviation 1; the one of a single row unchanged."""
+        if len(self.advantages) < 2:
+            return self.advantages
+        std, mean = torch.std_mean(self.advantages)
+        return (self.advantages - mean) / (std + 1e-8)
+
     def take(self: Batch, rows: Tensor) -> Batch:
         """Return the given rows of every column.
 

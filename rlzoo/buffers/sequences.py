@@ -78,14 +78,21 @@ def sequence_minibatches(
         yield batch
         return
     rows = np.roll(_by_environment(rollout), -int(torch.randint(n_rows, ())))
+    for start in range(0, n_rows, batch_size):
+        yield take_sequences(batch, rows[start : start + batch_size], rollout, rnn_state)
+
+
+def take_sequences(batch: Batch, rows: np.ndarray, rollout: RolloutBuffer, rnn_state: RNNState) -> Batch:
+    """Return a minibatch of rows of a rollout, with the sequences that they form.
+
+    :param rows: row numbers; neighbouring steps of an environment are one sequence
+    :param rnn_state: before each step, [n_steps (or more), n_envs, ...]
+    """
     context: PolicyContext = {**batch.context}
     context.pop("sequences", None)
-    rest = replace(batch, context=context)
-    for start in range(0, n_rows, batch_size):
-        chosen = rows[start : start + batch_size]
-        minibatch = rest.take(torch.from_numpy(chosen))
-        minibatch.context["sequences"] = _sequences(chosen, np.arange(len(chosen)), rollout, rnn_state)
-        yield minibatch
+    minibatch = replace(batch, context=context).take(torch.from_numpy(rows))
+    minibatch.context["sequences"] = _sequences(rows, np.arange(len(rows)), rollout, rnn_state)
+    return minibatch
 
 
 def _by_environment(rollout: RolloutBuffer) -> np.ndarray:

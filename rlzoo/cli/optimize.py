@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
-from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
+from rlzoo.cli.flags.search_flags import (
+    RAY_KEYS,
+    add_ray_flags,
+    add_search_flags,
+    add_study_flags,
+    search_keys,
+    tune_config,
+)
 from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 
 WITH_A_STUDY = {"log_folder", "storage"}
 WITH_RETRAIN_BEST = {"algo", "env", "study_name", "n_seeds", "n_jobs", "timeout", "num_threads", "verbose"}
+WITH_RETRAIN_BEST |= RAY_KEYS
 EPILOG = """\
 examples:
   rlzoo optimize --algo ppo --env MountainCar-v0 -n 50000 --n-trials 200
@@ -28,6 +36,8 @@ examples:
   rlzoo optimize --algo a2c --env CartPole-v1 --space my_space.yml --fixed gamma
   rlzoo optimize --algo ppo --env CartPole-v1 -n 50000 --n-jobs 2 \\
       --storage sqlite:///studies.db --study-name first
+  rlzoo optimize --algo sac --env HalfCheetah-v5 -n 200000 \\
+      --backend ray --ray-address auto --cpus-per-trial 4
   rlzoo optimize --serve 0.0.0.0:13000  # elsewhere: --storage grpc://HOST:13000
   rlzoo optimize --report ppo_MountainCar-v0
   rlzoo optimize --algo ppo --env MountainCar-v0 --retrain-best 3 --n-jobs 2
@@ -43,6 +53,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     add_training_args(parser)
     add_search_flags(parser)
     add_study_flags(parser)
+    add_ray_flags(parser, "trials")
     then = parser.add_argument_group("other actions").add_mutually_exclusive_group()
     then.add_argument(
         "--report",
@@ -61,7 +72,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--serve",
         default=None,
         metavar="HOST:PORT",
-        help="serve the storage to workers on other machines (no password: trusted networks only)",
+        help="serve the storage to workers on other machines; they and this one need the same secret in"
+        " RLZOO_STORAGE_TOKEN or a file named by RLZOO_STORAGE_TOKEN_FILE",
     )
     add_runtime_args(parser)
     add_output_args(parser)
@@ -76,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         _only(args, {"report", "no_optim_plots", *WITH_A_STUDY}, "with --report")
         report(replace(tune_config(args, "CartPole-v1"), study_name=args.report))
     elif args.trial_id is not None:
-        warn_ignored_flags(_parser(), args, {"retrain_best", *search_keys()}, "with --trial-id")
+        warn_ignored_flags(_parser(), args, {"retrain_best", *RAY_KEYS, *search_keys()}, "with --trial-id")
         for config in configs(args):
             train_trial(config, args.trial_id)
     elif args.retrain_best is not None:
@@ -116,7 +128,7 @@ def search(config: TuneConfig) -> StudyHandle:
     from rlzoo.accel.threads import available_cores
     from rlzoo.tuning.study.study import optimize
 
-    if config.n_jobs > available_cores():
+    if config.ray is None and config.n_jobs > available_cores():
         print(
             f"rlzoo: {config.n_jobs} jobs share {available_cores()} cores, so all of them are slower",
             file=sys.stderr,
@@ -180,13 +192,15 @@ def _serve(args: argparse.Namespace) -> int:
     import optuna
 
     from rlzoo.config.tune import FOLDER
-    from rlzoo.tuning.storage.storage import check_address, open_storage, serve
+    from rlzoo.tuning.storage.served_storage import check_address, read_token, serve
+    from rlzoo.tuning.storage.storage import open_storage
 
     check_address(args.serve)  # before a journal is made
     storage = open_storage(args.storage, Path(args.log_folder) / FOLDER)
     port = args.serve.rpartition(":")[2]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    print(f"Serving until Ctrl-C; on other machines: --storage grpc://THIS_HOST:{port}", flush=True)
+    secret = ", with the same RLZOO_STORAGE_TOKEN" if read_token() else ""
+    print(f"Serving until Ctrl-C; on other machines{secret}: --storage grpc://THIS_HOST:{port}", flush=True)
     serve(storage, args.serve)
     return 0
 

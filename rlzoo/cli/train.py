@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from typing import Any
 
-from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
-from rlzoo.cli.flags.search_flags import add_search_flags, add_study_flags, search_keys, tune_config
-from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args, run_config
+from rlzoo.cli.flags import search_flags
+from rlzoo.cli.flags.parser import IntInRange, Parser, boolean, non_default_args, warn_ignored_flags
+from rlzoo.cli.flags.training_flags import (
+    add_output_args,
+    add_runtime_args,
+    add_tracking_args,
+    add_training_args,
+    run_config,
+)
 from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
 from rlzoo.core.errors import UserError
 
-TRAIN_ONLY_FLAGS = (
-    "uuid",
-    "eval_freq",
-    "save_freq",
-    "save_replay_buffer",
-    "truncate_last_trajectory",
-    "tensorboard_log",
-    "log_interval",
-    "matmul_precision",
-    "cuda_graphs",
-    "compile",
-    "progress",
-    "track",
-    "wandb_project_name",
-    "wandb_entity",
-    "wandb_group",
-    "wandb_tags",
-)
-"""Destinations of flags that save, log or show a single run: they have no effect in a search."""
 EPILOG = """\
 examples:
   rlzoo train --algo ppo --env CartPole-v1
@@ -65,7 +53,14 @@ def build_parser(parser: Parser) -> None:
         action="store_true",
         help="show a progress bar instead of log tables (both: --verbose 2)",
     )
-    add_hidden_search_flags(parser)
+    how.add_argument(
+        "--n-procs",
+        type=IntInRange(1),
+        default=1,
+        metavar="N",
+        help="processes that train one agent together, each in n_envs / N of the environments (default: 1)",
+    )
+    search_flags.add_hidden_search_flags(parser)
     keep = add_output_args(parser)
     keep.add_argument(
         "-uuid", "--uuid", action="store_true", help="append a unique id to the name of the run folder"
@@ -91,7 +86,7 @@ def build_parser(parser: Parser) -> None:
     )
     keep.add_argument(
         "--truncate-last-trajectory",
-        type=_boolean,
+        type=boolean,
         default=True,
         metavar="BOOL",
         help="treat the unfinished episodes of a reloaded replay buffer as truncated (default: true)",
@@ -107,35 +102,20 @@ def build_parser(parser: Parser) -> None:
         help="log every N iterations; -2: never (default: the default of the algorithm)",
     )
 
-    track = parser.add_argument_group("Weights & Biases (needs the extra `wandb`)")
-    track.add_argument("--track", action="store_true", help="track the run")
-    track.add_argument(
-        "--wandb-project-name", default="rlzoo", metavar="NAME", help="project (default: rlzoo)"
-    )
-    track.add_argument("--wandb-entity", default=None, metavar="NAME", help="entity (team)")
-    track.add_argument("--wandb-group", default=None, metavar="NAME", help="group")
-    track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
-
-
-def add_hidden_search_flags(parser: Parser) -> None:
-    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
-    before = set(parser.actions)
-    group = parser.add_argument_group(
-        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
-    )
-    group.add_argument(
-        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
-    )
-    add_study_flags(parser)
-    add_search_flags(parser)
-    parser.hide(action for action in parser.actions if action not in before)
+    add_tracking_args(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.optimize_hyperparameters and not args.resume:
+        return _optimize(args)
+    if args.n_procs > 1 or "WORLD_SIZE" in os.environ:  # torchrun sets it
+        from rlzoo.cli.train_ranks import several_processes, train_in_ranks
+
+        if several_processes(args.n_procs):
+            changes = changes_by_resume(args) if args.resume else None
+            return train_in_ranks(args, [] if args.resume else runs_of(args), changes)
     if args.resume:
         return _resume(args)
-    if args.optimize_hyperparameters:
-        return _optimize(args)
     runs = runs_of(args)
 
     from rlzoo.experiment.training_run import check, train
@@ -153,13 +133,13 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
     """Return the run of each environment, and warn about flags that have no effect."""
     env_ids = args.env or ["CartPole-v1"]
     parser = _parser()
-    warn_ignored_flags(parser, args, search_keys(), "without -optimize")
+    warn_ignored_flags(parser, args, search_flags.search_keys(), "without -optimize")
     if args.trial_id is None:
         warn_ignored_flags(parser, args, ("study_name", "storage"), "without -optimize or --trial-id")
         return [run_config(args, env_id) for env_id in env_ids]
     from rlzoo.tuning.study.study import run_of_trial
 
-    return [run_of_trial(tune_config(args, env_id), args.trial_id) for env_id in env_ids]
+    return [run_of_trial(search_flags.tune_config(args, env_id), args.trial_id) for env_id in env_ids]
 
 
 def _parser() -> Parser:
@@ -176,8 +156,8 @@ def _optimize(args: argparse.Namespace) -> int:
         if getattr(args, key) not in ("", None):
             raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
     parser = _parser()
-    warn_ignored_flags(parser, args, TRAIN_ONLY_FLAGS, "in a search")
-    for key in TRAIN_ONLY_FLAGS:
+    warn_ignored_flags(parser, args, search_flags.TRAIN_ONLY_FLAGS, "in a search")
+    for key in search_flags.TRAIN_ONLY_FLAGS:
         setattr(args, key, parser.get_default(key))
     search_all(args)
     return 0
@@ -197,18 +177,12 @@ def changes_by_resume(args: argparse.Namespace) -> dict[str, Any]:
     """
     changes = {}
     for key, flag in non_default_args(_parser(), args).items():
-        if key not in (*CHANGED_BY_RESUME, "resume"):
+        if key in ("resume", "n_procs"):
+            continue
+        if key not in CHANGED_BY_RESUME:
             raise UserError(f"{flag} cannot be changed by --resume, which continues a run as it was started")
         changes[key] = getattr(args, key)
-    del changes["resume"]
     for key in ("gym_packages", "wandb_tags"):
         if key in changes:
             changes[key] = tuple(changes[key])
     return changes
-
-
-def _boolean(text: str) -> bool:
-    try:
-        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-    except KeyError:
-        raise argparse.ArgumentTypeError(f"expected true or false, not {text!r}") from None

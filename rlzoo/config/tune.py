@@ -1,4 +1,4 @@
-"""What one `rlzoo optimize` is, and where its study is kept.
+"""What one `rlzoo optimize` is, where its study is kept, and what Ray is told.
 
 logs/optimize/<study>/   journal.log  config.yml  best.yml  trials.csv  report.html  *.png
 """
@@ -15,6 +15,21 @@ PRUNERS = ("median", "none", "halving", "hyperband", "percentile", "wilcoxon")
 OBJECTIVES = ("last", "best", "auc")
 FOLDER = "optimize"
 """Beside the folders of the algorithms, so that no study is taken for a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayConfig:
+    """The Ray cluster that runs trials and trainings, and what each of them may use."""
+
+    address: str | None = None  # auto or HOST:PORT; None: a Ray on this machine, which is stopped at the end
+    cpus_per_trial: float = 1.0  # CPUs of one trial or training
+    gpus_per_trial: float = 0.0  # GPUs of one trial or training; 0.25: four of them share one
+    max_parallel: int | None = None  # trials at the same time; None: as many as fit
+
+    @property
+    def threads(self) -> int:
+        """PyTorch's threads of one trial, unless the command says how many."""
+        return max(1, int(self.cpus_per_trial))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +52,7 @@ class TuneConfig:
     timeout: float | None = None  # seconds
     log_path: str = ""  # evaluations and best agent of each trial go here
     figures: bool = True  # write figures into the report
+    ray: RayConfig | None = None  # run the trials on a Ray cluster; None: in processes of this machine
 
     @property
     def study(self) -> str:

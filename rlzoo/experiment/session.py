@@ -52,7 +52,7 @@ PARTS = Parts()
 
 
 @dataclass
-class TrainingRun:
+class TrainingSession:
     """A training session that is ready to start; a context manager that closes it at the end.
 
     :param run: the flags of `rlzoo train`
@@ -84,7 +84,7 @@ class TrainingRun:
         """The file of the trained agent."""
         return run_folder.model_path(self.folder, self.run.env_id)
 
-    def __enter__(self) -> TrainingRun:
+    def __enter__(self) -> TrainingSession:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -105,7 +105,7 @@ def open_session(
     threads: int | None = None,
     parts: Parts = PARTS,
     resources: ExitStack | None = None,
-) -> TrainingRun:
+) -> TrainingSession:
     """Build environments, model, replay buffer, logger and callbacks of a training.
 
     :param folder: the run folder; None: no file is written and nothing is printed
@@ -146,7 +146,9 @@ def open_session(
             opened.callback(eval_env.close)
         where = folder or Path()
         callbacks = parts.callbacks(resolved, run, where, eval_env)
-        return TrainingRun(run, resolved, where, model, venv, eval_env, callbacks, opened.pop_all(), resumed)
+        return TrainingSession(
+            run, resolved, where, model, venv, eval_env, callbacks, opened.pop_all(), resumed
+        )
 
 
 def _set_acceleration(run: RunConfig, model: Algorithm) -> None:

@@ -23,7 +23,7 @@ from rlzoo.experiment.factories import has_buffer
 from rlzoo.experiment.named_classes import import_packages, import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.experiment.session import PARTS, Parts, TrainingRun, open_session
+from rlzoo.experiment.session import PARTS, Parts, TrainingSession, open_session
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs import run_folder
 
@@ -41,7 +41,7 @@ class TrainResult:
     model: Any = None
 
     @classmethod
-    def of(cls, session: TrainingRun, interrupted: bool = False) -> TrainResult:
+    def of(cls, session: TrainingSession, interrupted: bool = False) -> TrainResult:
         """Return the result of a session whose training has ended."""
         model = session.model
         return cls(session.folder, session.model_path, model.num_timesteps, interrupted, model)
@@ -88,7 +88,9 @@ def check(run: RunConfig, read_demonstrations: bool = True, trusted: bool = True
     return resolved
 
 
-def create_run(run: RunConfig, command: str = "", trusted: bool = True, parts: Parts = PARTS) -> TrainingRun:
+def create_run(
+    run: RunConfig, command: str = "", trusted: bool = True, parts: Parts = PARTS
+) -> TrainingSession:
     """Check everything, claim a folder, and build what learns in it."""
     resolved = check(run, trusted=trusted)
     run = replace(run, seed=run.seed if run.seed >= 0 else secrets.randbelow(2**31))
@@ -105,7 +107,7 @@ def create_run(run: RunConfig, command: str = "", trusted: bool = True, parts: P
         raise
 
 
-def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
+def learn(session: TrainingSession, stop: StopSignals) -> TrainResult:
     """Train, save and report; whatever ends the training, what had been learned is kept."""
     model, run = session.model, session.run
     began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
@@ -155,7 +157,7 @@ def learn(session: TrainingRun, stop: StopSignals) -> TrainResult:
     return TrainResult.of(session, stop.received is not None)
 
 
-def save(session: TrainingRun, failure: BaseException | None, interrupted: bool = False) -> str:
+def save(session: TrainingSession, failure: BaseException | None, interrupted: bool = False) -> str:
     """Save the agent as it is now and say where it is; an agent with NaN parameters is not kept.
 
     :raises RunFailed: saving is what failed, and nothing had failed before
@@ -182,7 +184,7 @@ def save(session: TrainingRun, failure: BaseException | None, interrupted: bool 
     return f"the agent is saved in {path}"
 
 
-def _last_checkpoint(session: TrainingRun) -> str:
+def _last_checkpoint(session: TrainingSession) -> str:
     checkpoints = run_folder.checkpoints(session.folder, session.run.env_id)
     return (
         f"the newest checkpoint is {checkpoints[0]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -24,6 +25,9 @@ class NetworkOptimizer:
     :param only: the losses depend on other networks too, which get no gradients: an actor's on its critic
     """
 
+    average: Callable[[ParameterGroup], None] | None = None
+    """Averages the gradient over the ranks of a training; None in a single process."""
+
     def __init__(self, owner: HasOptimizer, parameters: ParameterGroup, only: bool = False) -> None:
         self.owner, self.parameters, self.only = owner, parameters, only
 
@@ -34,6 +38,8 @@ class NetworkOptimizer:
         :param max_grad_norm: largest Euclidean norm of the gradient; None: no clipping
         """
         self.parameters.backward(loss, self.only)
+        if self.average is not None:
+            self.average(self.parameters)
         if max_grad_norm is not None:
             self.parameters.clip_grad_norm(max_grad_norm)
         self.owner.optimizer.step()

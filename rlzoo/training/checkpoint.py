@@ -335,7 +335,7 @@ def load_module(
 
 
 def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
-    """Return whether a tensor of a file can take the place of `own`.
+    """Check that a tensor of a file fits the parameter `own`.
 
     :raises CheckpointError: another shape or kind of number; names the tensor, what is expected and what
         was found
@@ -348,8 +348,9 @@ def check_fits(name: str, value: torch.Tensor, own: torch.Tensor) -> None:
 
 
 def check_finite(name: str, value: torch.Tensor) -> None:
-    """
-    :raises CheckpointError: a number in a tensor of a file is NaN or infinite
+    """Check that all numbers in a tensor of a file are finite.
+
+    :raises CheckpointError: one is NaN or infinite
     """
     if not math.isfinite(value.sum()) and not value.isfinite().all():  # the sum takes no memory
         raise CheckpointError(

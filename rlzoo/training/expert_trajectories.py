@@ -72,10 +72,10 @@ def generate_expert_traj(
         raise UserError(f"demonstrations are for Box and Discrete actions, not for {kind}")
     path = None if save_path is None else Path(f"{str(save_path).removesuffix('.npz')}.npz")
     try:
-        with _standing_still(venv) as (of_obs, of_rewards):
+        with _frozen_statistics(venv) as (of_obs, of_rewards):
             space = venv.observation_space if of_obs is None else of_obs.venv.observation_space
             store = _image_store(path, image_folder) if is_image_space(space) else None
-            act = _agent(model, venv, deterministic) if is_agent else _function(model, venv)
+            act = _act_by_agent(model, venv, deterministic) if is_agent else _act_by_function(model, venv)
             episodes = _play(act, venv, of_obs, of_rewards, n_episodes, store)
     finally:
         if isinstance(env, str):
@@ -114,10 +114,10 @@ def _environments(model: Any, env: Any) -> VecEnv:
 
 
 @contextmanager
-def _standing_still(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
-    """Let no VecNormalize learn meanwhile; give the innermost that scale observations, and rewards.
+def _frozen_statistics(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
+    """Freeze the statistics of every VecNormalize inside the context.
 
-    None where there is none.
+    :return: the innermost that scales observations, and the innermost that scales rewards; None without one
     """
     normalizers = vec_normalize_wrappers(venv)
     of_obs = [normalize for normalize in normalizers if normalize.norm_obs]
@@ -136,9 +136,11 @@ def _standing_still(venv: VecEnv) -> Iterator[tuple[Any, Any]]:
             normalize.training = True
 
 
-def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
-    """Map observations, and which of them begin an episode, to actions; keeps the state and asks for the
-    action masks where the agent takes them."""
+def _act_by_agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.ndarray], np.ndarray]:
+    """Return a function of observations and episode starts that acts as `model.predict` does.
+
+    It keeps the recurrent state, and asks the environments for action masks if the agent uses them.
+    """
     state: Any = None
     masks = mask_keywords(model, venv, None)
 
@@ -152,8 +154,8 @@ def _agent(model: Any, venv: VecEnv, deterministic: bool) -> Callable[[Obs, np.n
     return act
 
 
-def _function(expert: Callable[[Obs], Any], venv: VecEnv) -> Callable[[Obs, np.ndarray], np.ndarray]:
-    """Return the same of a function of one observation."""
+def _act_by_function(expert: Callable[[Obs], Any], venv: VecEnv) -> Callable[[Obs, np.ndarray], np.ndarray]:
+    """Return a function of observations and episode starts that calls `expert` once per environment."""
     space = venv.action_space
 
     def act(obs: Obs, starts: np.ndarray) -> np.ndarray:

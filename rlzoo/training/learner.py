@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.collector import Collector
 
+if TYPE_CHECKING:
+    from rlzoo.distributed.ranks import Ranks
+
 
 class Learner(Reporter, Protocol):
     """An algorithm that acts in environments."""
@@ -23,6 +26,7 @@ class Learner(Reporter, Protocol):
     collector: Collector
     threads: ThreadTuner
     device: torch.device
+    n_ranks: int
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Choose actions for every environment."""
@@ -41,6 +45,7 @@ class OnPolicyLearner(Learner, Protocol):
     """An algorithm that learns from whole rollouts, each once."""
 
     rollout_buffer: RolloutBuffer | None
+    ranks: Ranks | None
     wants_action_masks: bool
     keeps_raw_rollouts: ClassVar[bool]
 

@@ -23,7 +23,7 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
 
     :param log_interval: iterations between two dumps of metrics
     """
-    counters = algorithm.counters
+    counters, ranks = algorithm.counters, algorithm.ranks
     rollout = algorithm.make_rollout_buffer(env)
     if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
         rollout.raw = RawRollout(rollout.n_steps, normalizer)
@@ -36,10 +36,14 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
         callback.on_training_start(locals_, globals())
         # `or rollout.filled`: a resumed rollout is completed and trained on, also after the last step
         while counters.num_timesteps < counters.total_timesteps or rollout.filled:
-            if not collect(algorithm, env, rollout, callback, locals_):
+            go_on = collect(algorithm, env, rollout, callback, locals_)
+            if not (go_on if ranks is None else ranks.agree(algorithm, go_on)):
                 break
-            rollout.check_finite(counters.num_timesteps // env.num_envs - rollout.n_steps)
+            steps_of_each = counters.num_timesteps // (env.num_envs * algorithm.n_ranks)
+            rollout.check_finite(steps_of_each - rollout.n_steps)
             metrics = algorithm.threads.call("update", algorithm.update, rollout, counters)
+            if ranks is not None:
+                metrics = ranks.finish_update(metrics, rollout)
             locals_.history = [metrics]
             rollout.filled = 0
             counters.iteration += 1
@@ -88,7 +92,7 @@ def collect(
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             rollout.add_step(t, step, result, episode_start)
-            counters.num_timesteps += env.num_envs
+            counters.num_timesteps += env.num_envs * algorithm.n_ranks
             collector.advance(result)
             episode_start = collector.episode_starts
             if len(result.ended):

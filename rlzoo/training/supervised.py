@@ -290,12 +290,12 @@ def pretrain(
             shown = "" if held_out is None else f", validation loss {held_out:.6g}"
             print(f"pretraining: epoch {epoch} of {n_epochs}, training loss {mean:.6g}{shown}")
     model.set_training_mode(False)
-    _follow(model)
+    _sync_target_networks(model)
     return model
 
 
-def _follow(model: Any) -> None:
-    """Synchronise target networks with the trained one, and perturb the network of parameter noise again."""
+def _sync_target_networks(model: Any) -> None:
+    """Copy the trained network to its target networks, and perturb the network of parameter noise again."""
     for name in ("target_q_net", "target_actor"):
         if (copy := getattr(model, name, None)) is not None:
             copy.update(1.0)

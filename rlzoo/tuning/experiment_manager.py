@@ -22,7 +22,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import build_callbacks
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.experiment.session import Parts, TrainingRun
+from rlzoo.experiment.session import Parts, TrainingSession
 from rlzoo.experiment.training_run import check, create_run, learn, save
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.study_results import top_table
@@ -105,7 +105,7 @@ class ExperimentManager:
         self.env_name = str(self.env_id)
         self.callbacks: list[BaseCallback] = []
         self._hyperparams: dict[str, Any] = overrides_of(self.hyperparams or {})
-        self._session: TrainingRun | None = None
+        self._session: TrainingSession | None = None
         self._resolved: ResolvedConfig | None = None
         self._folder: Path | None = None
         self._eval_env: VecEnv | None = None
@@ -277,7 +277,7 @@ class ExperimentManager:
             self._resolved = check(self.run)
         return self._resolved
 
-    def _of(self, model: Algorithm) -> TrainingRun:
+    def _of(self, model: Algorithm) -> TrainingSession:
         if self._session is None or model is not self._session.model:
             raise UserError("the agent must be the one that setup_experiment of this manager returned")
         return self._session

@@ -24,7 +24,7 @@ from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment.named_classes import import_packages
-from rlzoo.experiment.session import TrainingRun
+from rlzoo.experiment.session import TrainingSession
 from rlzoo.experiment.training_run import create_run
 from rlzoo.experiment.validate_hyperparams import validate_file
 from rlzoo.io.space_json import space_from_json, space_to_json
@@ -102,7 +102,7 @@ def tiny_run(algo: str, env_id: str, folder: Path, **fields: Any) -> RunConfig:
     return RunConfig(algo=algo, env_id=env_id, **{**common, **fields})
 
 
-def few_steps(session: TrainingRun) -> None:
+def few_steps(session: TrainingSession) -> None:
     """Train what has been built for a few steps."""
     with session.resources:
         session.model.learn(

@@ -160,7 +160,7 @@ def test_a_crash_loses_one_run(stand_in: Path, n_jobs: int) -> None:
 
 def test_two_go_on_at_a_time_and_no_more(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going_on: list[int] = []
-    start, end = benchmark_run._Worker.__init__, benchmark_run._Worker.ended
+    start, end = benchmark_run.JobProcess.__init__, benchmark_run.JobProcess.ended
 
     def counted(self, *arguments) -> None:
         start(self, *arguments)
@@ -170,8 +170,8 @@ def test_two_go_on_at_a_time_and_no_more(stand_in: Path, monkeypatch: pytest.Mon
         going_on.append(going_on[-1] - 1)
         return end(self)
 
-    monkeypatch.setattr(benchmark_run._Worker, "__init__", counted)
-    monkeypatch.setattr(benchmark_run._Worker, "ended", counted_down)
+    monkeypatch.setattr(benchmark_run.JobProcess, "__init__", counted)
+    monkeypatch.setattr(benchmark_run.JobProcess, "ended", counted_down)
     done(stand_in, with_seeds(0, 1, 2, 3, 4))
     assert len(going_on) == 10 and max(going_on) == 2 and going_on[-1] == 0
 
@@ -240,7 +240,7 @@ def test_two_processes_share_the_jobs_of_a_list(stand_in: Path) -> None:
 def test_a_job_that_failed_in_another_process_is_tried_again(stand_in: Path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark_run, "CLAIM", 0.0)
     (job,) = jobs_of([with_seeds(0)])
-    lock = claim(benchmark_run._worker_file(stand_in, job, "lock"))
+    lock = claim(benchmark_run.worker_file(stand_in, job, "lock"))
     queue = benchmark_run._Queue([job], stand_in, 1, DEFAULTS)
     assert list(queue.begin()) == [] and queue.waiting == [job] and not queue.running
     lock.release()
@@ -314,9 +314,11 @@ def test_a_mistake_in_a_row_is_told_before_anything_is_trained(stand_in: Path) -
 
 
 def test_processes_end_when_the_caller_goes_no_further(stand_in: Path, monkeypatch) -> None:
-    workers: list[benchmark_run._Worker] = []
-    end = benchmark_run._end
-    monkeypatch.setattr(benchmark_run, "_end", lambda running: (workers.extend(running), end(running)))
+    workers: list[benchmark_run.JobProcess] = []
+    stop = benchmark_run.Processes.stop
+    monkeypatch.setattr(
+        benchmark_run.Processes, "stop", lambda self, running: (workers.extend(running), stop(self, running))
+    )
     running = run_jobs(jobs_of([with_seeds(0, SLEEPS)]), stand_in, 2)
     assert next(running).job.seed == 0
     running.close()  # as the exception of Ctrl-C does

@@ -72,6 +72,8 @@ def why_not_algorithm(model: Any) -> str | None:
         return f"gradient steps of {name} are not captured"
     if getattr(model, "recurrent", False):
         return "recurrent policies have sequences of different lengths"
+    if getattr(model, "ranks", None) is not None:
+        return "several ranks exchange their gradients in each step"
     if getattr(model.config, "target_kl", None) is not None:
         return "target_kl stops an update between two gradient steps"
     if getattr(model, "parameter_noise", None) is not None:

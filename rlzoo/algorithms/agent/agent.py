@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -37,6 +38,9 @@ from rlzoo.training.checkpoint import write_checkpoint
 from rlzoo.training.collector import Collector
 from rlzoo.training.supervised import pretrain
 
+if TYPE_CHECKING:
+    from rlzoo.distributed.ranks import Ranks
+
 Self = TypeVar("Self", bound="Agent")
 
 
@@ -50,6 +54,8 @@ class Agent(CounterProperties, Threaded):
     exclude_from_checkpoint: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     actor_only: bool = False  # comes from a file without what training needs
     rollout_buffer: RolloutBuffer | None = None
+    ranks: Ranks | None = None  # processes that train the agent together
+    n_ranks: int = 1
     config: Any
     policy: Any
     policy_class: type
@@ -98,6 +104,8 @@ class Agent(CounterProperties, Threaded):
 
     def _use_env(self, env: VecEnv) -> None:
         self.env, self.n_envs = env, env.num_envs
+        if env.ranks is not None:
+            cast("Ranks", env.ranks).adopt(self)
         self.collector.obs = None
 
     # ------------------------------------------------------------------ training
@@ -139,15 +147,18 @@ class Agent(CounterProperties, Threaded):
             name = tb_log_name or type(self).__name__
             self._logger = configure_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
         self.collector.start_training(self.counters.num_timesteps)
-        hooks = self._prepare_callback(callback, progress_bar)
-        if self.collector.obs is None or reset_num_timesteps:
-            self._start_episodes(env, resume=not reset_num_timesteps)
-        with self.training_threads(), self.accelerated():
-            every = sys.maxsize if log_interval is None else log_interval
-            type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
+        with nullcontext() if self.ranks is None else self.ranks.training(self):
+            hooks = self._prepare_callback(callback, progress_bar)
+            if self.collector.obs is None or reset_num_timesteps:
+                self._start_episodes(env, resume=not reset_num_timesteps)
+            with self.training_threads(), self.accelerated():
+                every = sys.maxsize if log_interval is None else log_interval
+                type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
         return self
 
     def _prepare_callback(self, callback: CallbackLike, progress_bar: bool) -> BaseCallback:
+        if self.ranks is not None and self.ranks.rank:
+            callback, progress_bar = None, False  # those of rank 0 decide
         hooks = to_callback(callback, progress_bar=progress_bar)
         hooks.init_callback(self)
         if self.resume_state.callbacks is not None:

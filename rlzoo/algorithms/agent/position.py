@@ -75,7 +75,7 @@ def position(model: Agent) -> dict[str, object]:
     `envs` is missing where the environments cannot be restored.
     """
     obs = model.collector.obs
-    if model.env is None or obs is None:
+    if model.env is None or obs is None or model.ranks is not None:  # other ranks have the other episodes
         return {}
     rollout = model.rollout_buffer
     saved: dict[str, object] = {
@@ -104,7 +104,7 @@ def last_obs(model: Agent) -> dict[str, object]:
     Empty before the first step, and where it would make a file large.
     """
     obs = model.collector.obs
-    if model.env is None or obs is None:
+    if model.env is None or obs is None or model.ranks is not None:
         return {}
     if n_bytes(obs) > MAX_LAST_OBS:
         return {}

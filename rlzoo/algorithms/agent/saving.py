@@ -105,7 +105,7 @@ def to_checkpoint(
         "policy": encode_value(policy_name(model.policy_family, model.policy_class)),
         "observation_space": space_to_json(model.observation_space),
         "action_space": space_to_json(model.action_space),
-        "n_envs": model.n_envs,
+        "n_envs": model.n_envs * model.n_ranks,
     }
     origin = metadata(type(model).__name__, env_id_of(model))
     return Checkpoint(

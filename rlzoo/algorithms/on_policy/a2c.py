@@ -81,13 +81,16 @@ def a2c_loss(
     advantages: torch.Tensor,
     returns: torch.Tensor,
     config: A2CConfig,
+    moments: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, Metrics]:
     """Compute the negated objective on one rollout; every argument is [n_steps * n_envs].
 
+    :param moments: mean and standard deviation of the advantages of all ranks; None: of `advantages`
     :return: the scalar loss, and metrics as detached tensors
     """
     if config.normalize_advantage and len(advantages) > 1:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        mean, std = moments or (advantages.mean(), advantages.std())
+        advantages = (advantages - mean) / (std + 1e-8)
     policy_loss = -(advantages * log_probs).mean()
     value_loss = F.mse_loss(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
@@ -117,6 +120,7 @@ class A2C(OnPolicyAlgorithm):
     config: A2CConfig
     needs_old_values = False
     default_log_interval = 100
+    data_parallel = True
 
     def policy_arguments(self) -> dict[str, Any]:
         arguments = super().policy_arguments()
@@ -170,8 +174,9 @@ class A2C(OnPolicyAlgorithm):
         values, log_probs, entropy = evaluated or policy.evaluate_actions(
             batch.obs, batch.actions, **batch.context
         )
+        moments = None if self.ranks is None else self.ranks.moments(batch.advantages)
         loss, metrics = a2c_loss(
-            values.flatten(), log_probs, entropy, batch.advantages, batch.returns, config
+            values.flatten(), log_probs, entropy, batch.advantages, batch.returns, config, moments
         )
         self.network_optimizer.step(loss, config.max_grad_norm)
         return metrics, log_probs.detach()

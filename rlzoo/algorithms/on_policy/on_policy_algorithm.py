@@ -70,7 +70,7 @@ class OnPolicyAlgorithm(Algorithm):
             self.env and self.env.on_device
         )
         device_hint = gpu_hint(self.device, type(self).__name__) if of_vectors else None
-        for hint in filter(None, (self.n_envs_hint(self.config, self.n_envs), device_hint)):
+        for hint in filter(None, (self.n_envs_hint(self.config, self.n_envs * self.n_ranks), device_hint)):
             warnings.warn(hint, stacklevel=4)
 
     @classmethod
@@ -267,7 +267,10 @@ class OnPolicyAlgorithm(Algorithm):
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
         """Yield shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
-        if self.recurrent:
+        batches: Iterator[RolloutBatch]
+        if self.ranks is not None:
+            batches = self.ranks.minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
+        elif self.recurrent:
             batches = sequence_minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
         else:
             batches = minibatches(batch, batch_size, rollout.n_steps * rollout.n_envs, self.device)

@@ -93,10 +93,7 @@ def ppo_loss(
     :return: the scalar loss, and metrics as detached tensors
     """
     values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
-    advantages = batch.advantages
-    if config.normalize_advantage and len(advantages) > 1:
-        std, mean = torch.std_mean(advantages)
-        advantages = (advantages - mean) / (std + 1e-8)
+    advantages = batch.normalized_advantages() if config.normalize_advantage else batch.advantages
 
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
@@ -140,6 +137,7 @@ class PPO(OnPolicyAlgorithm):
     search_space = SEARCH_SPACE
     config: Any  # variants have their own Config
     default_log_interval = 1
+    data_parallel = True
 
     @classmethod
     def n_envs_problem(cls, config: Any, n_envs: int) -> str | None:
@@ -202,7 +200,9 @@ class PPO(OnPolicyAlgorithm):
         """Take a gradient step on a minibatch, or return True: the policy has changed by `target_kl`."""
         config = self.config
         loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config)
-        if config.target_kl is not None and bool(metrics["approx_kl"] > 1.5 * config.target_kl):
-            return metrics, True
+        if config.target_kl is not None:
+            approx_kl = self.over_ranks(metrics["approx_kl"])
+            if bool(approx_kl > 1.5 * config.target_kl):
+                return metrics, True
         self.network_optimizer.step(loss, config.max_grad_norm)
         return metrics, False

@@ -133,6 +133,7 @@ class TRPO(OnPolicyAlgorithm):
     config: TRPOConfig
     policy_family = "feed_forward"
     default_log_interval = 1
+    data_parallel = True
     divergence_suspects = ("learning_rate", "n_critic_updates", "target_kl")
 
     @classmethod
@@ -183,7 +184,7 @@ class TRPO(OnPolicyAlgorithm):
         rollout.learned = (values, batch.log_probs, advantages, returns)
         batch.advantages, batch.returns = self.flat_columns(advantages, returns)
 
-        n_rows = -(-len(advantages.ravel()) // config.sub_sampling_factor)
+        n_rows = -(-len(advantages.ravel()) * self.n_ranks // config.sub_sampling_factor)
         policy_metrics = self.improve_policy(next(self.minibatches(batch, n_rows, rollout)))
         self.set_training_mode(True)
         if self.has_train_mode_layers and hasattr(policy, "pi_features_extractor"):
@@ -206,9 +207,8 @@ class TRPO(OnPolicyAlgorithm):
         config, policy = self.config, self.policy
         parameters = self.actor_flat.parameters
         batch = replace(batch, actions=self._rows_of_actions(batch.actions))
-        if config.normalize_advantage and len(batch.advantages) > 1:
-            std, mean = torch.std_mean(batch.advantages)
-            batch.advantages = (batch.advantages - mean) / (std + 1e-8)
+        if config.normalize_advantage:
+            batch.advantages = batch.normalized_advantages()
 
         if self.has_train_mode_layers:  # the only pass that updates running statistics
             self.set_training_mode(True)
@@ -222,16 +222,18 @@ class TRPO(OnPolicyAlgorithm):
                 batch.log_probs = log_prob_of(old, batch)
         distribution = policy.get_distribution(batch.obs)
         objective = trpo_objective(distribution, batch, config)
-        gradient = flat_grad(objective, parameters, retain_graph=True)
+        gradient = self.over_ranks(flat_grad(objective, parameters, retain_graph=True))
         fisher = fisher_vector_product(self._divergence(old, distribution), distribution.params, parameters)
         direction = conjugate_gradient_solver(
-            lambda vector: fisher(vector).add_(vector, alpha=config.cg_damping), gradient, config.cg_max_steps
+            lambda vector: self.over_ranks(fisher(vector)).add_(vector, alpha=config.cg_damping),
+            gradient,
+            config.cg_max_steps,
         )
         # To second order the divergence of a step x is x'Fx / 2. Here Fx = gradient - residual, the residual
         # being orthogonal to x.
         curvature = (direction @ gradient).clamp(min=1e-12)
         step = direction * (2 * config.target_kl / curvature).sqrt()
-        return self._line_search(step, objective.detach(), old, batch)
+        return self._line_search(step, self.over_ranks(objective.detach()), old, batch)
 
     @torch.no_grad()
     def _line_search(
@@ -244,8 +246,8 @@ class TRPO(OnPolicyAlgorithm):
         for _ in range(config.line_search_max_iter):
             actor.assign(torch.add(start, step, alpha=scale))
             distribution = self.policy.get_distribution(batch.obs)
-            reached = trpo_objective(distribution, batch, config)
-            divergence = self._divergence(old, distribution)
+            reached = self.over_ranks(trpo_objective(distribution, batch, config))
+            divergence = self.over_ranks(self._divergence(old, distribution))
             if reached > objective and divergence <= config.target_kl:
                 return {
                     "policy_objective": reached,

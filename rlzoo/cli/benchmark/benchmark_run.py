@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,17 +17,20 @@ from rlzoo.cli.benchmark.benchmark_flags import (
     make_folder,
 )
 from rlzoo.cli.flags.parser import IntInRange
+from rlzoo.cli.flags.search_flags import add_ray_flags, ray_config
 from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
-    from rlzoo.benchmark.run_list import Ended, Job, Options
+    from rlzoo.benchmark.run_list import Ended, Job, Options, Workers
+    from rlzoo.config.tune import RayConfig
 
 EPILOG = """\
 examples:
   rlzoo benchmark run benchmarks/learning.yml
   rlzoo benchmark run benchmarks/learning.yml --rows ppo:CartPole-v1 --seeds 0 1
   rlzoo benchmark run my_list.yml -f logs/mine --n-jobs 8
+  rlzoo benchmark run my_list.yml --backend ray --ray-address auto
   rlzoo benchmark run my_list.yml --rows big_net:CartPole-v1 --dry-run
 
 A list is a YAML file:
@@ -42,7 +46,7 @@ A list is a YAML file:
 
 Run the same command again to continue; finished trainings are skipped. Several
 processes can share one list and folder: each training is done once. In a Slurm
-array job: --seeds $SLURM_ARRAY_TASK_ID.
+array job: --seeds $SLURM_ARRAY_TASK_ID; `rlzoo jobs` writes the scripts.
 
 Environment i of a training is seeded with its seed plus i, so neighbouring
 seeds share random streams if there are several environments; seeds further
@@ -94,6 +98,13 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="episodes per evaluation (default: 5)",
     )
     add_packages_flag(parser)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="save trainings that Ctrl-C or SIGTERM ends, and continue those that were saved (default: they"
+        " begin again)",
+    )
+    add_ray_flags(parser, "trainings")
     parser.add_argument("--dry-run", action="store_true", help="print the trainings, but run none")
 
 
@@ -102,11 +113,13 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.config.benchmark import choose, read_list
     from rlzoo.config.shipped import benchmark_file
 
+    ray = ray_config(args, args.n_jobs)
     options = Options(
-        num_threads=args.num_threads,
+        num_threads=args.num_threads if ray is None else max(args.num_threads, ray.threads),
         n_evaluations=args.n_evaluations,
         eval_episodes=args.eval_episodes,
         gym_packages=tuple(args.gym_packages),
+        resume=args.resume,
     )
     listed = read_list(benchmark_file(args.list))
     rows = choose(listed, args.rows)
@@ -127,23 +140,42 @@ def run(args: argparse.Namespace) -> int:
         for job in waiting:
             print(job)
     elif waiting:
-        train(waiting, args, options)
+        with ExitStack() as resources:
+            workers = None
+            if ray is not None:
+                make_folder(args.folder)
+                workers = workers_on_ray(ray, args.folder, resources)
+            train(waiting, args, options, workers)
     return 0
 
 
-def train(jobs: list[Job], args: argparse.Namespace, options: Options) -> None:
+def workers_on_ray(ray: RayConfig, folder: Path, resources: ExitStack) -> Workers:
+    """Connect to a Ray cluster that trains the agents, until `resources` is closed."""
+    from rlzoo.accel.threads import available_cores
+    from rlzoo.benchmark.pool_jobs import PoolWorkers
+    from rlzoo.cluster.ray_pool import RayPool
+
+    pool = resources.enter_context(RayPool(ray, available_cores()))
+    pool.share(folder)
+    return PoolWorkers(pool)
+
+
+def train(jobs: list[Job], args: argparse.Namespace, options: Options, workers: Workers | None) -> None:
     """Run the trainings and print how each ended.
 
+    :param workers: of a cluster; None: processes of this machine
     :raises RunFailed: some trainings failed
     """
     from rlzoo.benchmark.run_list import run_jobs
+    from rlzoo.processes.stop_signals import StopSignals
 
-    n_jobs = choose_jobs(args.n_jobs, args.num_threads)
+    n_jobs = choose_jobs(args.n_jobs, args.num_threads) if workers is None else 1
     make_folder(args.folder)
     n_failed = 0
-    for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options), 1):
-        n_failed += bool(ended.problem)
-        print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
+    with StopSignals("saving and ending" if options.resume else "ending") as stop, stop.interruptible():
+        for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options, workers), 1):
+            n_failed += bool(ended.problem)
+            print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(jobs)} failed; run the same command again to retry")
     packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []

@@ -236,3 +236,11 @@ def values_of(action: argparse.Action) -> tuple[str, ...]:
     """Return the values that an argument can take; empty if they are not a fixed set."""
     values = action.type.values if isinstance(action.type, Choice) else action.choices or ()
     return tuple(map(str, values))
+
+
+def boolean(text: str) -> bool:
+    """Return the value of a flag that is true or false."""
+    try:
+        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"expected true or false, not {text!r}") from None

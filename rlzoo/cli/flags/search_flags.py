@@ -1,4 +1,4 @@
-"""Flags of the hyperparameter search, for `optimize` and `train -optimize`."""
+"""Flags of the hyperparameter search, for `optimize` and `train -optimize`, and of Ray clusters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,33 @@ import argparse
 
 from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
 from rlzoo.cli.flags.training_flags import run_config
-from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, TuneConfig
+from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, RayConfig, TuneConfig
+from rlzoo.core.errors import UserError
+
+BACKENDS = ("processes", "ray")
+RAY_KEYS = {"backend", "ray_address", "cpus_per_trial", "gpus_per_trial"}
+"""Destinations of the flags."""
+
+TRAIN_ONLY_FLAGS = (
+    "uuid",
+    "n_procs",
+    "eval_freq",
+    "save_freq",
+    "save_replay_buffer",
+    "truncate_last_trajectory",
+    "tensorboard_log",
+    "log_interval",
+    "matmul_precision",
+    "cuda_graphs",
+    "compile",
+    "progress",
+    "track",
+    "wandb_project_name",
+    "wandb_entity",
+    "wandb_group",
+    "wandb_tags",
+)
+"""Destinations of flags that save, log or show a single run: they have no effect in a search."""
 
 
 def add_search_flags(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +55,9 @@ def add_search_flags(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--n-jobs",
         type=IntInRange(1),
-        default=1,
+        default=None,
         metavar="N",
-        help="worker processes, which share the cores (default: 1)",
+        help="worker processes, which share the cores (default: 1; with Ray as many as fit on the cluster)",
     )
     how.add_argument(
         "--sampler",
@@ -135,7 +161,7 @@ def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
     return TuneConfig(
         run=run_config(args, env_id),
         n_trials=args.max_total_trials or args.n_trials,
-        n_jobs=args.n_jobs,
+        n_jobs=args.n_jobs or 1,
         sampler=args.sampler,
         pruner=args.pruner,
         n_startup_trials=args.n_startup_trials,
@@ -149,6 +175,7 @@ def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
         timeout=args.timeout,
         log_path=args.optimization_log_path,
         figures=not args.no_optim_plots,
+        ray=ray_config(args, args.n_jobs),
     )
 
 
@@ -160,3 +187,91 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"expected seconds above 0, not {text!r}")
     return seconds
+
+
+def add_ray_flags(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--backend` and the flags of Ray.
+
+    :param what: what runs there, for the help
+    """
+    group = parser.add_argument_group("cluster (needs the extra `ray`)")
+    group.add_argument(
+        "--backend",
+        type=Choice("backend", BACKENDS),
+        default="processes",
+        metavar="NAME",
+        help=f"run the {what} in processes of this machine, or as tasks of Ray: ray (default: processes)",
+    )
+    group.add_argument(
+        "--ray-address",
+        default=None,
+        metavar="ADDRESS",
+        help="Ray cluster: auto, the one that this machine belongs to, or HOST:PORT (default: start Ray on"
+        " this machine, and stop it at the end)",
+    )
+    each = what.removesuffix("s")
+    group.add_argument(
+        "--cpus-per-trial",
+        type=_positive,
+        default=1.0,
+        metavar="N",
+        help=f"CPUs of Ray for each {each}, and its PyTorch threads without --num-threads (default: 1)",
+    )
+    group.add_argument(
+        "--gpus-per-trial",
+        type=_not_negative,
+        default=0.0,
+        metavar="N",
+        help=f"GPUs of Ray for each {each}; 0.25: four share one GPU (default: 0)",
+    )
+
+
+def ray_config(args: argparse.Namespace, max_parallel: int | None) -> RayConfig | None:
+    """Return the Ray cluster that the flags ask for; None without `--backend ray`.
+
+    :param max_parallel: `--n-jobs`
+    :raises UserError: there are flags of Ray without `--backend ray`, or a fraction of several GPUs
+    """
+    if getattr(args, "backend", "processes") != "ray":
+        for key, default in (("ray_address", None), ("cpus_per_trial", 1.0), ("gpus_per_trial", 0.0)):
+            if getattr(args, key, default) != default:
+                raise UserError(f"--{key.replace('_', '-')} is for Ray: add --backend ray")
+        return None
+    if args.gpus_per_trial > 1 and args.gpus_per_trial % 1:
+        raise UserError(f"--gpus-per-trial must be an integer above 1, not {args.gpus_per_trial:g}")
+    return RayConfig(
+        address=args.ray_address,
+        cpus_per_trial=args.cpus_per_trial,
+        gpus_per_trial=args.gpus_per_trial,
+        max_parallel=max_parallel,
+    )
+
+
+def _not_negative(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 10_000:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
+    return number
+
+
+def _positive(text: str) -> float:
+    if (number := _not_negative(text)) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, not {text!r}")
+    return number
+
+
+def add_hidden_search_flags(parser: Parser) -> None:
+    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
+    before = set(parser.actions)
+    group = parser.add_argument_group(
+        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
+    )
+    group.add_argument(
+        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
+    )
+    add_study_flags(parser)
+    add_search_flags(parser)
+    parser.hide(action for action in parser.actions if action not in before)

@@ -169,6 +169,18 @@ def add_output_args(parser: argparse.ArgumentParser) -> FlagGroup:
     return keep
 
 
+def add_tracking_args(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of Weights & Biases."""
+    track = parser.add_argument_group("Weights & Biases (needs the extra `wandb`)")
+    track.add_argument("--track", action="store_true", help="track the run")
+    track.add_argument(
+        "--wandb-project-name", default="rlzoo", metavar="NAME", help="project (default: rlzoo)"
+    )
+    track.add_argument("--wandb-entity", default=None, metavar="NAME", help="entity (team)")
+    track.add_argument("--wandb-group", default=None, metavar="NAME", help="group")
+    track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
+
+
 def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
     """Build the configuration of a run from the flags that a command has."""
     values = {name: value for name, value in vars(args).items() if name in RunConfig.__dataclass_fields__}

@@ -130,6 +130,8 @@ class VecEnv(ABC):
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
     render_mode: str | None = None
+    ranks: object = None  # several processes step parts of these environments, see rlzoo.distributed
+    first_env: int = 0  # number of the first environment among those of all ranks
     on_device: ClassVar[bool] = False  # whether `step_arrays` takes and returns tensors of a device, too
     _steps_taken: int = -1  # of each environment since the first reset; -1: never reset
     _env_name = "?"
@@ -237,7 +239,7 @@ class VecEnv(ABC):
         """Seed environment i with `seed + i` at the next reset (None: a random seed); return the seeds."""
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31 - self.num_envs))
-        self._seeds = [seed + index for index in range(self.num_envs)]
+        self._seeds = [seed + self.first_env + index for index in range(self.num_envs)]
         return self._seeds
 
     def set_seeds(self, seeds: Sequence[int | None]) -> None:
@@ -360,6 +362,7 @@ class VecEnvWrapper(VecEnv):
         )
         self.action_space = action_space if action_space is not None else venv.action_space
         self.render_mode = venv.render_mode
+        self.ranks = venv.ranks
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({vars(self).get('venv')!r})"

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.observations import Obs, copy_obs
+from rlzoo.core.observations import Obs, copy_obs, map_obs
 from rlzoo.core.running_statistics import RunningMeanStd
 from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.vec_env.finite import check_finite
@@ -86,6 +86,9 @@ class VecNormalize(VecEnvWrapper):
     :param norm_obs_keys: keys of Dict observations to normalise; None: all
     :raises UserError: observations that are not Box, or unknown `norm_obs_keys`
     """
+
+    gather: Callable[[np.ndarray], np.ndarray] | None = None
+    """Returns the rows of all ranks of a training, given those of this one; None in a single process."""
 
     def __init__(
         self,
@@ -240,6 +243,8 @@ class VecNormalize(VecEnvWrapper):
 
     def _update_obs(self, obs: Obs) -> int:
         """Update the observation statistics; return the number of samples skipped as not finite."""
+        if self.gather is not None:
+            obs = map_obs(self.gather, obs)
         if isinstance(self.obs_rms, dict):
             parts = cast("dict[str, np.ndarray]", obs)
             return sum(statistics.update(parts[key]) for key, statistics in self.obs_rms.items())
@@ -250,7 +255,7 @@ class VecNormalize(VecEnvWrapper):
         """Update the return statistics; return the number of samples skipped as not finite."""
         self.returns *= self.gamma
         self.returns += reward
-        return self.ret_rms.update(self.returns)
+        return self.ret_rms.update(self.returns if self.gather is None else self.gather(self.returns))
 
     def normalize_obs(self, obs: Obs) -> Obs:
         """Return observations (one or a batch) normalised with the current statistics, as float32."""

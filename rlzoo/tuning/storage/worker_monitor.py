@@ -114,6 +114,25 @@ class Heartbeat:
                 continue
 
 
+def release_after_death(storage: BaseStorage, trial: FrozenTrial | optuna.Trial, died: bool = True) -> bool:
+    """Release a trial whose worker is gone, or let it fail after `MAX_DEATHS` deaths of its workers.
+
+    :param died: the worker died while it was monitored, which counts as a death
+    :return: whether the state of the trial has changed
+    """
+    trial_id, worker = id_of(trial), trial.user_attrs.get("worker", "")
+    deaths = trial.user_attrs.get("deaths", 0) + died
+    try:
+        if died:
+            storage.set_trial_user_attr(trial_id, "deaths", deaths)
+        if deaths >= MAX_DEATHS:
+            storage.set_trial_user_attr(trial_id, "error", f"its worker died {deaths} times")
+            return storage.set_trial_state_values(trial_id, TrialState.FAIL)
+    except ALREADY_FINISHED_ERROR:
+        return False
+    return release(storage, trial_id, worker)
+
+
 class WorkerMonitor:
     """Release the trials of dead workers. Create it before the workers that it monitors.
 
@@ -163,17 +182,7 @@ class WorkerMonitor:
 
     def _release(self, storage: BaseStorage, trial: FrozenTrial) -> bool:
         """Release or fail the trial of a dead worker; return whether its state has changed."""
-        trial_id, worker = id_of(trial), trial.user_attrs.get("worker", "")
-        deaths = trial.user_attrs.get("deaths", 0) + self._died(worker)
-        try:
-            if self._died(worker):
-                storage.set_trial_user_attr(trial_id, "deaths", deaths)
-            if deaths >= MAX_DEATHS:
-                storage.set_trial_user_attr(trial_id, "error", f"its worker died {deaths} times")
-                return storage.set_trial_state_values(trial_id, TrialState.FAIL)
-        except ALREADY_FINISHED_ERROR:
-            return False
-        return release(storage, trial_id, worker)
+        return release_after_death(storage, trial, self._died(trial.user_attrs.get("worker", "")))
 
     def _died(self, worker: str) -> bool:
         """Return whether a worker died while this process monitored it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,7 +33,12 @@ from rlzoo.tuning.study.stopping import Stop
 
 
 def run_trial(
-    trial: optuna.Trial, settings: StudySettings, folder: Path, threads: int = 1, stop: Stop | None = None
+    trial: optuna.trial.BaseTrial,
+    settings: StudySettings,
+    folder: Path,
+    threads: int = 1,
+    stop: Stop | None = None,
+    known: Iterable[int] | None = None,
 ) -> list[float]:
     """Train `n_seeds` agents with the hyperparameters of a trial; the only files are those of `log_path`.
 
@@ -44,6 +49,7 @@ def run_trial(
     :param folder: of the study; the base hyperparameters are written there
     :param threads: at most
     :param stop: may cut the trainings short, with `Stopped`
+    :param known: steps that an earlier attempt reported; None: those in the study of the trial
     :return: the mean objective value of the trainings; with two objectives also the seconds
     :raises optuna.TrialPruned: the trial should stop
     :raises UserError: the hyperparameters do not fit together or the environment
@@ -57,7 +63,7 @@ def run_trial(
     seeds = [training_seed(settings, trial.number, k) for k in range(settings.n_seeds)]
     trial.set_user_attr("seeds", seeds)
     trial.set_user_attr("hyperparams", dump_yaml(plain(resolved.values)))
-    progress = Progress(trial, settings, stop)
+    progress = Progress(trial, settings, stop, known=reported_steps(trial, known))
     began = time.monotonic()
     try:
         for k, seed in enumerate(seeds):
@@ -80,7 +86,19 @@ def run_trial(
     return [value, seconds] if len(settings.directions) == 2 else [value]
 
 
-def configure(trial: optuna.Trial, settings: StudySettings, folder: Path) -> RunConfig:
+def reported_steps(trial: optuna.trial.BaseTrial, known: Iterable[int] | None = None) -> set[int]:
+    """Return the steps at which a trial has reported values: `known`, or as its study says."""
+    if known is None and isinstance(trial, optuna.Trial):
+        known = trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values
+    return set(known or ())
+
+
+def sample(trial: optuna.trial.BaseTrial, settings: StudySettings) -> dict[str, object]:
+    """Sample the hyperparameters of a trial, which keeps them as its parameters."""
+    return Space.from_json(settings.space).sample(trial)
+
+
+def configure(trial: optuna.trial.BaseTrial, settings: StudySettings, folder: Path) -> RunConfig:
     """Return the run of a trial: the base hyperparameters with the sampled ones on top.
 
     A retraining has the hyperparameters of the trial that it repeats.
@@ -90,11 +108,10 @@ def configure(trial: optuna.Trial, settings: StudySettings, folder: Path) -> Run
         hyperparams = interpret(load_yaml(trial.user_attrs["config"], f"trial {trial.number}"))
     else:
         values = lookup(settings.algo, settings.env_id, conf_file).values
-        space = Space.from_json(settings.space)
         if (sampler := own_sampler(settings.algo)) is not None:
-            hyperparams = draw(sampler, settings.algo, trial, space.given)
+            hyperparams = draw(sampler, settings.algo, trial, Space.from_json(settings.space).given)
         else:
-            hyperparams = overrides(settings.algo, values, space.sample(trial))
+            hyperparams = overrides(settings.algo, values, sample(trial, settings))
     return RunConfig(
         algo=settings.algo,
         env_id=settings.env_id,
@@ -145,18 +162,14 @@ class Progress:
     trainings only, the k-th at step k.
     """
 
-    trial: optuna.Trial
+    trial: optuna.trial.BaseTrial
     settings: StudySettings
     stop: Stop
+    known: set[int] = field(default_factory=set)  # steps that an earlier attempt reported
     values: list[float] = field(default_factory=list)  # of the finished trainings
     evaluations: list[list[float]] = field(default_factory=list)  # of these and the present one
     n_steps: int = 0  # of these and the present one
     nothing_left: bool = False  # the last evaluation of the last training has been made
-    known: set[int] = field(init=False)  # steps that an earlier attempt reported
-
-    def __post_init__(self) -> None:
-        trials = self.trial.study.get_trials(deepcopy=False)
-        self.known = set(trials[self.trial.number].intermediate_values)
 
     @property
     def by_seed(self) -> bool:

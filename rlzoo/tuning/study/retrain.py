@@ -6,11 +6,14 @@ trained again with seeds that the search has not seen, and ranked by what they r
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import optuna
 from optuna.trial import TrialState, create_trial
 
+from rlzoo.accel.threads import available_cores
+from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.stop_signals import StopSignals
@@ -35,7 +38,10 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
 
     :raises UserError: there is no such study, or none of its trials is complete
     """
-    with StopSignals("ending; finished trainings are kept") as stop:
+    with StopSignals("ending; finished trainings are kept") as stop, ExitStack() as resources:
+        pool = None
+        if config.ray is not None:
+            pool = resources.enter_context(RayPool(config.ray, available_cores()))
         searched = load_study(config)
         best = top_trials(searched.study, n_best)
         if not best:
@@ -52,7 +58,7 @@ def retrain_best(config: TuneConfig, n_best: int) -> list[Ranked]:
         n_trials = len(study.get_trials(deepcopy=False))
         study.set_user_attr(N_TRIALS, n_trials)
         opened = StudyHandle(study, settings, n_trials, config.folder, config.storage)
-        run_trials(opened, config, stop)
+        run_trials(opened, config, stop, pool)
         if error := opened.no_result_reason():
             raise RunFailed(error.replace("trials is", "trainings is"))
     values: dict[int, list[float]] = {trial.number: [] for trial in best}

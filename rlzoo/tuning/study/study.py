@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,12 +23,13 @@ from optuna.trial import TrialState
 
 from rlzoo.accel.threads import available_cores
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.tune import TuneConfig, default_evaluations
+from rlzoo.config.tune import RayConfig, TuneConfig, default_evaluations
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
 from rlzoo.core.device import get_device
 from rlzoo.core.errors import UserError, unknown
@@ -50,6 +52,7 @@ from rlzoo.tuning.storage.study_integrity import N_TRIALS, SETTINGS, check_study
 from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.storage.trial_queue import enqueue_trials
 from rlzoo.tuning.study import trial_worker
+from rlzoo.tuning.study.pool_supervisor import PoolSupervisor
 from rlzoo.tuning.study.samplers import FEWEST_PAIRS, check_pair, choose_sampler, make_pruner
 from rlzoo.tuning.study.stopping import Stop, Stopped
 from rlzoo.tuning.study.supervisor import Supervisor
@@ -88,14 +91,33 @@ def optimize(config: TuneConfig) -> StudyHandle:
     :raises UserError: the configuration is wrong, or the study was begun with another
     :raises RunFailed: the workers cannot run, or trial after trial fails with one and the same error
     """
-    with StopSignals("ending; finished trials are kept") as stop:
+    with StopSignals("ending; finished trials are kept") as stop, ExitStack() as resources:
         with stop.interruptible():
+            pool = None if config.ray is None else resources.enter_context(open_pool(config, config.ray))
             opened = create_or_load_study(config)
         try:
-            run_trials(opened, config, stop)
+            run_trials(opened, config, stop, pool)
         finally:
             write_report(opened.study, opened.settings, opened.folder, config.figures)
     return replace(opened, interrupted=stop.received is not None)
+
+
+def open_pool(config: TuneConfig, ray: RayConfig) -> RayPool:
+    """Return the pool that runs the trials on a Ray cluster; not connected yet.
+
+    :raises UserError: the trials cannot leave this process, or the configuration is wrong
+    """
+    if _stays_here(config.run.algo):
+        raise UserError(
+            f"{config.run.algo} has functions of this script, which --backend ray cannot send elsewhere"
+        )
+    validate(config)  # a mistake is cheaper to find before Ray is started
+    return RayPool(ray, available_cores())
+
+
+def _stays_here(algo: str) -> bool:
+    """Return whether an algorithm, or its sampler, is that of a script: other processes do not have it."""
+    return own_sampler(algo) is not None or catalog.is_of_this_process(algo)
 
 
 def create_or_load_study(config: TuneConfig) -> StudyHandle:
@@ -117,13 +139,26 @@ def create_or_load_study(config: TuneConfig) -> StudyHandle:
     return StudyHandle(study, settings, n_trials, config.folder, config.storage)
 
 
-def run_trials(opened: StudyHandle, config: TuneConfig, stop: StopSignals) -> None:
-    """Run the trials that wait; the first Ctrl-C or SIGTERM ends that."""
-    if own_sampler(config.run.algo) is not None or catalog.is_of_this_process(config.run.algo):
+def run_trials(
+    opened: StudyHandle, config: TuneConfig, stop: StopSignals, pool: RayPool | None = None
+) -> None:
+    """Run the trials that wait; the first Ctrl-C or SIGTERM ends that.
+
+    :param pool: runs them; None: worker processes on this machine
+    """
+    if _stays_here(config.run.algo):
         return run_trials_in_process(opened, config, stop)
-    supervisor = Supervisor(
-        opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
-    )
+    supervisor: Supervisor | PoolSupervisor
+    if pool is not None:
+        pool.share(opened.folder)
+        threads = config.run.num_threads if config.run.num_threads > 0 else pool.config.threads
+        supervisor = PoolSupervisor(
+            opened.study, opened.settings, opened.n_trials, opened.folder, pool, threads, config.run.verbose
+        )
+    else:
+        supervisor = Supervisor(
+            opened.study, opened.n_trials, opened.folder, opened.storage, config.n_jobs, config.run
+        )
     try:
         with stop.interruptible():
             supervisor.run(config.timeout)

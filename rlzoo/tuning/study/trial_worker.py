@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import optuna
@@ -81,20 +81,26 @@ def run_trials(study: optuna.Study, folder: Path, threads: int, stop: Stop) -> N
     :raises Stopped: the worker was asked to end; its trial is waiting again
     """
     settings = settings_of(study)
+    sampler = prepare(study, settings)
+    worker = this_worker()
+    while not stop.requested:
+        trial = claim_trial(study, study.user_attrs.get(N_TRIALS, 0), worker, sampler)
+        if trial is None:
+            return
+        run(study, trial, settings, folder, threads, stop)
+
+
+def prepare(study: optuna.Study, settings: StudySettings) -> Callable[[int], BaseSampler]:
+    """Give a study its pruner, and return what makes the sampler of each trial."""
     n_reports = settings.n_evaluations * settings.n_seeds
     study.pruner = make_pruner(settings.pruner, settings.n_startup_trials, n_reports)
-    worker = this_worker()
 
     def sampler(number: int) -> BaseSampler:
         # Others may work on the study, on any machine; where nobody does, n_jobs makes no difference.
         name, n_startup_trials = settings.sampler, settings.n_startup_trials
         return make_sampler(name, settings.seed, n_startup_trials, n_jobs=2, number=number)
 
-    while not stop.requested:
-        trial = claim_trial(study, study.user_attrs.get(N_TRIALS, 0), worker, sampler)
-        if trial is None:
-            return
-        run(study, trial, settings, folder, threads, stop)
+    return sampler
 
 
 def run(

@@ -1,0 +1,84 @@
+"""Trials and trainings on a real Ray of this machine; skipped without the extra `ray`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("ray")
+
+from optuna.trial import TrialState
+
+from rlzoo.cluster.ray_pool import RayPool
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import RayConfig, TuneConfig
+from rlzoo.core.errors import UserError
+from rlzoo.tuning.study.study import optimize
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def ray_here() -> Iterator[None]:
+    """Start Ray once for all tests of this file, each of which joins it."""
+    import ray
+
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+    ray.init(num_cpus=2, object_store_memory=100_000_000, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def config(folder: Path, **changes: object) -> TuneConfig:
+    run = RunConfig(
+        algo="ppo",
+        env_id="CartPole-v1",
+        n_timesteps=64,
+        seed=1,
+        hyperparams={"n_steps": 32, "batch_size": 32, "n_epochs": 1, "n_envs": 1},
+        eval_episodes=1,
+        verbose=0,
+        log_folder=str(folder),
+    )
+    values = {"n_trials": 2, "sampler": "random", "pruner": "none", "figures": False, **changes}
+    return TuneConfig(run=run, **values)  # type: ignore[arg-type]
+
+
+def test_study_is_that_of_one_machine(ray_here: None, tmp_path: Path) -> None:
+    here = optimize(config(tmp_path / "here"))
+    there = optimize(config(tmp_path / "there", ray=RayConfig(), log_path=str(tmp_path / "agents")))
+    for ours, theirs in zip(here.study.get_trials(), there.study.get_trials(), strict=True):
+        assert theirs.state == TrialState.COMPLETE
+        assert (ours.values, ours.params) == (theirs.values, theirs.params)
+        assert ours.intermediate_values == theirs.intermediate_values
+    assert (tmp_path / "agents" / "trial_1" / "best_model.zip").is_file()
+
+
+def test_trial_of_a_killed_process_runs_again(ray_here: None, tmp_path: Path) -> None:
+    def kill_one() -> None:
+        for _ in range(600):
+            for process in psutil.Process().children(recursive=True):
+                if process.cmdline()[:1] == ["ray::run_in_ray"]:
+                    return process.kill()
+            time.sleep(0.1)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    opened = optimize(config(tmp_path, ray=RayConfig(max_parallel=1)))
+    killer.join()
+    trials = opened.study.get_trials()
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 2
+    assert sorted(trial.user_attrs["attempts"] for trial in trials) == [1, 2]
+
+
+def test_more_cpus_than_a_node_has_is_refused(ray_here: None) -> None:
+    with pytest.raises(UserError, match="--cpus-per-trial 64: the largest of 1 node has 2 CPUs"):
+        RayPool(RayConfig(cpus_per_trial=64), 1).__enter__()
