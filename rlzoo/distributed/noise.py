@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 LIKE = {torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 OF_SHAPE = (torch.randn, torch.rand)
-RANDINT = (torch.randint,)
+RANDINT: tuple[Callable[..., Any], ...] = (torch.randint,)
 IN_PLACE = (Tensor.exponential_, Tensor.normal_, Tensor.uniform_, Tensor.bernoulli_)
 
 
