@@ -291,7 +291,7 @@ class Algorithm(SelfDescribing, Agent):
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = mean_metrics(history if self.ranks is None else self.ranks.average_metrics(history))
+        means = mean_metrics(history if self.ranks is None else self.ranks.averaged(history))
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means

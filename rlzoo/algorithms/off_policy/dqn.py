@@ -203,6 +203,7 @@ class DQN(OffPolicyAlgorithm):
 
     Config: ClassVar[type] = DQNConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: Any
     policy_family = "q_network"
     action_spaces = (spaces.Discrete,)
@@ -283,13 +284,14 @@ class DQN(OffPolicyAlgorithm):
         if self.tensor_actions is not None:  # no copy to the host
             chosen = torch.rand(self.n_envs, device=self.device) < epsilon
             return torch.where(chosen, self.random_actions().to(self.device), self.greedy_actions(obs))
-        at_random = np.random.random(self.n_envs) < epsilon
-        if at_random.all():
-            return self.random_actions()
-        greedy = self.greedy_actions(obs)
+        at_random = np.random.random(self.n_envs * self.n_ranks) < epsilon  # of all ranks: they draw alike
         if not at_random.any():
-            return greedy
-        return torch.where(torch.from_numpy(at_random), self.random_actions(), greedy.cpu())
+            return self.greedy_actions(obs)
+        random_actions = self.random_actions()
+        if at_random.all():
+            return random_actions
+        own = torch.from_numpy(at_random[self.own_envs])
+        return torch.where(own, random_actions, self.greedy_actions(obs).cpu())
 
     def greedy_actions(self, obs: TensorObs) -> Tensor:
         """Return the best actions [n_envs], as the perturbed network sees it where there is one."""

@@ -104,6 +104,7 @@ class QRDQN(DQN):
 
     Config = QRDQNConfig
     search_space = SEARCH_SPACE
+    data_parallel = False
     config: QRDQNConfig
     policy: QRDQNPolicy
     policy_family = "quantile"

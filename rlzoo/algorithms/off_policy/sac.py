@@ -142,6 +142,7 @@ class SAC(ActorCriticAlgorithm):
 
     Config = SACConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: SACConfig
     policy: SACPolicy
     policy_family = "squashed"

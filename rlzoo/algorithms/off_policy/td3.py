@@ -136,6 +136,7 @@ class TD3(ActorCriticAlgorithm):
 
     Config = TD3Config
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: TD3Config
     policy: TD3Policy
     policy_family = "deterministic"

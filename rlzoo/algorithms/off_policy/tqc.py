@@ -134,6 +134,7 @@ class TQC(ActorCriticAlgorithm):
 
     Config = TQCConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: TQCConfig
     policy: TQCPolicy
     policy_family = "tqc"
