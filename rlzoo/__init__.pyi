@@ -181,6 +181,10 @@ from rlzoo.envs.single_env.wrappers import HistoryWrapper as HistoryWrapper
 from rlzoo.envs.single_env.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.single_env.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
 from rlzoo.envs.single_env.wrappers import TruncatedOnSuccessWrapper as TruncatedOnSuccessWrapper
+from rlzoo.envs.tensor.tensor_cartpole import TensorCartPole as TensorCartPole
+from rlzoo.envs.tensor.tensor_pendulum import TensorPendulum as TensorPendulum
+from rlzoo.envs.tensor.tensor_vec_env import TensorStep as TensorStep
+from rlzoo.envs.tensor.tensor_vec_env import TensorVecEnv as TensorVecEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv as DummyVecEnv
 from rlzoo.envs.vec_env.dummy import is_wrapped as is_wrapped
 from rlzoo.envs.vec_env.dummy import unwrap_wrapper as unwrap_wrapper
