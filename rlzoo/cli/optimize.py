@@ -53,7 +53,6 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     add_training_args(parser)
     add_search_flags(parser)
     add_study_flags(parser)
-    add_ray_flags(parser, "trials")
     then = parser.add_argument_group("other actions").add_mutually_exclusive_group()
     then.add_argument(
         "--report",
@@ -76,6 +75,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     add_runtime_args(parser)
     add_output_args(parser)
+    add_ray_flags(parser, "trials")
 
 
 def run(args: argparse.Namespace) -> int:
