@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if args.optimize_hyperparameters and not args.resume:
         return _optimize(args)
     if args.seeds and not args.resume:
-        from rlzoo.cli.flags.seeds import train_all
+        from rlzoo.cli.benchmark.train_seeds import train_all
 
         return train_all(args, runs_of(args))
     if args.n_procs > 1 or "WORLD_SIZE" in os.environ:  # torchrun sets it

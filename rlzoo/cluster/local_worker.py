@@ -8,13 +8,13 @@ FD is a socket to the parent, over which JSON travels, one message a line.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Sequence
 
 from rlzoo.cluster.tasks import Json, TaskContext, call
 from rlzoo.processes.safe_path import restore_path_setting
+from rlzoo.processes.stop_signals import exit_at_once
 from rlzoo.processes.workers import end_with_parent
 
 
@@ -43,5 +43,5 @@ if __name__ == "__main__":
     try:
         code = main()
     except (BrokenPipeError, ConnectionResetError):  # the parent has gone
-        os._exit(1)
+        exit_at_once(1)
     sys.exit(code)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlzoo.benchmark.parallel.seed_runs import TARGET, SeedResult, finished_run, run_of, summary, text_of
 from rlzoo.cli.flags.training_flags import seed_range
 from rlzoo.cli.main import main
 from rlzoo.cluster.local_pool import LocalPool
@@ -14,7 +15,6 @@ from rlzoo.cluster.tasks import Ended, Task
 from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed
-from rlzoo.experiment.seeds import TARGET, SeedResult, finished_run, run_of, summary, text_of
 from rlzoo.experiment.training_run import train
 from rlzoo.runs.run_folder import model_path
 

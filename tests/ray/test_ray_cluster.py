@@ -15,7 +15,7 @@ pytest.importorskip("ray")
 
 from optuna.trial import TrialState
 
-from rlzoo.benchmark.pool_jobs import PoolWorkers
+from rlzoo.benchmark.parallel.pool_jobs import PoolWorkers
 from rlzoo.benchmark.run_list import Options, jobs_of, run_jobs
 from rlzoo.cli.main import main
 from rlzoo.cluster.ray_pool import RayPool

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from rlzoo.accel.threads import available_cores
+from rlzoo.benchmark.parallel.seed_runs import SeedResult, finished_run, summary, train_seeds
 from rlzoo.cli.benchmark.benchmark_flags import choose_jobs, make_folder
 from rlzoo.cli.flags.search_flags import ray_config
 from rlzoo.cluster.local_pool import LocalPool
@@ -19,7 +20,6 @@ from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.cluster.tasks import Pool
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
-from rlzoo.experiment.seeds import SeedResult, finished_run, summary, train_seeds
 from rlzoo.experiment.training_run import check
 
 

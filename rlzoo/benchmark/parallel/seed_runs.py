@@ -26,7 +26,7 @@ from rlzoo.runs.json_records import check_fields
 from rlzoo.runs.run_folder import config_path, model_path, read_run
 from rlzoo.training.checkpoint import read_checkpoint
 
-TARGET = "rlzoo.experiment.seeds:train_seed"
+TARGET = "rlzoo.benchmark.parallel.seed_runs:train_seed"
 MAX_LOSSES = 3  # of the processes of one run
 POLL = 0.5  # seconds between two looks at the pool
 SAVE = 600.0  # seconds that interrupted runs have to save

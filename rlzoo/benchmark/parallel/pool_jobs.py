@@ -29,7 +29,7 @@ from rlzoo.config.run import latest_run_id, run_name
 from rlzoo.processes.job_lock import JobLock
 
 MAX_LOSSES = 5  # of one training
-TARGET = "rlzoo.benchmark.pool_jobs:train"
+TARGET = "rlzoo.benchmark.parallel.pool_jobs:train"
 
 
 @dataclass
