@@ -25,6 +25,7 @@ CAPTIONS = {
     "cli": "commands and flags",
     "hub": "push and pull agents",
     "export": "ONNX, TorchScript, HTML",
+    "jobs": "Slurm, PBS, shell",
     "tuning": "hyperparameter search",
     "benchmark": "lists, scores, tables",
     "playback": "enjoy, videos, experts",
@@ -53,7 +54,7 @@ CAPTIONS = {
 }
 GROUPS = {  # the colour of a box, and the folders that have it
     "#2b66d9": ("cli",),
-    "#7248c2": ("hub", "export", "tuning", "benchmark", "playback", "plots", "experiment", "runs"),
+    "#7248c2": ("hub", "export", "jobs", "tuning", "benchmark", "playback", "plots", "experiment", "runs"),
     "#b05a12": ("algorithms", "training", "interop", "callbacks", "evaluation"),
     "#1c7a50": ("policies", "networks", "envs", "buffers", "distributions", "optim"),
 }

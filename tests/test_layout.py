@@ -36,7 +36,7 @@ LAYERS = (
     ("experiment",),
     ("playback", "plots"),
     ("tuning", "benchmark"),
-    ("export", "hub"),
+    ("export", "hub", "jobs"),
     ("cli",),
 )
 LEVEL = {folder: level for level, row in enumerate(LAYERS) for folder in row}

@@ -1,7 +1,7 @@
 """Marker files of a benchmark in its run folders: task name, training started, training finished.
 
 row.json              {"name": "big_net"}: the name of the task; missing if it has none
-begun_by_benchmark    exists until training has finished
+begun_by_benchmark    exists until training has finished; seconds so far of one that can be resumed
 finished.json         {"seconds": 12.5, "date": ..., "evaluation_seconds": 1.2, "expert": ...}
 """
 
@@ -13,10 +13,11 @@ import shutil
 from pathlib import Path
 
 from rlzoo.config.benchmark import is_row_name
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import RunConfig, find_runs
 from rlzoo.core.errors import UserError
 from rlzoo.io.atomic import atomic_write
 from rlzoo.processes.system_info import utc_now
+from rlzoo.runs.run_folder import checkpoints
 
 FINISHED = "finished.json"
 BEGUN = "begun_by_benchmark"
@@ -76,6 +77,43 @@ def mark_finished(
     with atomic_write(folder / FINISHED) as file:
         file.write((json.dumps({k: v for k, v in content.items() if v is not None}) + "\n").encode())
     (folder / BEGUN).unlink(missing_ok=True)
+
+
+def mark_interrupted(folder: Path, seconds: float, evaluation_seconds: float | None = None) -> None:
+    """Record the time that an interrupted training has taken so far, for when it is resumed.
+
+    :param seconds: training time, without evaluations
+    :param evaluation_seconds: time of the evaluations, if there were any
+    """
+    with atomic_write(folder / BEGUN) as file:
+        content = {"seconds": seconds, "evaluation_seconds": evaluation_seconds or 0.0}
+        file.write((json.dumps(content) + "\n").encode())
+
+
+def seconds_so_far(folder: Path) -> tuple[float, float]:
+    """Return the seconds of training and of evaluations before an interruption; 0 where unknown.
+
+    :raises UserError: the mark is damaged
+    """
+    path = folder / BEGUN
+    if not path.is_file() or not path.stat().st_size:
+        return 0.0, 0.0
+    content = _content(path)
+    try:
+        times = float(str(content["seconds"])), float(str(content["evaluation_seconds"]))
+    except (LookupError, ValueError):
+        times = math.nan, math.nan
+    if not all(0 <= seconds < math.inf for seconds in times):
+        raise UserError(f"{path} does not say how long the training took")
+    return times
+
+
+def interrupted_run(log_folder: Path, algo: str, env_id: str) -> Path | None:
+    """Return the newest unfinished run that holds an agent to continue from; None if there is none."""
+    for _, folder in reversed(find_runs(log_folder, algo, env_id)):
+        if is_unfinished(folder) and checkpoints(folder, env_id):
+            return folder
+    return None
 
 
 def is_unfinished(folder: Path) -> bool:

@@ -7,8 +7,8 @@
     <folder>/workers/<job>.lock           while a process does the job
 
 What is finished is not done again. What was cut short begins again, so that an agent never depends on when
-somebody pressed Ctrl-C. Several processes may work in one folder, on different rows or seeds or on the same
-ones: each job is done by one of them.
+somebody pressed Ctrl-C; with `Options.resume` it is saved, and continues. Several processes may work in one
+folder, on different rows or seeds or on the same ones: each job is done by one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from rlzoo.benchmark.finished import is_finished, learned_from
+from rlzoo.benchmark.finished import interrupted_run, is_finished, learned_from
 from rlzoo.benchmark.scores import digest
 from rlzoo.config.benchmark import FOLDER, Row, planned_steps
 from rlzoo.config.literals import interpret, override_text, plain
@@ -40,6 +40,7 @@ WORKER = (sys.executable, "-m", "rlzoo.benchmark.run_worker")
 POLL = 0.2  # seconds between two looks at the processes
 CLAIM = 2.0  # seconds between two attempts to claim a job that another process does
 END = 30.0  # seconds that a process has to end, before it is killed
+SAVE = 600.0  # likewise, if it saves its training first; replay buffers are large
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class Options:
     n_evaluations: int = N_EVALUATIONS  # 0: none
     eval_episodes: int = EVAL_EPISODES  # of each evaluation
     gym_packages: tuple[str, ...] = ()  # modules to import first
+    resume: bool = False  # save trainings that are interrupted, and continue them
 
     @property
     def n_eval_envs(self) -> int:
@@ -110,6 +112,7 @@ class Training:
             eval_episodes=options.eval_episodes if eval_freq > 0 else EVAL_EPISODES,
             n_eval_envs=options.n_eval_envs if eval_freq > 0 else 1,
             num_threads=options.num_threads,
+            save_replay_buffer=options.resume,
             verbose=0,
             log_folder=str(self.log_folder(folder)),
         )
@@ -124,7 +127,7 @@ class Training:
         return run is not None and is_finished(run) and model_path(run, self.row.env).is_file()
 
     def check(self, folder: Path, options: Options = DEFAULTS) -> None:
-        """Check that it can be trained, and that a finished run has the settings of the row.
+        """Check that it can be trained, and that a run to keep or to resume has the settings of the row.
 
         Evaluations do not count: they change nothing in the agent.
 
@@ -132,18 +135,21 @@ class Training:
         """
         run = self.run_config(folder, options)
         resolved = check(run, read_demonstrations=self.row.expert is None, trusted=False)
-        if not self.is_done(folder):
+        done = self.run_folder(folder) if self.is_done(folder) else None
+        if done is None and options.resume:
+            done = interrupted_run(self.log_folder(folder), self.row.algo, self.row.env)
+        if done is None:
             return
-        done = self.run_folder(folder)
-        assert done is not None
         found, wanted = _comparable(read_yaml(config_path(done, self.row.env))), _comparable(resolved.values)
         changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
         episodes = recording_of(self.row).file(folder) if self.row.expert else None
-        if episodes is not None and episodes.is_file() and learned_from(done) not in (None, digest(episodes)):
-            changed.append("episodes of its expert")
+        if episodes is not None and episodes.is_file() and is_finished(done):
+            if learned_from(done) not in (None, digest(episodes)):
+                changed.append("episodes of its expert")
         if changed:
+            verb = "trained" if is_finished(done) else "begun"
             raise UserError(
-                f"{done} was trained with other {changed[0]} than is asked for now: "
+                f"{done} was {verb} with other {changed[0]} than is asked for now: "
                 "remove that folder, or take another with -f"
             )
 
@@ -151,7 +157,8 @@ class Training:
         """Return what the worker is told; hyperparameters as the list has them, which JSON can hold."""
         command = ["rlzoo", *training_command(self.row, self.seed, folder, options)]
         run = replace(self.run_config(folder, options), hyperparams=self.row.hyperparams)
-        return {"train": asdict(run), "command": command, "name": self.row.name}
+        what = {"train": asdict(run), "command": command, "name": self.row.name}
+        return {**what, "resume": options.resume}
 
 
 @dataclass(frozen=True)
@@ -257,7 +264,7 @@ def run_jobs(
 
     :param workers: does the jobs; None: `n_jobs` processes of this machine
     """
-    workers = workers or Processes(n_jobs)
+    workers = workers or Processes(n_jobs, SAVE if options.resume else END)
     queue = _Queue([job for job in jobs if not job.is_done(folder)], folder, workers, options)
     for job in list(
         queue.waiting
@@ -446,10 +453,11 @@ class Processes:
     """Processes of this machine, one for each job.
 
     :param n_jobs: at the same time
+    :param grace: seconds that they have to end, before they are killed
     """
 
-    def __init__(self, n_jobs: int) -> None:
-        self.n_jobs = n_jobs
+    def __init__(self, n_jobs: int, grace: float = END) -> None:
+        self.n_jobs, self.grace = n_jobs, grace
 
     def slots(self) -> int:
         """Return the number of processes."""
@@ -465,7 +473,7 @@ class Processes:
 
     def stop(self, running: Sequence[Worker]) -> None:
         """Terminate the processes, and kill those that do not end."""
-        stop([worker.process for worker in running if isinstance(worker, JobProcess)], END)
+        stop([worker.process for worker in running if isinstance(worker, JobProcess)], self.grace)
 
 
 class JobProcess:

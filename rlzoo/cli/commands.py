@@ -29,6 +29,7 @@ COMMANDS = {
     "benchmark ship": Command(
         "benchmark.benchmark_ship", "copy trained agents to a collection and write its registry"
     ),
+    "jobs": Command("jobs.jobs", "write job scripts for a cluster: Slurm, PBS, or a shell"),
     "plot train": Command("plot.plot_train", "plot training episodes (monitor files)"),
     "plot compare": Command("plot.plot_compare", "compare learning curves over seeds and algorithms"),
     "plot report": Command("plot.plot_report", "plot aggregate metrics from a results file"),
@@ -55,6 +56,7 @@ TRUSTING = (
     "benchmark score",
     "benchmark ship",
     "benchmark page",
+    "jobs",
     "record-video",
     "record-training",
     "record-expert",

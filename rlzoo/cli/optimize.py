@@ -71,7 +71,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--serve",
         default=None,
         metavar="HOST:PORT",
-        help="serve the storage to workers on other machines (no password: trusted networks only)",
+        help="serve the storage to workers on other machines; they and this one need the same secret in"
+        " RLZOO_STORAGE_TOKEN or a file named by RLZOO_STORAGE_TOKEN_FILE",
     )
     add_runtime_args(parser)
     add_output_args(parser)
@@ -191,13 +192,15 @@ def _serve(args: argparse.Namespace) -> int:
     import optuna
 
     from rlzoo.config.tune import FOLDER
-    from rlzoo.tuning.storage.storage import check_address, open_storage, serve
+    from rlzoo.tuning.storage.served_storage import check_address, read_token, serve
+    from rlzoo.tuning.storage.storage import open_storage
 
     check_address(args.serve)  # before a journal is made
     storage = open_storage(args.storage, Path(args.log_folder) / FOLDER)
     port = args.serve.rpartition(":")[2]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    print(f"Serving until Ctrl-C; on other machines: --storage grpc://THIS_HOST:{port}", flush=True)
+    secret = ", with the same RLZOO_STORAGE_TOKEN" if read_token() else ""
+    print(f"Serving until Ctrl-C; on other machines{secret}: --storage grpc://THIS_HOST:{port}", flush=True)
     serve(storage, args.serve)
     return 0
 

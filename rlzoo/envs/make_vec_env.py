@@ -14,6 +14,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.spaces import is_channels_first, is_image_space
+from rlzoo.envs.single_env.flames import FlamesWhenRendered, draws_flames
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.old_gym import is_of_old_gym
 from rlzoo.envs.single_env.registration import TENSOR_ENVS, ensure_registered
@@ -101,7 +102,8 @@ class EnvMaker:
             env_kwargs["render_mode"] = "rgb_array"
         # The passive checker costs time at every step; `check_env` checks more.
         try:
-            return gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
+            env = gym.make(self.env_id, disable_env_checker=True, **env_kwargs)
+            return FlamesWhenRendered(env) if draws_flames(env) else env
         except TypeError as error:  # its metadata has "rgb_array", but it has no argument render_mode
             if "render_mode" not in str(error) or "render_mode" in self.env_kwargs:
                 raise
@@ -162,7 +164,7 @@ def make_vec_env(
     :param backend: "auto" (the fastest with identical dynamics and rewards), "dummy", "subproc", "native" or
         "envpool"; None: "auto"
     :param images: make environments with render_mode="rgb_array" if they support it, so that videos can be
-        recorded; this slows down some of them even without rendering (LunarLander adds a body per flame)
+        recorded
     :raises UserError: an unknown environment or backend, or arguments that the backend does not support
     """
     backend = backend or "auto"

@@ -26,7 +26,7 @@ def done(tmp_path, monkeypatch):
     jobs: list[str] = []
     asked.clear()
 
-    def run_jobs(waiting, folder, n_jobs, options):
+    def run_jobs(waiting, folder, n_jobs, options, workers=None):
         for job in waiting:
             jobs.append(f"{job} x{n_jobs}")
             asked.append(options)
@@ -160,7 +160,7 @@ def test_variants_are_chosen_by_their_names(done, tmp_path, capsys):
 
 
 def test_what_another_process_did_is_said(done, monkeypatch, capsys):
-    def run_jobs(waiting, folder, n_jobs, options):
+    def run_jobs(waiting, folder, n_jobs, options, workers=None):
         yield from (Ended(job, 0.0, elsewhere=True) for job in waiting)
 
     monkeypatch.setattr(benchmark_run, "run_jobs", run_jobs)

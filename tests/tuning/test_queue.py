@@ -480,7 +480,8 @@ def test_kills_lose_nothing_through_grpc(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     code = (
-        "import sys; from pathlib import Path; from rlzoo.tuning.storage.storage import open_storage, serve;"
+        "import sys; from pathlib import Path; from rlzoo.tuning.storage.storage import open_storage;"
+        "from rlzoo.tuning.storage.served_storage import serve;"
         "serve(open_storage(None, Path(sys.argv[1])), sys.argv[2])"
     )
     server = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), address])
@@ -489,3 +490,22 @@ def test_kills_lose_nothing_through_grpc(tmp_path: Path) -> None:
     finally:
         server.terminate()
         assert server.wait(10) == 0
+
+
+@pytest.mark.slow
+def test_searches_in_two_folders_share_postgresql(postgres: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rlzoo", "optimize", "--algo", "ppo", "--env", "CartPole-v1", "-n", "64"]
+    command += ["--n-trials", "8", "--n-evaluations", "1", "--no-optim-plots", "--storage", postgres]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    workers = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        workers.append(
+            subprocess.Popen(command, cwd=tmp_path / name, env=environment, stdout=subprocess.DEVNULL)
+        )
+    assert [worker.wait(150) for worker in workers] == [0, 0]
+    trials = open_study(open_storage(postgres, tmp_path), "ppo_CartPole-v1").trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
+    assert len({trial.user_attrs["worker"] for trial in trials}) > 1
+    for name in ("first", "second"):
+        assert (tmp_path / name / "logs" / "optimize" / "ppo_CartPole-v1" / "best.yml").is_file()

@@ -22,9 +22,10 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import UserError
-from rlzoo.tuning.storage import storage, worker_monitor
+from rlzoo.tuning.storage import served_storage, storage, worker_monitor
 from rlzoo.tuning.storage import trial_queue as queue
-from rlzoo.tuning.storage.storage import hide_password, open_storage, serve
+from rlzoo.tuning.storage.served_storage import serve
+from rlzoo.tuning.storage.storage import hide_password, open_storage
 from rlzoo.tuning.storage.study_integrity import open_study
 
 fork = multiprocessing.get_context("fork")
@@ -134,7 +135,7 @@ def test_a_server_that_is_not_there_is_a_mistake(tmp_path: Path, monkeypatch: py
     pytest.importorskip("grpc")
     if not hasattr(optuna.storages, "GrpcStorageProxy"):
         pytest.skip("Optuna before 4.2")
-    monkeypatch.setattr(storage, "CONNECT", 0.5)
+    monkeypatch.setattr(served_storage, "CONNECT", 0.5)
     with pytest.raises(UserError, match=r"nobody serves a storage at grpc://127\.0\.0\.1:1"):
         open_storage("grpc://127.0.0.1:1", tmp_path)
 
@@ -300,7 +301,8 @@ def test_many_processes_make_one_database(tmp_path: Path) -> None:
 SERVER = """
 import sys
 from pathlib import Path
-from rlzoo.tuning.storage.storage import open_storage, serve
+from rlzoo.tuning.storage.served_storage import serve
+from rlzoo.tuning.storage.storage import open_storage
 serve(open_storage(sys.argv[1] or None, Path(sys.argv[2])), sys.argv[3])
 """
 

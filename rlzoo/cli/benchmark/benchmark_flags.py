@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlzoo.cli.flags.parser import IntInRange
+from rlzoo.cli.flags.parser import FlagGroup, IntInRange
 from rlzoo.config.benchmark import parse_key
 from rlzoo.core.errors import RunFailed, UserError
 
 
-def add_rows_flag(parser: argparse.ArgumentParser) -> None:
+def add_rows_flag(parser: FlagGroup) -> None:
     """Add `--rows`, which selects rows of the list."""
     parser.add_argument(
         "--rows",
@@ -25,7 +25,7 @@ def add_rows_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_packages_flag(parser: argparse.ArgumentParser) -> None:
+def add_packages_flag(parser: FlagGroup) -> None:
     """Add `--gym-packages`, whose modules `rlzoo.cli.main` trusts."""
     parser.add_argument(
         "--gym-packages",

@@ -46,7 +46,7 @@ A list is a YAML file:
 
 Run the same command again to continue; finished trainings are skipped. Several
 processes can share one list and folder: each training is done once. In a Slurm
-array job: --seeds $SLURM_ARRAY_TASK_ID.
+array job: --seeds $SLURM_ARRAY_TASK_ID; `rlzoo jobs` writes the scripts.
 
 Environment i of a training is seeded with its seed plus i, so neighbouring
 seeds share random streams if there are several environments; seeds further
@@ -98,6 +98,12 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="episodes per evaluation (default: 5)",
     )
     add_packages_flag(parser)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="save trainings that Ctrl-C or SIGTERM ends, and continue those that were saved (default: they"
+        " begin again)",
+    )
     add_ray_flags(parser, "trainings")
     parser.add_argument("--dry-run", action="store_true", help="print the trainings, but run none")
 
@@ -113,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         n_evaluations=args.n_evaluations,
         eval_episodes=args.eval_episodes,
         gym_packages=tuple(args.gym_packages),
+        resume=args.resume,
     )
     listed = read_list(benchmark_file(args.list))
     rows = choose(listed, args.rows)
@@ -160,13 +167,15 @@ def train(jobs: list[Job], args: argparse.Namespace, options: Options, workers: 
     :raises RunFailed: some trainings failed
     """
     from rlzoo.benchmark.run_list import run_jobs
+    from rlzoo.processes.stop_signals import StopSignals
 
     n_jobs = choose_jobs(args.n_jobs, args.num_threads) if workers is None else 1
     make_folder(args.folder)
     n_failed = 0
-    for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options, workers), 1):
-        n_failed += bool(ended.problem)
-        print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
+    with StopSignals("saving and ending" if options.resume else "ending") as stop, stop.interruptible():
+        for n_ended, ended in enumerate(run_jobs(jobs, args.folder, n_jobs, options, workers), 1):
+            n_failed += bool(ended.problem)
+            print(f"[{n_ended}/{len(jobs)}] {ended.job}: {_result(ended)}", flush=True)
     if n_failed:
         raise RunFailed(f"{n_failed} of {len(jobs)} failed; run the same command again to retry")
     packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []

@@ -6,16 +6,11 @@ import fcntl
 import json
 import os
 import re
-import signal
-import socket
-import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Any, BinaryIO
 
 import optuna
@@ -24,9 +19,10 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from rlzoo.core.errors import RunFailed, UserError, install_command
+from rlzoo.tuning.storage.served_storage import open_served
 
 JOURNAL = "journal.log"
-CONNECT = 10.0  # seconds until a server counts as unreachable
+CONNECT = 10.0  # seconds until a database server counts as unreachable
 BUSY = 120.0  # seconds that an SQLite file may be in use by others
 
 # What `pip install` calls the drivers of SQLAlchemy.
@@ -72,7 +68,7 @@ def open_storage(url: str | None, folder: Path, create: bool = True) -> BaseStor
     if scheme == "journal":
         return _open_journal(Path(rest), create)
     if scheme == "grpc":
-        return _open_proxy(rest)
+        return open_served(rest)
     return _open_database(url, create)
 
 
@@ -296,74 +292,3 @@ def _begin_writing(connection: Any) -> None:
 def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return hide_password(lines[0].strip()) if lines else type(error).__name__
-
-
-# ---- other machines
-
-
-def _open_proxy(address: str) -> BaseStorage:
-    host, port = _split_address(address)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
-        storage.wait_server_ready(timeout=CONNECT)
-        return storage
-    except (AttributeError, ImportError):
-        raise UserError(
-            "storage grpc:// needs Optuna 4.2 or newer and gRPC: pip install -U optuna grpcio"
-        ) from None
-    except ConnectionError:
-        raise UserError(f"nobody serves a storage at grpc://{address}") from None
-
-
-def serve(storage: BaseStorage, address: str) -> None:
-    """Let other machines open this storage as grpc://HOST:PORT, until Ctrl-C or SIGTERM.
-
-    Whoever can reach the port can read and write the studies: it is meant for a network that is trusted.
-
-    :param address: HOST:PORT to listen on
-    :raises UserError: the address cannot be used, or gRPC is not installed
-    """
-    check_address(address)
-    host, port = _split_address(address)
-    in_main = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGTERM, _interrupt) if in_main else None
-    try:
-        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            optuna.storages.run_grpc_proxy_server(optuna.storages.get_storage(storage), host=host, port=port)
-    except (AttributeError, ImportError):
-        raise UserError(
-            "serving a storage needs Optuna 4.2 or newer and gRPC: pip install -U optuna grpcio"
-        ) from None
-    finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, previous)
-
-
-def check_address(address: str) -> None:
-    """Check that an address can be bound; gRPC itself would share the port of another server.
-
-    :raises UserError: it is not HOST:PORT, or the port is in use
-    """
-    host, port = _split_address(address)
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host.strip("[]"), port), family=family).close()
-    except OSError as error:
-        raise UserError(f"cannot listen on {address}: {error.strerror or error}") from None
-
-
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _split_address(address: str) -> tuple[str, int]:
-    """
-    :raises UserError: the address is not HOST:PORT
-    """
-    host, _, port = address.rstrip("/").rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise UserError(f"{address!r} is not an address; give HOST:PORT, such as 0.0.0.0:13000")
-    return host, int(port)
