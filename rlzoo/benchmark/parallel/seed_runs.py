@@ -86,9 +86,8 @@ def run_of(text: str) -> RunConfig:
     values = check_fields("the task", RunConfig, load_yaml(text, "the task"))
     parsed = {key: interpret(values[key]) for key in ("hyperparams", "env_kwargs", "eval_env_kwargs")}
     tuples = {field.name for field in fields(RunConfig) if str(field.type).startswith("tuple")}
-    return RunConfig(
-        **{key: tuple(value) if key in tuples else value for key, value in values.items()} | parsed
-    )
+    given: dict[str, Any] = {key: tuple(value) if key in tuples else value for key, value in values.items()}
+    return RunConfig(**{**given, **parsed})
 
 
 def train_seeds(runs: Sequence[RunConfig], pool: Pool, command: str) -> Iterator[SeedResult]:
