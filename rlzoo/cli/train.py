@@ -46,7 +46,7 @@ def build_parser(parser: Parser) -> None:
         metavar="RUN_FOLDER",
         help="continue this run in its folder from its last checkpoint",
     )
-    how = add_runtime_args(parser)
+    how = add_runtime_args(parser, one_run=True)
     how.add_argument(
         "-P",
         "--progress",

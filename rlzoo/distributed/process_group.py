@@ -24,7 +24,7 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 PATIENCE = timedelta(days=7)  # ranks wait for each other, for example while rank 0 evaluates
 MEET = timedelta(minutes=10)  # until all ranks have started
-MESSAGE_BYTES = 32 * 2**10  # bytes of a message; longer ones are sent in parts
+MESSAGE_BYTES = 8 * 2**10  # bytes of a message; longer ones are sent in parts
 HEADER_BYTES = 16
 
 
