@@ -9,7 +9,7 @@ from rlzoo.cli.flags.training_flags import run_config, seed_range
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
 
-BACKENDS = ("processes", "ray")
+BACKEND = Choice("backend", ("processes", "ray"))
 RAY_KEYS = {"backend", "ray_address", "cpus_per_trial", "gpus_per_trial"}
 """Destinations of the flags."""
 
@@ -202,7 +202,7 @@ def add_ray_flags(parser: argparse.ArgumentParser, what: str) -> None:
     group = parser.add_argument_group("cluster (needs the extra `ray`)")
     group.add_argument(
         "--backend",
-        type=Choice("backend", BACKENDS),
+        type=BACKEND,
         default="processes",
         metavar="NAME",
         help=f"run the {what} in processes of this machine, or as tasks of Ray: ray (default: processes)",
