@@ -342,19 +342,24 @@ class DQN(OffPolicyAlgorithm):
     # ------------------------------------------------------------------ learning
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
         self.update_target_network(counters)
         noise = self.parameter_noise
         if noise is not None and self.noise_updates.crossings(counters.num_timesteps, NOISE_INTERVAL):
             self.adapt_noise(noise, batch.observations)
-        learning_rate = self.set_learning_rate(policy.optimizer, counters)
+        learning_rate = self.set_learning_rate(self.policy.optimizer, counters)
+        metrics = self.gradient_step(batch)
+        counters.n_updates += 1
+        metrics["learning_rate"] = learning_rate
+        return metrics
 
+    def gradient_step(self, batch: ReplayBatch) -> Metrics:
+        """Take a gradient step on a batch."""
+        config, policy = self.config, self.policy
         target_q = dqn_target(policy, batch, config.double_q)
         loss, td_errors = dqn_loss(policy.q_net(batch.observations), batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         batch.set_priorities(td_errors)
-        counters.n_updates += 1
-        return {"loss": loss.detach(), "learning_rate": learning_rate}
+        return {"loss": loss.detach()}
 
     def update_target_network(self, counters: Counters) -> None:
         """Update the target network if `target_update_interval` environment steps have passed."""
