@@ -10,6 +10,8 @@ from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_path
 
+MAX_SEEDS = 10_000  # of one range
+
 
 def add_training_args(parser: argparse.ArgumentParser) -> FlagGroup:
     """Add algorithm, environment and hyperparameters."""
@@ -179,6 +181,21 @@ def add_tracking_args(parser: argparse.ArgumentParser) -> None:
     track.add_argument("--wandb-entity", default=None, metavar="NAME", help="entity (team)")
     track.add_argument("--wandb-group", default=None, metavar="NAME", help="group")
     track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
+
+
+def seed_range(text: str) -> range:
+    """Return the seeds of one argument of `--seeds`.
+
+    >>> list(seed_range("0-3"))
+    [0, 1, 2, 3]
+    """
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected a seed or a range of seeds such as 0-9, not {text!r}")
+    seeds = range(int(first), int(last or first) + 1)
+    if not 0 < len(seeds) <= MAX_SEEDS or seeds[-1] >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected up to {MAX_SEEDS:,} seeds below 2^32, not {text!r}")
+    return seeds
 
 
 def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
