@@ -15,9 +15,9 @@ from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters
+from rlzoo.distributed.launch import is_rank
 from rlzoo.distributed.minibatches import Shares
 from rlzoo.distributed.noise import GlobalNoise
-from rlzoo.distributed.process_group import is_rank
 from rlzoo.distributed.rank_episodes import EpisodeWindow
 from rlzoo.distributed.ranks import Ranks, check_supported
 from rlzoo.experiment.data_parallel.rank_run import Start, agree_to_start

@@ -10,7 +10,7 @@ import numpy as np
 
 import rlzoo
 from rlzoo.distributed import join
-from rlzoo.distributed.process_group import is_rank
+from rlzoo.distributed.launch import is_rank
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 N_ENVS = 4

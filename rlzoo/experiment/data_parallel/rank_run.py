@@ -23,7 +23,8 @@ import rlzoo
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, one_line
-from rlzoo.distributed.process_group import RENDEZVOUS, RankLost
+from rlzoo.distributed.launch import RENDEZVOUS
+from rlzoo.distributed.process_group import RankLost
 from rlzoo.distributed.ranks import SUPPORTED, Ranks
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_training_env
