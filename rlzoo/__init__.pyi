@@ -918,7 +918,7 @@ class CrossQ(_CrossQ):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1066,7 +1066,7 @@ class DDPG(_DDPG):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1241,7 +1241,7 @@ class DQN(_DQN):
         prioritized_replay_eps (float = 1e-06): added to |TD error|, so that
             every transition can be sampled
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1843,7 +1843,7 @@ class QRDQN(_QRDQN):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2105,7 +2105,7 @@ class SAC(_SAC):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2264,7 +2264,7 @@ class TD3(_TD3):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2392,7 +2392,7 @@ class TQC(_TQC):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
