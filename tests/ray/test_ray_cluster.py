@@ -24,6 +24,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
 from rlzoo.runs.run_folder import read_run
+from rlzoo.tuning.pbt.search import optimize_population
 from rlzoo.tuning.study.study import optimize
 
 SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 1, "n_envs": 1}
@@ -106,6 +107,19 @@ def test_files_come_back_without_a_shared_folder(
     run = end.job.run_folder(tmp_path)
     assert run is not None and read_run(run).log_folder == str(tmp_path / "seed0")
     assert "rlzoo-task-" not in "".join(path.read_text() for path in run.rglob("*.yml"))
+
+
+def test_population_is_that_of_one_machine(
+    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RayPool, "share", lambda self, folder: None)  # files go through Ray
+    populations = [
+        optimize_population(config(tmp_path / name, ray=ray), 2, 32)
+        for name, ray in (("here", None), ("there", RayConfig()))
+    ]
+    here, there = ([[m.value for m in row] for row in each.history] for each in populations)
+    assert here == there and len(here) == 2
+    assert (populations[1].output(0, 1) / "agent.zip").is_file()
 
 
 def test_more_cpus_than_a_node_has_is_refused(ray_here: None) -> None:
