@@ -24,6 +24,8 @@ from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
 
+is_compiled = torch.compiler.is_dynamo_compiling
+"""Whether `torch.compile` follows the code at present: it needs the plain modules."""
 FAST = enabled("fast_mlp")
 ONE = torch.ones(())
 
@@ -57,7 +59,7 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
 
     Under `torch.jit.trace` all modules are called: it compares a graph with gradients and one without.
     """
-    if not FAST or torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing():
+    if not FAST or torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing() or is_compiled():
         return cast(Tensor, network(x))
     for layer in network if type(network) is nn.Sequential else (network,):
         kind = type(layer)
@@ -78,7 +80,7 @@ def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
 
     :param x: [batch, features]
     """
-    if not FAST or not torch.is_grad_enabled() or x.requires_grad or torch.jit.is_tracing():
+    if not FAST or not torch.is_grad_enabled() or x.requires_grad or torch.jit.is_tracing() or is_compiled():
         return fast_forward(network, x)
     if _has_hooks(network):
         return cast(Tensor, network(x))

@@ -14,7 +14,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -358,11 +358,23 @@ def has_images(model: Any) -> bool:
 
 
 class Threaded:
-    """Model that sets PyTorch's number of threads while it trains."""
+    """Model that sets PyTorch's number of threads while it trains, and may accelerate its gradient steps."""
 
     num_threads: int | None = None
     """PyTorch's number of threads in `learn`; None: as many as are fastest at the time."""
     threads: ThreadTuner = ThreadTuner()
+    cuda_graphs: str = "off"
+    """"on" or "auto": `learn` captures gradient steps as CUDA graphs; "auto": where that is possible."""
+    compile_networks: bool = False
+    """Whether `learn` compiles the networks of gradient steps with `torch.compile`."""
+
+    def accelerated(self) -> AbstractContextManager[None]:
+        """Return the context of `learn` in which gradient steps are captured or compiled, if asked for."""
+        if self.cuda_graphs == "off" and not self.compile_networks:
+            return nullcontext()
+        from rlzoo.accel.gpu.acceleration import accelerated
+
+        return accelerated(self)
 
     @contextmanager
     def training_threads(self) -> Iterator[None]:

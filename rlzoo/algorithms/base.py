@@ -96,6 +96,7 @@ class Algorithm(SelfDescribing, Agent):
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
+    is_captured: bool = False  # whether `gradient_step` is replayed from a graph at present
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
@@ -290,7 +291,7 @@ class Algorithm(SelfDescribing, Agent):
 
         :raises TrainingDiverged: when a loss or a parameter is NaN or infinite
         """
-        means = mean_metrics(history if self.ranks is None else self.ranks.average_metrics(history))
+        means = mean_metrics(history if self.ranks is None else self.ranks.averaged(history))
         sizes = [torch.linalg.vector_norm(vector) for vector in self.parameter_vectors()]
         self.check_losses(means, *sizes)
         return means

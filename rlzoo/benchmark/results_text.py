@@ -14,15 +14,21 @@ from rlzoo.config.benchmark import FOLDER, Row
 
 WIDTH = 100
 
-EXPLANATION = """\
-Each seed: the mean return (or success rate) of the trainings with seeds 0, 1, ... in this order; other seeds
-are given in brackets, and ± after a single value is the standard deviation over its episodes. All other
-statistics are over the seeds: the mean with its 95% bootstrap interval (with three seeds or fewer, their
-range); the standard deviation; the interquartile mean (IQM) of four seeds or more; and the median. The
-requirement applies to the median of the seeds in the list, which is given where other seeds were added.
-Training: wall time in seconds, with or without start-up, median over the seeds whose time is known; the
-machine was shared, so it does not measure speed. Reference: the published result of this algorithm, ± the
-standard deviation over episodes, with its version of the environment if that differs."""
+EXPLANATIONS = (
+    "**each seed**: the mean return (or success rate) of the trainings with seeds 0, 1, ... in this order;"
+    " other seeds are given in brackets, and ± after a single value is the standard deviation over its"
+    " episodes",
+    "**other statistics** are over the seeds: the mean with its 95% bootstrap interval (with three seeds or"
+    " fewer, their range), the standard deviation, the interquartile mean (IQM) of four seeds or more, and"
+    " the median",
+    "**requirement**: applies to the median of the seeds in the list, which is given where other seeds were"
+    " added",
+    "**training**: wall time in seconds, with or without start-up, median over the seeds whose time is known;"
+    " the machine was shared, so it does not measure speed",
+    "**reference**: the published result of this algorithm, ± the standard deviation over episodes, with its"
+    " version of the environment if that differs",
+)
+"""What the columns mean."""
 
 
 def page(
@@ -63,7 +69,8 @@ def page(
     )
     paragraphs = [
         f"# Results of {list_path}",
-        _filled(f"{_playing(rows)} {EXPLANATION}"),
+        _filled(_playing(rows)),
+        "\n".join(_filled(f"- {text}", "  ") for text in EXPLANATIONS),
         markdown(rows),
         *([notes] if notes else []),
         *([_filled(f"In the list, without a score yet: {without}.")] if without else []),

@@ -93,6 +93,8 @@ def dispatch(arguments: list[str]) -> int:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     command = load_command(name)
     args = build(name, command).parse_args(rest)
+    if hasattr(args, "n_procs"):
+        args.command_line = arguments  # its processes run the same command
     if trusted := (*vars(args).pop("trust", ()), *getattr(args, "gym_packages", ())):
         trust(trusted)
     with lasting_output() if name in WORK else nullcontext():

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.flags.parser import IntInRange, Parser, non_default_args, warn_ignored_flags
+from rlzoo.cli.flags.parser import Choice, IntInRange, Parser, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.search_flags import (
     RAY_KEYS,
     add_ray_flags,
@@ -38,6 +38,7 @@ examples:
       --storage sqlite:///studies.db --study-name first
   rlzoo optimize --algo sac --env HalfCheetah-v5 -n 200000 \\
       --backend ray --ray-address auto --cpus-per-trial 4
+  rlzoo optimize --algo ppo --env Pendulum-v1 -n 50000 --scheduler pbt
   rlzoo optimize --serve 0.0.0.0:13000  # elsewhere: --storage grpc://HOST:13000
   rlzoo optimize --report ppo_MountainCar-v0
   rlzoo optimize --algo ppo --env MountainCar-v0 --retrain-best 3 --n-jobs 2
@@ -53,7 +54,6 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     add_training_args(parser)
     add_search_flags(parser)
     add_study_flags(parser)
-    add_ray_flags(parser, "trials")
     then = parser.add_argument_group("other actions").add_mutually_exclusive_group()
     then.add_argument(
         "--report",
@@ -77,6 +77,35 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     add_runtime_args(parser)
     add_output_args(parser)
+    add_population_args(parser)
+    add_ray_flags(parser, "trials")
+
+
+def add_population_args(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of population based training."""
+    group = parser.add_argument_group("population based training")
+    group.add_argument(
+        "--scheduler",
+        type=Choice("scheduler", ("none", "pbt")),
+        default="none",
+        metavar="NAME",
+        help="none: each trial keeps its hyperparameters; pbt: a population is trained, whose hyperparameters"
+        " change on the way (default: none)",
+    )
+    group.add_argument(
+        "--population-size",
+        type=IntInRange(2),
+        default=8,
+        metavar="N",
+        help="agents that train, each for all steps (default: 8)",
+    )
+    group.add_argument(
+        "--perturbation-interval",
+        type=IntInRange(1),
+        default=None,
+        metavar="N",
+        help="steps after which the worst quarter copies the best (default: a tenth of the training)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -113,11 +142,37 @@ def search_all(args: argparse.Namespace) -> None:
     from rlzoo.tuning.study.study import validate
 
     wanted = configs(args)
+    if getattr(args, "scheduler", "none") == "pbt":
+        for config in wanted:
+            train_population(config, args)
+        return
     for config in wanted[1:]:  # a mistake in the last must not wait until the first are searched
         validate(config)
     for config in wanted:
         if search(config).interrupted:
             break
+
+
+def train_population(config: TuneConfig, args: argparse.Namespace) -> None:
+    """Train a population and print its best member."""
+    from rlzoo.tuning.pbt.search import optimize_population
+
+    _ignored_by_pbt(args)
+    population = optimize_population(config, args.population_size, args.perturbation_interval)
+    folder = population.folder
+    if not population.is_done:
+        print(f"Interval {len(population.history)} of {population.n_intervals}; run the same command again.")
+        return
+    best = population.best
+    print(f"Best: member {best.member}, return {best.value:.2f}; {folder / 'lineage.csv'} has all members.")
+    command = ["rlzoo", "train", "--algo", config.run.algo, "--env", config.run.env_id]
+    print("Train with its schedule:", shlex.join([*command, "--conf-file", str(folder / "schedule.yml")]))
+
+
+def _ignored_by_pbt(args: argparse.Namespace) -> None:
+    """Warn about flags of a search that have no effect on population based training."""
+    used = {"n_jobs", "space", "fixed"}
+    warn_ignored_flags(_parser(), args, {*search_keys(), "storage"} - used, "with --scheduler pbt")
 
 
 def search(config: TuneConfig) -> StudyHandle:

@@ -106,6 +106,8 @@ def train(**options: Any) -> Algorithm:
     args = parse("train", options)
     if args.optimize_hyperparameters:
         raise UserError("optimize_hyperparameters=True is rlzoo.optimize(...)")
+    if args.n_procs > 1:
+        raise UserError("n_procs: rlzoo.train uses this process; use `rlzoo train --n-procs`, or torchrun")
     if args.resume:
         return _detached(resume(args.resume, **command.changes_by_resume(args)).model)
     runs = command.runs_of(args)

@@ -46,7 +46,7 @@ def build_parser(parser: Parser) -> None:
         metavar="RUN_FOLDER",
         help="continue this run in its folder from its last checkpoint",
     )
-    how = add_runtime_args(parser)
+    how = add_runtime_args(parser, one_run=True)
     how.add_argument(
         "-P",
         "--progress",
@@ -108,6 +108,10 @@ def build_parser(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.optimize_hyperparameters and not args.resume:
         return _optimize(args)
+    if args.seeds and not args.resume:
+        from rlzoo.cli.benchmark.train_seeds import train_all
+
+        return train_all(args, runs_of(args))
     if args.n_procs > 1 or "WORLD_SIZE" in os.environ:  # torchrun sets it
         from rlzoo.cli.train_ranks import several_processes, train_in_ranks
 
@@ -133,7 +137,7 @@ def runs_of(args: argparse.Namespace) -> list[RunConfig]:
     """Return the run of each environment, and warn about flags that have no effect."""
     env_ids = args.env or ["CartPole-v1"]
     parser = _parser()
-    warn_ignored_flags(parser, args, search_flags.search_keys(), "without -optimize")
+    warn_ignored_flags(parser, args, search_flags.unused_keys(args), "without -optimize")
     if args.trial_id is None:
         warn_ignored_flags(parser, args, ("study_name", "storage"), "without -optimize or --trial-id")
         return [run_config(args, env_id) for env_id in env_ids]
@@ -152,8 +156,8 @@ def _optimize(args: argparse.Namespace) -> int:
     """Search as `rlzoo optimize` does, without the flags that save or log a single run."""
     from rlzoo.cli.optimize import search_all
 
-    for key in ("trained_agent", "trial_id"):
-        if getattr(args, key) not in ("", None):
+    for key in ("trained_agent", "trial_id", "seeds"):
+        if getattr(args, key) not in ("", None, []):
             raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
     parser = _parser()
     warn_ignored_flags(parser, args, search_flags.TRAIN_ONLY_FLAGS, "in a search")

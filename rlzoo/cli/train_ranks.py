@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
+from rlzoo.distributed.launch import RENDEZVOUS, is_rank, launch
 
 if TYPE_CHECKING:
     from rlzoo.distributed.ranks import Ranks
 
-LAUNCHED = "RLZOO_RENDEZVOUS"  # set by `rlzoo.distributed.launch`
-OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
 
 def several_processes(n_procs: int) -> bool:
     """Return whether several processes train: as asked for, or since torchrun has started this one."""
-    if n_procs > 1 or LAUNCHED in os.environ:
-        return True
-    return os.environ.get("WORLD_SIZE", "1") != "1" and all(name in os.environ for name in OF_TORCHRUN)
+    return n_procs > 1 or is_rank()
 
 
 def train_in_ranks(args: argparse.Namespace, runs: list[RunConfig], changes: dict[str, Any] | None) -> int:
@@ -31,13 +27,10 @@ def train_in_ranks(args: argparse.Namespace, runs: list[RunConfig], changes: dic
     :param runs: runs to train one after the other
     :param changes: settings that `--resume` changes; None: new runs
     """
-    is_started = LAUNCHED in os.environ
-    if args.n_procs > 1 and not is_started:
-        if all(name in os.environ for name in OF_TORCHRUN):
+    if RENDEZVOUS not in os.environ and args.n_procs > 1:
+        if is_rank():
             raise UserError("--n-procs starts the processes itself: leave it out under torchrun")
-        from rlzoo.distributed.launch import launch
-
-        return launch(args.n_procs, sys.argv[1:])
+        return launch(args.n_procs, args.command_line)
     from rlzoo.distributed.ranks import join
     from rlzoo.experiment.data_parallel.rank_run import as_rank
 

@@ -168,19 +168,19 @@ def check_nodes(ray: Any, config: RayConfig) -> None:
         raise UserError(
             f"no node has {config.cpus_per_trial:g} CPUs and {config.gpus_per_trial:g} GPUs at the same time"
         )
-    check_versions(dict(_versions(ray, nodes)))
+    check_versions(list(_versions(ray, nodes)))
 
 
-def check_versions(found: dict[str, str]) -> None:
-    """Check the versions of rlzoo by node.
+def check_versions(found: Sequence[tuple[str, str]]) -> None:
+    """Check the versions of rlzoo: (address, version) of each node.
 
     :raises UserError: one is not this one
     """
-    other = {node: version for node, version in found.items() if version != __version__}
+    other = [(address, version) for address, version in found if version != __version__]
     if not other:
         return
-    (version, count), *_ = Counter(other.values()).most_common()
-    where = f"{_nodes(count)} ({next(node for node in other if other[node] == version)})"
+    ((version, count),) = Counter(version for _, version in other).most_common(1)
+    where = f"{_nodes(count)} ({next(address for address, its in other if its == version)})"
     has = f"rlzoo {version}" if version else "no rlzoo"
     raise UserError(f"{where} has {has}, this machine has rlzoo {__version__}: install the same everywhere")
 

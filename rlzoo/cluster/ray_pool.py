@@ -151,6 +151,8 @@ class RayPool:
         :raises RunFailed: it returned something else than a result
         """
         key, task = self._tasks.pop(ref)
+        needed = {path for _, other in self._tasks.values() for path in other.inputs}
+        self._sent = {path: sent for path, sent in self._sent.items() if path in needed}
         try:
             content = self.ray.get(ref)
         except (self.ray.exceptions.RayTaskError, self.ray.exceptions.TaskCancelledError) as error:

@@ -53,10 +53,11 @@ def _run_apart(task: Json, folder: Path, send: Send, read: Callable[[str], bytes
 
 def _write_inputs(paths: list[str], folder: Path, read: Callable[[str], bytes]) -> Mapping[str, str]:
     """Write the input files into a folder, each with its name; return the new paths by the old ones."""
-    written = {}
-    for number, path in enumerate(paths):
-        copy = folder / str(number) / Path(path).name
-        copy.parent.mkdir(parents=True)
+    written: dict[str, str] = {}
+    parents = list(dict.fromkeys(Path(path).parent for path in paths))
+    for path in paths:  # files of one folder stay beside each other
+        copy = folder / str(parents.index(Path(path).parent)) / Path(path).name
+        copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(read(path))
         written[path] = str(copy)
     return written

@@ -40,6 +40,9 @@ class RunConfig:
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
     device: str = "auto"  # auto, cpu, cuda or cuda:N
     num_threads: int = -1  # -1: as many as are measured to be fastest
+    matmul_precision: str = "highest"  # highest, high or medium
+    cuda_graphs: str = "off"  # off, auto or on
+    compile: bool = False  # compile the networks of gradient steps
     verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages
     progress: bool = False  # show a progress bar
     log_folder: str = LOG_FOLDER  # folder of all runs
@@ -63,6 +66,9 @@ CHANGED_BY_RESUME = (
     "n_timesteps",
     "device",
     "num_threads",
+    "matmul_precision",
+    "cuda_graphs",
+    "compile",
     "verbose",
     "progress",
     "log_interval",

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -21,11 +21,25 @@ from rlzoo.processes.safe_path import child_environment
 from rlzoo.processes.stop_signals import SIGNALS
 from rlzoo.processes.workers import describe_exit
 
-RENDEZVOUS = "RLZOO_RENDEZVOUS"  # as in process_group.py, which imports PyTorch
+RENDEZVOUS = "RLZOO_RENDEZVOUS"
+"""Environment variable with the file through which the ranks of `rlzoo train --n-procs` find each other."""
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables that torchrun sets in every rank."""
+
 POLL = 0.05  # seconds between two looks at the ranks
 TO_NOTICE = 10.0  # seconds that ranks have to end after one has ended
 TO_SAVE = 60.0  # seconds that rank 0 has to save when it is told to end
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+def is_rank(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether torchrun, or `rlzoo train --n-procs`, has started this process as one of several.
+
+    :param environment: environment variables; None: those of this process
+    """
+    variables = os.environ if environment is None else environment
+    several = variables.get("WORLD_SIZE", "1") != "1"
+    return several and (RENDEZVOUS in variables or all(name in variables for name in VARIABLES))
 
 
 def launch(n_procs: int, arguments: Sequence[str]) -> int:

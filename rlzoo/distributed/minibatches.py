@@ -54,10 +54,13 @@ class Shares:
 
     def own(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers in this rank's rollout of those among `rows` that it has."""
-        steps, envs = np.divmod(rows, self.n_envs)
-        envs = envs - self.first
-        mine = (envs >= 0) & (envs < self.n_local)
-        return steps[mine] * self.n_local + envs[mine]
+        steps, envs = np.divmod(rows[self.positions(rows)], self.n_envs)
+        return steps * self.n_local + envs - self.first
+
+    def positions(self, rows: np.ndarray) -> np.ndarray:
+        """Return the positions among `rows` of those that this rank has."""
+        envs = rows % self.n_envs - self.first
+        return np.flatnonzero((envs >= 0) & (envs < self.n_local))
 
     def merged(self, columns: np.ndarray) -> np.ndarray:
         """Return columns [size, n_steps * n_local] of all ranks as one, [n_steps * n_envs]."""

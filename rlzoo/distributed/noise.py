@@ -1,8 +1,8 @@
-"""Random numbers of all environments on every rank, of which each uses those of its environments."""
+"""Random numbers of all environments, or of a whole batch, on every rank, of which each uses its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,29 +11,30 @@ from torch.overrides import TorchFunctionMode
 
 LIKE = {torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 OF_SHAPE = (torch.randn, torch.rand)
+RANDINT: tuple[Callable[..., Any], ...] = (torch.randint,)
 IN_PLACE = (Tensor.exponential_, Tensor.normal_, Tensor.uniform_, Tensor.bernoulli_)
 
 
 class GlobalNoise(TorchFunctionMode):
-    """Inside, random tensors [n_local, ...] are rows of those that one process would draw, [n_envs, ...].
+    """Inside, random tensors [n_local, ...] are rows of those that one process would draw, [n_all, ...].
 
     All ranks start from the same state of the generator, and leave it in the same state.
 
-    :param n_local: environments of this rank
-    :param rank: number of this rank
-    :param size: number of ranks
+    :param n_local: environments of this rank, or transitions of a batch that it has
+    :param n_all: those of all ranks
+    :param rows: positions of this rank's among all of them
     """
 
-    def __init__(self, n_local: int, rank: int, size: int) -> None:
+    def __init__(self, n_local: int, n_all: int, rows: slice | Tensor) -> None:
         super().__init__()
-        self.n_local, self.n_envs, self.first = n_local, n_local * size, n_local * rank
+        self.n_local, self.n_all, self.rows = n_local, n_all, rows
 
     def __torch_function__(
         self,
         function: Callable[..., Any],
         types: Sequence[type],
         args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if function in LIKE and self._is_batch(args[0].shape):
@@ -44,17 +45,19 @@ class GlobalNoise(TorchFunctionMode):
             return self._own(function(self._all(args[0]), *args[1:], **kwargs))
         if function in OF_SHAPE and isinstance(args[0], int) and self._is_batch(args):
             return self._own(function(self._all(args), **kwargs))
+        if function in RANDINT and self._is_batch(args[-1]):
+            return self._own(function(*args[:-1], self._all(args[-1]), **kwargs))
         if function in IN_PLACE and self._is_batch(args[0].shape):
             drawn = args[0].new_empty(self._all(args[0].shape))
             function(drawn, *args[1:], **kwargs)
             return args[0].copy_(self._own(drawn))
         return function(*args, **kwargs)
 
-    def _is_batch(self, shape: Sequence[int]) -> bool:
-        return len(shape) > 0 and shape[0] == self.n_local
+    def _is_batch(self, shape: object) -> bool:
+        return isinstance(shape, tuple) and len(shape) > 0 and shape[0] == self.n_local
 
     def _all(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return (self.n_envs, *shape[1:])
+        return (self.n_all, *shape[1:])
 
     def _own(self, drawn: Tensor) -> Tensor:
-        return drawn[self.first : self.first + self.n_local]
+        return drawn[self.rows]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -16,15 +16,11 @@ import torch
 import torch.distributed as dist
 
 from rlzoo.core.errors import RunFailed, UserError, one_line
-
-RENDEZVOUS = "RLZOO_RENDEZVOUS"
-"""Environment variable with the file through which the ranks of `rlzoo train --n-procs` find each other."""
-VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Environment variables that torchrun sets in every rank."""
+from rlzoo.distributed.launch import RENDEZVOUS, is_rank
 
 PATIENCE = timedelta(days=7)  # ranks wait for each other, for example while rank 0 evaluates
 MEET = timedelta(minutes=10)  # until all ranks have started
-MESSAGE_BYTES = 32 * 2**10  # bytes of a message; longer ones are sent in parts
+MESSAGE_BYTES = 8 * 2**10  # bytes of a message; longer ones are sent in parts
 HEADER_BYTES = 16
 
 
@@ -130,16 +126,6 @@ class ProcessGroup:
             return self.store.get("failure").decode()
         others = "rank 1" if self.size == 2 else f"one of the ranks 1 to {self.size - 1}"
         return f"{others if self.rank == 0 else 'another rank'} has ended unexpectedly"
-
-
-def is_rank(environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether torchrun, or `rlzoo train --n-procs`, has started this process as one of several.
-
-    :param environment: environment variables; None: those of this process
-    """
-    variables = os.environ if environment is None else environment
-    several = variables.get("WORLD_SIZE", "1") != "1"
-    return several and (RENDEZVOUS in variables or all(name in variables for name in VARIABLES))
 
 
 def join_group() -> ProcessGroup:

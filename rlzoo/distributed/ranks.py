@@ -12,14 +12,17 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Protocol, TypeVar, cast
+from zlib import crc32
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup
+from rlzoo.buffers.replay.replay_batch import ReplayBatch
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.buffers.sequences import RNNState, take_sequences
@@ -29,6 +32,8 @@ from rlzoo.distributed.minibatches import RankBatch, Shares, has_advantages, ran
 from rlzoo.distributed.noise import GlobalNoise
 from rlzoo.distributed.process_group import Ended, ProcessGroup, join_group
 from rlzoo.distributed.rank_episodes import EpisodeWindow
+from rlzoo.distributed.transitions import check_shared, parts
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, wrappers_of
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.metrics.logger import Logger
@@ -36,7 +41,7 @@ from rlzoo.optim.network_optimizer import NetworkOptimizer
 
 Result = TypeVar("Result")
 
-SUPPORTED = ("a2c", "ppo", "ppo_lstm", "ppo_mask", "trpo")
+SUPPORTED = ("a2c", "dqn", "ppo", "ppo_lstm", "ppo_mask", "sac", "td3", "tqc", "trpo")
 """Algorithms that several ranks can train together."""
 
 
@@ -53,6 +58,7 @@ class Trainee(Protocol):
     has_train_mode_layers: bool
     act: Callable[[PolicyInput], PolicyOutput]
     begin_rollout: Callable[[], None]
+    update: Callable[..., Metrics]
 
     @property
     def config(self) -> object:
@@ -63,6 +69,17 @@ class Trainee(Protocol):
 
     def set_logger(self, logger: Logger) -> None:
         """Log to another logger."""
+
+
+class OffPolicyTrainee(Trainee, Protocol):
+    """An algorithm that learns from replayed experience."""
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        """The replay buffer."""
+
+    def update_period(self) -> tuple[int, bool]:
+        """Return the steps between two updates, or (with True) the episodes."""
 
 
 class Ranks:
@@ -84,6 +101,9 @@ class Ranks:
         self.group, self.rank, self.size = group, group.rank, group.size
         self.share = 1 / group.size  # fraction of the present minibatch that this rank has
         self.shares: list[float] = []  # of the minibatches of this update
+        self.noise_of_batch: GlobalNoise | None = None  # of the present batch of transitions
+        self.in_update = False  # all ranks are in the update of their algorithm
+        self.n_episodes_of_others = 0  # that ended in the last rollout
 
     # ------------------------------------------------------------------ environments
 
@@ -109,7 +129,9 @@ class Ranks:
         """Mark environments as the part of this rank: models train in them together with the other ranks."""
         for layer in (*wrappers_of(venv), venv.unwrapped):
             layer.ranks = self
-        venv.unwrapped.first_env = self.rank * venv.num_envs
+        venv.unwrapped.first_env = first = self.rank * venv.num_envs
+        if isinstance(venv.unwrapped, DummyVecEnv):
+            venv.unwrapped.first_index = first  # in messages
         return venv
 
     def make_vec_env(self, env_id: object, n_envs: int, seed: int | None = None, **options: object) -> VecEnv:
@@ -149,8 +171,14 @@ class Ranks:
         for part, value in zip(gradients, flat.split([part.numel() for part in gradients]), strict=True):
             part.copy_(value.view_as(part))
 
+    def averaged(self, history: list[Metrics]) -> list[Metrics]:
+        """Return what `average_metrics` does in an update, where all ranks are; elsewhere `history`."""
+        return self.average_metrics(history) if self.in_update else history
+
     def average_metrics(self, history: list[Metrics]) -> list[Metrics]:
         """Return the metrics of each minibatch of an update as one process has them."""
+        if not history:
+            return history
         shares = self.shares if len(self.shares) == len(history) else [1 / self.size] * len(history)
         self.share, self.shares = 1 / self.size, []
         weighted = [
@@ -194,21 +222,37 @@ class Ranks:
         self.share = share
         self.shares.append(share)
 
+    def transitions(self, replay: ReplayBuffer, n_batches: int, batch_size: int) -> Iterator[ReplayBatch]:
+        """Yield the transitions of this rank in the batches that one process would draw."""
+        self.shares = []
+        for part in parts(replay, Shares(self.rank, self.size, replay.n_envs), n_batches, batch_size):
+            self._begin_minibatch(part.share)
+            self.noise_of_batch = GlobalNoise(len(part.positions), batch_size, part.positions)
+            yield part.batch
+        self.noise_of_batch = None
+
     def agree(self, model: object, go_on: bool) -> bool:
         """Tell the other ranks the episodes of a rollout; return whether rank 0 goes on with the training."""
         windows = [window for _, window in _named_windows(model) if isinstance(window, EpisodeWindow)]
-        message: dict[str, object] = {"told": [window.tell() for window in windows]}
-        if self.rank == 0:  # callbacks may have drawn random numbers
-            message["generator"] = torch.get_rng_state().numpy().tobytes().hex()
+        told = [window.tell() for window in windows]
+        message = {"told": told, "generators": crc32(generator_states())}
         ends = self.rank == 0 and not go_on
         answers = [json.loads(answer) for answer in self.group.exchange(_to_json(message), ends)]
         if ends:
             return False
         for index, window in enumerate(windows):
             window.merge([tuple(pair) for answer in answers for pair in answer["told"][index]])
-        if self.rank:
-            state = bytearray.fromhex(answers[0]["generator"])
-            torch.set_rng_state(torch.frombuffer(state, dtype=torch.uint8))
+        if len({answer["generators"] for answer in answers}) > 1:  # callbacks of rank 0 have drawn from them
+            set_generator_states(self.group.exchange(generator_states())[0])
+        self.n_episodes_of_others = sum(len(answer["told"][0]) for answer in answers) - len(told[0])
+        return go_on
+
+    def agree_on_round(self, model: object, counters: Counters, go_on: bool) -> bool:
+        """Do as `agree` before a round of gradient steps, and count the episodes of the other ranks."""
+        go_on = self.agree(model, go_on)
+        if go_on:
+            counters.ended += self.n_episodes_of_others
+            counters.episodes += self.n_episodes_of_others
         return go_on
 
     def finish_update(self, metrics: Metrics, rollout: RolloutBuffer) -> Metrics:
@@ -242,15 +286,17 @@ class Ranks:
         check_supported(model)
         if env.on_device:
             raise UserError("environments on a device cannot be divided among ranks")
+        if hasattr(type(model), "replay_buffer"):
+            check_off_policy(cast(OffPolicyTrainee, algorithm))
         self._synchronise(model)
-        optimizers = [part for part in vars(model).values() if isinstance(part, NetworkOptimizer)]
+        optimizers = _optimizers(model)
         normalizers = [layer for layer in wrappers_of(env) if isinstance(layer, VecNormalize)]
-        noise = GlobalNoise(model.n_envs, self.rank, self.size)
+        first, n_local = self.rank * model.n_envs, model.n_envs
+        noise = GlobalNoise(n_local, n_local * self.size, slice(first, first + n_local))
         threads = model.num_threads
-        model.act, model.begin_rollout = (
-            noise_inside(noise, model.act),
-            noise_inside(noise, model.begin_rollout),
-        )
+        model.act = noise_inside(noise, model.act)
+        model.begin_rollout = noise_inside(noise, model.begin_rollout)
+        model.update = self._marked(model.update)
         for name, window in _named_windows(model):
             vars(model)[name] = EpisodeWindow(window, model.counters)
         for optimizer in optimizers:
@@ -263,13 +309,26 @@ class Ranks:
                 yield
         finally:
             model.num_threads = threads
-            del model.act, model.begin_rollout
+            del model.act, model.begin_rollout, model.update
             for name, window in _named_windows(model):
                 vars(model)[name] = window.plain() if isinstance(window, EpisodeWindow) else window
             for optimizer in optimizers:
                 optimizer.average = None
             for normalizer in normalizers:
                 normalizer.gather = None
+
+    def _marked(self, update: Callable[..., Result]) -> Callable[..., Result]:
+        """Return an update that averages its metrics, with random numbers those of the whole batch."""
+
+        def marked(*arguments: object) -> Result:
+            self.in_update = True
+            try:
+                with self.noise_of_batch or nullcontext():
+                    return update(*arguments)
+            finally:
+                self.in_update = False
+
+        return marked
 
     def gather_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows [n_local, ...] of all ranks, [n_envs, ...]."""
@@ -281,7 +340,9 @@ class Ranks:
             if isinstance(part, nn.Module):
                 for tensor in (*part.parameters(), *part.buffers()):
                     self.group.broadcast_(tensor.detach())
-        torch.set_rng_state(self.group.broadcast_(torch.get_rng_state()))
+            elif isinstance(part, Tensor):
+                self.group.broadcast_(part)
+        set_generator_states(self.group.exchange(generator_states())[0])
 
 
 def join() -> Ranks:
@@ -308,6 +369,33 @@ def check_supported(model: Trainee) -> None:
         raise UserError(f"{name}: use_sde needs at least two environments on each rank")
 
 
+def check_off_policy(model: OffPolicyTrainee) -> None:
+    """Check that several ranks can train a model from replayed experience.
+
+    :raises UserError: its replay buffer, its exploration or `train_freq` does not allow it
+    """
+    name = type(model).__name__
+    for option in ("use_sde", "param_noise"):
+        if getattr(model.config, option, False):
+            raise UserError(f"{name} with {option}=True cannot be trained by several ranks")
+    if model.update_period()[1]:
+        raise UserError(f"{name}: several ranks need train_freq in steps, not in episodes")
+    check_shared(model.replay_buffer)
+
+
+def generator_states() -> bytes:
+    """Return the states of the random generators of PyTorch and NumPy."""
+    _, key, *others = np.random.get_state()
+    return _to_json(others).ljust(64) + np.asarray(key).tobytes() + torch.get_rng_state().numpy().tobytes()
+
+
+def set_generator_states(states: bytes) -> None:
+    """Set the random generators of PyTorch and NumPy to what `generator_states` returned."""
+    key_end = 64 + 4 * 624
+    np.random.set_state(("MT19937", np.frombuffer(states[64:key_end], np.uint32), *json.loads(states[:64])))
+    torch.set_rng_state(torch.frombuffer(bytearray(states[key_end:]), dtype=torch.uint8))
+
+
 def noise_inside(noise: GlobalNoise, function: Callable[..., Result]) -> Callable[..., Result]:
     """Return the function with its random numbers those of all environments."""
 
@@ -316,6 +404,13 @@ def noise_inside(noise: GlobalNoise, function: Callable[..., Result]) -> Callabl
             return function(*arguments)
 
     return inside
+
+
+def _optimizers(model: object) -> list[NetworkOptimizer]:
+    """Return the optimisers of a model, and of its entropy coefficient."""
+    found = [*vars(model).values()]
+    found += [vars(part).get("minimizer") for part in found if hasattr(part, "minimizer")]
+    return [part for part in found if isinstance(part, NetworkOptimizer)]
 
 
 def _named_windows(model: object) -> list[tuple[str, deque[object]]]:

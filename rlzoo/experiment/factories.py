@@ -29,7 +29,8 @@ def hyperparameters(resolved: ResolvedConfig, venv: VecEnv) -> dict[str, Any]:
     """Return the fields of the algorithm's Config, with noise of the shape of the actions."""
     if resolved.noise is None:
         return resolved.hyperparams
-    n_calls = resolved.n_timesteps // venv.num_envs
+    n_envs = venv.num_envs if venv.ranks is None else resolved.n_envs
+    n_calls = resolved.n_timesteps // n_envs
     return {**resolved.hyperparams, **resolved.noise.make(venv.action_space, n_calls)}
 
 

@@ -137,6 +137,7 @@ def open_session(
             prepare_replay(model, run, agent, resumed)
         model.num_threads = run.num_threads if run.num_threads > 0 else None
         torch.set_num_threads(threads or model.num_threads or thread_limit())
+        _set_acceleration(run, model)
         model.set_logger(_open_logger(run, resolved, model, folder, resumed, opened))
         eval_env = None
         if run.eval_freq > 0:
@@ -148,6 +149,22 @@ def open_session(
         return TrainingSession(
             run, resolved, where, model, venv, eval_env, callbacks, opened.pop_all(), resumed
         )
+
+
+def _set_acceleration(run: RunConfig, model: Algorithm) -> None:
+    """Take over the flags that make gradient steps faster.
+
+    :raises UserError: CUDA graphs or a compiler are asked for and cannot be had here
+    """
+    model.cuda_graphs, model.compile_networks = run.cuda_graphs, run.compile
+    if run.cuda_graphs == "on" or run.compile:
+        from rlzoo.accel.gpu.acceleration import check_acceleration
+
+        check_acceleration(model)
+    if run.matmul_precision != "highest":
+        from rlzoo.accel.gpu.matmul_precision import set_matmul_precision
+
+        set_matmul_precision(run.matmul_precision, model.device)
 
 
 def _make_model(

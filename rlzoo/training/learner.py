@@ -87,6 +87,7 @@ class OffPolicyLearner(Learner, Protocol):
     """An algorithm that learns from a replay buffer."""
 
     env: VecEnv | None
+    ranks: Ranks | None
     buffer_in_sync: bool
     trained_externally: bool
 

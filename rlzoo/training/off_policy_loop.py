@@ -31,7 +31,8 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
 
     :param log_interval: episodes between two dumps of metrics
     """
-    counters = algorithm.counters
+    counters, ranks = algorithm.counters, algorithm.ranks
+    n_envs = env.num_envs * algorithm.n_ranks
     locals_ = LoopLocals(algorithm, callback, log_interval, replay_buffer=algorithm.replay_buffer)
     try:
         callback.on_training_start(locals_, globals())
@@ -40,13 +41,19 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
         # episodes of an unfinished round (in a resumed training) are not logged yet
         logged = (counters.episodes - counters.ended) // log_interval
         while counters.num_timesteps < counters.total_timesteps or counters.collected:
-            if not collect(algorithm, env, callback, locals_):
+            go_on = collect(algorithm, env, callback, locals_)
+            if not (go_on if ranks is None else ranks.agree_on_round(algorithm, counters, go_on)):
                 break
-            locals_.history = learn(algorithm, env.num_envs) or locals_.history
+            locals_.history = learn(algorithm, n_envs) or locals_.history
             counters.collected = counters.ended = 0
             if counters.episodes // log_interval > logged:
                 logged = counters.episodes // log_interval
+                if ranks is not None:
+                    locals_.history = ranks.average_metrics(locals_.history)
                 log_progress(algorithm, last_metrics(algorithm, locals_.history))
+        else:
+            if ranks is not None:  # they have all come here; after a break only rank 0 has
+                locals_.history = ranks.average_metrics(locals_.history)
         record_metrics(algorithm, last_metrics(algorithm, locals_.history))
         replay = algorithm.replay_buffer
         if counters.num_timesteps > algorithm.config.learning_starts and not replay.can_sample():
@@ -104,10 +111,10 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
             step = algorithm.threads.call("act", algorithm.act, inputs)
             result = env.step_arrays(step.env_action)
             if not replay.on_device:  # else the environments check their tensors
-                check_finite(result, counters.num_timesteps // env.num_envs + 1)
+                check_finite(result, counters.num_timesteps // (env.num_envs * algorithm.n_ranks) + 1)
             normalizer = normalizer_of(replay)
             record(step.action, result if normalizer is None else normalizer.raw_step(result))
-            counters.num_timesteps += env.num_envs
+            counters.num_timesteps += env.num_envs * algorithm.n_ranks
             counters.collected += 1
             if len(result.ended):
                 counters.ended += len(result.ended)
@@ -147,11 +154,14 @@ def add_transition(replay: ReplayBuffer, actions: torch.Tensor, result: VecStep)
 def can_learn(algorithm: OffPolicyLearner, n_envs: int) -> bool:
     """Return whether the warm-up is over and the buffer can be sampled.
 
+    :param n_envs: environments of all ranks
+
     A training that is resumed without its replay buffer fills a new one first.
     """
     replay, learning_starts = algorithm.replay_buffer, algorithm.config.learning_starts
     enough = min(learning_starts, replay.buffer_size * n_envs)
-    warm = algorithm.counters.num_timesteps > learning_starts and len(replay) >= enough
+    filled = len(replay) * algorithm.n_ranks
+    warm = algorithm.counters.num_timesteps > learning_starts and filled >= enough
     return warm and bool(replay.can_sample())
 
 
@@ -173,7 +183,10 @@ def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int
     algorithm.set_training_mode(True)
     history = []
     with denormals_as_zero():
-        for batch in algorithm.threads.timed(replay.batches(steps, batch_size)):
+        batches = replay.batches(steps, batch_size)
+        if algorithm.ranks is not None:
+            batches = algorithm.ranks.transitions(replay, steps, batch_size)
+        for batch in algorithm.threads.timed(batches):
             history.append(algorithm.update(batch, counters))
             if batch.priorities is not None:
                 cast(PrioritizedBuffer, replay).update_priorities(batch.indices, batch.priorities)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pools import ThreadPool
 
-from rlzoo.benchmark.pool_jobs import PoolWorkers, train
+from rlzoo.benchmark.parallel.pool_jobs import PoolWorkers, train
 from rlzoo.benchmark.run_list import Options, Training, jobs_of, run_jobs
 from rlzoo.cluster.tasks import TaskContext
 from rlzoo.config.benchmark import Expert, Row

@@ -68,8 +68,8 @@ def test_slots_of_a_node_follow_its_resources() -> None:
 
 def test_another_version_of_a_node_is_named() -> None:
     own = ray_cluster.__version__
-    ray_cluster.check_versions({"10.0.0.1": own})
-    with pytest.raises(UserError, match=r"1 node \(10.0.0.2\) has rlzoo 0.0.9, this machine has"):
-        ray_cluster.check_versions({"10.0.0.1": own, "10.0.0.2": "0.0.9"})
+    ray_cluster.check_versions([("10.0.0.1", own)])
+    with pytest.raises(UserError, match=r"1 node \(10.0.0.1\) has rlzoo 0.0.9, this machine has"):
+        ray_cluster.check_versions([("10.0.0.1", own), ("10.0.0.1", "0.0.9"), ("10.0.0.1", own)])
     with pytest.raises(UserError, match=r"2 nodes \(a\) has no rlzoo"):
-        ray_cluster.check_versions({"a": "", "b": ""})
+        ray_cluster.check_versions([("a", ""), ("b", "")])

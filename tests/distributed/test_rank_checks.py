@@ -15,9 +15,9 @@ from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Counters
+from rlzoo.distributed.launch import is_rank
 from rlzoo.distributed.minibatches import Shares
 from rlzoo.distributed.noise import GlobalNoise
-from rlzoo.distributed.process_group import is_rank
 from rlzoo.distributed.rank_episodes import EpisodeWindow
 from rlzoo.distributed.ranks import Ranks, check_supported
 from rlzoo.experiment.data_parallel.rank_run import Start, agree_to_start
@@ -61,7 +61,7 @@ def test_mistake_on_another_rank_is_told():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"algo": "ars"}, "ars cannot be trained by several processes; those that can: a2c, ppo"),
+        ({"algo": "ars"}, "ars cannot be trained by several processes; those that can: a2c, dqn, ppo"),
         ({"hyperparams": {"n_envs": 3}}, "n_envs=3 environments .* among 2 ranks; n_envs can be 2 or 4"),
     ],
 )
@@ -88,11 +88,21 @@ def test_second_rank_has_the_second_half_of_environments():
 def test_noise_of_a_rank_is_a_part_of_that_of_all():
     torch.manual_seed(0)
     like = torch.zeros(4, 3)
-    whole = torch.randn_like(like), torch.empty_like(like).exponential_(), torch.rand(4, 3), torch.rand(7)
+    whole = (
+        torch.randn_like(like),
+        torch.empty_like(like).exponential_(),
+        torch.rand(4, 3),
+        torch.randint(9, (4,)),
+    )
     torch.manual_seed(0)
     half = torch.zeros(2, 3)
-    with GlobalNoise(n_local=2, rank=1, size=2):
-        part = torch.randn_like(half), torch.empty_like(half).exponential_(), torch.rand(2, 3), torch.rand(7)
+    with GlobalNoise(n_local=2, n_all=4, rows=slice(2, 4)):
+        part = (
+            torch.randn_like(half),
+            torch.empty_like(half).exponential_(),
+            torch.rand(2, 3),
+            torch.randint(9, (2,)),
+        )
     assert all(torch.equal(a[-len(b) :], b) for a, b in zip(whole, part, strict=True))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import rlzoo
 from rlzoo.distributed import join
-from rlzoo.distributed.process_group import is_rank
+from rlzoo.distributed.launch import is_rank
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 
 N_ENVS = 4
@@ -25,6 +25,10 @@ CASES: dict[str, tuple[str, str, dict[str, Any], int, bool]] = {
     "trpo": ("TRPO", "CartPole-v1", {"n_steps": 32, "batch_size": 16}, 640, False),
     "trpo_box": ("TRPO", "Pendulum-v1", {"n_steps": 32, "sub_sampling_factor": 2}, 640, True),
     "ppo_mask": ("MaskablePPO", "", {"n_steps": 32, "batch_size": 16, "n_epochs": 2}, 640, False),
+    "sac": ("SAC", "Pendulum-v1", {"learning_starts": 40, "train_freq": 8, "gradient_steps": 2}, 80, True),
+    "td3": ("TD3", "Pendulum-v1", {"learning_starts": 40, "batch_size": 7, "n_steps": 3}, 60, False),
+    "tqc": ("TQC", "Pendulum-v1", {"learning_starts": 40, "buffer_size": 32, "batch_size": 16}, 60, False),
+    "dqn": ("DQN", "CartPole-v1", {"learning_starts": 40, "train_freq": 2, "batch_size": 16}, 80, False),
     "ppo_lstm": ("RecurrentPPO", "CartPole-v1", {"n_steps": 32, "batch_size": 48, "n_epochs": 2}, 640, False),
 }
 

@@ -398,7 +398,7 @@ def test_run_config_fields_are_the_flags_of_the_command_line():
     parsed = vars(build("train", load_command("train")).parse_args([]))
     fields = {field.name for field in dataclasses.fields(RunConfig)}
     searching = vars(build("optimize", load_command("optimize")).parse_args([])).keys() - fields
-    not_of_a_run = {"env", "resume", "optimize_hyperparameters", "trust", "n_procs"}
+    not_of_a_run = {"env", "resume", "optimize_hyperparameters", "trust", "n_procs", "seeds"}
     assert set(parsed) - searching - not_of_a_run == fields - {"env_id", "functions"}
 
 

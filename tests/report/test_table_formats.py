@@ -162,11 +162,11 @@ def test_what_is_judged_is_shown_where_seeds_were_added(score):
 def test_a_page_has_the_notes_of_its_rows(score):
     rows = [Row(algo="ppo", env="CartPole-v1", note="as another " + "library " * 12 + "has it.")]
     text = page(table([score()], rows), rows, "l.yml", ["logs"])
-    (note,) = [part for part in text.split("\n\n") if part.startswith("- ")]
+    (note,) = [part for part in text.split("\n\n") if part.startswith("- ppo ")]
     lines = note.splitlines()
     assert lines[0].startswith("- ppo on CartPole-v1: as another library") and len(lines) == 2
     assert lines[1].startswith("  library") and lines[1].endswith("has it.")
-    assert "\n- " not in page(table([score()]), [], "l.yml", ["logs"])
+    assert "\n- ppo " not in page(table([score()]), [], "l.yml", ["logs"])
 
 
 def test_a_page_of_some_rows_says_which(score):

@@ -151,7 +151,7 @@ class Agent(CounterProperties, Threaded):
             hooks = self._prepare_callback(callback, progress_bar)
             if self.collector.obs is None or reset_num_timesteps:
                 self._start_episodes(env, resume=not reset_num_timesteps)
-            with self.training_threads():
+            with self.training_threads(), self.accelerated():
                 every = sys.maxsize if log_interval is None else log_interval
                 type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
         return self

@@ -94,5 +94,8 @@ class CounterProperties:
         """Give the optimiser the present learning rate, and return it."""
         learning_rate = self.schedule("learning_rate", counters)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate
+            if isinstance(group["lr"], torch.Tensor):  # of a captured step, which reads this tensor
+                group["lr"].fill_(learning_rate)
+            else:
+                group["lr"] = learning_rate
         return learning_rate

@@ -93,6 +93,8 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         return self.entropy_coefficient
 
     def set_learning_rates(self, counters: Counters) -> float:
-        """Set the current learning rate of both optimisers, and return it."""
+        """Set the current learning rate of all optimisers, and return it."""
+        if "entropy_coefficient" in self.__dict__ and self.entropy_coefficient.learned:
+            self.set_learning_rate(self.entropy_coefficient.optimizer, counters)
         self.set_learning_rate(self.policy.critic.optimizer, counters)
         return self.set_learning_rate(self.policy.actor.optimizer, counters)

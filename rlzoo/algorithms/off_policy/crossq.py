@@ -141,12 +141,18 @@ class CrossQ(ActorCriticAlgorithm):
     policy_family = "crossq"
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(counters)
-        if config.use_sde:
-            policy.reset_noise()  # one matrix for the batch
         counters.n_updates += 1
+        update_actor = counters.n_updates % self.config.policy_delay == 0
+        metrics = self.gradient_step(batch, update_actor=update_actor)
+        metrics["learning_rate"] = learning_rate
+        return metrics
 
+    def gradient_step(self, batch: ReplayBatch, update_actor: bool) -> Metrics:
+        """Take a gradient step of the critics, and where asked for of the actor."""
+        policy = self.policy
+        if self.config.use_sde:
+            policy.reset_noise()  # one matrix for the batch
         ent_coef, size = self.entropy_coefficient.value(), len(batch.rewards)
         policy.actor.train(False)
         with torch.no_grad():
@@ -159,11 +165,11 @@ class CrossQ(ActorCriticAlgorithm):
         batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
-        if counters.n_updates % config.policy_delay == 0:
+        if update_actor:
             policy.actor.train(True)
             actions, log_probs = policy.actor.action_log_prob(batch.observations)
             policy.actor.train(False)
-            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
+            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
             actor_loss = crossq_actor_loss(
                 policy.critic(batch.observations, actions)[..., 0], log_probs, ent_coef
             )
@@ -171,5 +177,4 @@ class CrossQ(ActorCriticAlgorithm):
             metrics["actor_loss"] = actor_loss.detach()
             if ent_coef_loss is not None:
                 metrics["ent_coef_loss"] = ent_coef_loss
-        metrics["learning_rate"] = learning_rate
         return metrics

@@ -203,6 +203,7 @@ class DQN(OffPolicyAlgorithm):
 
     Config: ClassVar[type] = DQNConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: Any
     policy_family = "q_network"
     action_spaces = (spaces.Discrete,)
@@ -283,13 +284,14 @@ class DQN(OffPolicyAlgorithm):
         if self.tensor_actions is not None:  # no copy to the host
             chosen = torch.rand(self.n_envs, device=self.device) < epsilon
             return torch.where(chosen, self.random_actions().to(self.device), self.greedy_actions(obs))
-        at_random = np.random.random(self.n_envs) < epsilon
-        if at_random.all():
-            return self.random_actions()
-        greedy = self.greedy_actions(obs)
+        at_random = np.random.random(self.n_envs * self.n_ranks) < epsilon  # of all ranks: they draw alike
         if not at_random.any():
-            return greedy
-        return torch.where(torch.from_numpy(at_random), self.random_actions(), greedy.cpu())
+            return self.greedy_actions(obs)
+        random_actions = self.random_actions()
+        if at_random.all():
+            return random_actions
+        own = torch.from_numpy(at_random[self.own_envs])
+        return torch.where(own, random_actions, self.greedy_actions(obs).cpu())
 
     def greedy_actions(self, obs: TensorObs) -> Tensor:
         """Return the best actions [n_envs], as the perturbed network sees it where there is one."""
@@ -340,19 +342,24 @@ class DQN(OffPolicyAlgorithm):
     # ------------------------------------------------------------------ learning
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
         self.update_target_network(counters)
         noise = self.parameter_noise
         if noise is not None and self.noise_updates.crossings(counters.num_timesteps, NOISE_INTERVAL):
             self.adapt_noise(noise, batch.observations)
-        learning_rate = self.set_learning_rate(policy.optimizer, counters)
+        learning_rate = self.set_learning_rate(self.policy.optimizer, counters)
+        metrics = self.gradient_step(batch)
+        counters.n_updates += 1
+        metrics["learning_rate"] = learning_rate
+        return metrics
 
+    def gradient_step(self, batch: ReplayBatch) -> Metrics:
+        """Take a gradient step on a batch."""
+        config, policy = self.config, self.policy
         target_q = dqn_target(policy, batch, config.double_q)
         loss, td_errors = dqn_loss(policy.q_net(batch.observations), batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         batch.set_priorities(td_errors)
-        counters.n_updates += 1
-        return {"loss": loss.detach(), "learning_rate": learning_rate}
+        return {"loss": loss.detach()}
 
     def update_target_network(self, counters: Counters) -> None:
         """Update the target network if `target_update_interval` environment steps have passed."""

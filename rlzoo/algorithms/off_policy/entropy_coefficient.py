@@ -98,9 +98,7 @@ class EntropyCoefficient:
         """Return alpha, a scalar without gradient."""
         return self.log_ent_coef.detach().exp().squeeze(0) if self.learned else self.fixed
 
-    def update(
-        self, log_probs: torch.Tensor, learning_rate: float
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def update(self, log_probs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Take a gradient step on J(alpha).
 
         :param log_probs: of the actor's actions, [batch], without gradient
@@ -110,7 +108,6 @@ class EntropyCoefficient:
         if not self.learned:
             return ent_coef, None
         loss = -self.log_ent_coef.squeeze(0) * (log_probs.mean() + self.target_entropy)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
         self.minimizer.step(loss)
         return ent_coef, loss.detach()
 

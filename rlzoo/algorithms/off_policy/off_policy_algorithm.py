@@ -212,6 +212,8 @@ class OffPolicyAlgorithm(Algorithm):
                 actions = torch.where(at_random, self.random_actions(), actions)
         if self.action_noise is not None:
             noise = torch.as_tensor(self.action_noise(), dtype=torch.float32, device=actions.device)
+            if self.ranks is not None:
+                noise = noise[self.own_envs]
             actions = (actions + noise.reshape(self.noise_shape)).clamp_(-1, 1)
         return PolicyOutput(actions, self.to_env_action(actions))
 
@@ -222,9 +224,15 @@ class OffPolicyAlgorithm(Algorithm):
             return torch.randint(int(space.n), (self.n_envs,))
         return torch.empty(self.n_envs, *(space.shape or ()), device=self.device).uniform_(-1, 1)
 
+    @property
+    def own_envs(self) -> slice:
+        """The environments of this rank among those of all ranks, which noise is drawn for."""
+        first = 0 if self.ranks is None else self.ranks.rank * self.n_envs
+        return slice(first, first + self.n_envs)
+
     def end_episodes(self, indices: np.ndarray) -> None:
         if isinstance(self.action_noise, VectorizedActionNoise):
-            self.action_noise.reset(indices)
+            self.action_noise.reset(indices if self.ranks is None else indices + self.own_envs.start)
         elif self.action_noise is not None:
             self.action_noise.reset()
 
@@ -344,16 +352,19 @@ class OffPolicyAlgorithm(Algorithm):
     def _make_replay_buffer(self) -> ReplayBuffer:
         buffer_class, kwargs = self.replay_class()
         kwargs = check_buffer_arguments(buffer_class, kwargs, self.config.n_steps)
+        asked = self.config.buffer_device
+        buffer_device = self.device if asked == "auto" else torch.device(asked)
         shared: dict[str, Any] = {
             "n_steps": self.config.n_steps,
-            "buffer_device": self.config.buffer_device,
+            "buffer_device": buffer_device,
             "frame_stack": 1 if self.env is None else n_stacked_frames(self.env),
         }
         if self.env is not None and (dtypes := stored_dtypes(self.env)):
             shared["obs_dtypes"] = dtypes
-        shape = (self.config.buffer_size, self.observation_space, self.action_space)
+        size = self.config.buffer_size // self.n_ranks
+        shape = (size, self.observation_space, self.action_space)
         needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
-        on_host = self.config.buffer_device == "cpu" and not buffer_class.on_device
+        on_host = buffer_device.type == "cpu" and not buffer_class.on_device
         if on_host and needed > (free := available_memory()):
             warnings.warn(
                 f"a replay buffer of {self.config.buffer_size:,} transitions needs {needed / 1e9:,.1f} GB, "
@@ -436,7 +447,8 @@ class OffPolicyAlgorithm(Algorithm):
 
     def _setup_noise(self) -> None:
         noise = getattr(self.config, "action_noise", None)
-        if isinstance(noise, VectorizedActionNoise) and noise.n_envs != self.n_envs:
+        n_envs = self.n_envs * self.n_ranks
+        if isinstance(noise, VectorizedActionNoise) and noise.n_envs != n_envs:
             noise = noise.base_noise
         actions = self.action_space.shape or ()
         shape = getattr(getattr(noise, "base_noise", noise), "_shape", actions)
@@ -444,8 +456,8 @@ class OffPolicyAlgorithm(Algorithm):
             raise UserError(f"action_noise is of shape {shape}, but actions are of shape {actions}")
         one_number = math.prod(shape) == 1  # the same noise in every dimension of the action
         self.noise_shape = (-1, *(1 if one_number else n for n in actions))
-        if noise is not None and self.n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
-            noise = VectorizedActionNoise(noise, self.n_envs)
+        if noise is not None and n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
+            noise = VectorizedActionNoise(noise, n_envs)
         self.action_noise = noise
 
     def _start_episodes(self, env: VecEnv, resume: bool) -> None:

@@ -24,7 +24,7 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, w
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.types import Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
@@ -104,6 +104,7 @@ class QRDQN(DQN):
 
     Config = QRDQNConfig
     search_space = SEARCH_SPACE
+    data_parallel = False
     config: QRDQNConfig
     policy: QRDQNPolicy
     policy_family = "quantile"
@@ -121,16 +122,12 @@ class QRDQN(DQN):
             arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
-    def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
+    def gradient_step(self, batch: ReplayBatch) -> Metrics:
         config, policy = self.config, self.policy
-        self.update_target_network(counters)
-        learning_rate = self.set_learning_rate(policy.optimizer, counters)
-
         target = qrdqn_target(policy, batch)
         quantiles = policy.quantile_net(batch.observations)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:
             batch.set_priorities(td_errors)
-        counters.n_updates += 1
-        return {"loss": loss.detach(), "learning_rate": learning_rate}
+        return {"loss": loss.detach()}

@@ -142,6 +142,7 @@ class SAC(ActorCriticAlgorithm):
 
     Config = SACConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: SACConfig
     policy: SACPolicy
     policy_family = "squashed"
@@ -156,16 +157,23 @@ class SAC(ActorCriticAlgorithm):
         super().setup_optimizers()
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
+        config = self.config
         learning_rate = self.set_learning_rates(counters)
-        if config.use_sde:
-            policy.reset_noise()  # one matrix for the batch
         counters.n_updates += 1
         update_actor = counters.n_updates % config.policy_delay == 0
+        update_target = counters.n_updates % config.target_update_interval == 0
+        metrics = self.gradient_step(batch, update_actor=update_actor, update_target=update_target)
+        metrics["learning_rate"] = learning_rate
+        return metrics
 
+    def gradient_step(self, batch: ReplayBatch, update_actor: bool, update_target: bool) -> Metrics:
+        """Take a gradient step of the critics, and where asked for of the actor and the target critics."""
+        config, policy = self.config, self.policy
+        if config.use_sde:
+            policy.reset_noise()  # one matrix for the batch
         if update_actor:
             actions, log_probs = policy.actor.action_log_prob(batch.observations)
-            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
+            ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
         else:
             ent_coef, ent_coef_loss = self.entropy_coefficient.value(), None
 
@@ -185,7 +193,6 @@ class SAC(ActorCriticAlgorithm):
             metrics["actor_loss"] = actor_loss.detach()
         if ent_coef_loss is not None:
             metrics["ent_coef_loss"] = ent_coef_loss
-        if counters.n_updates % config.target_update_interval == 0:
+        if update_target:
             self.target_critic.update(config.tau)
-        metrics["learning_rate"] = learning_rate
         return metrics

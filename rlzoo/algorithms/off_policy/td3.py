@@ -136,23 +136,30 @@ class TD3(ActorCriticAlgorithm):
 
     Config = TD3Config
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: TD3Config
     policy: TD3Policy
     policy_family = "deterministic"
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(counters)
         counters.n_updates += 1
+        update_actor = counters.n_updates % self.config.policy_delay == 0
+        metrics = self.gradient_step(batch, update_actor=update_actor)
+        metrics["learning_rate"] = learning_rate
+        return metrics
 
+    def gradient_step(self, batch: ReplayBatch, update_actor: bool) -> Metrics:
+        """Take a gradient step of the critics, and where asked for of the actor and both targets."""
+        config, policy = self.config, self.policy
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
         values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
         critic_loss, td_errors = td3_critic_loss(values, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         batch.set_priorities(td_errors)
 
-        metrics: Metrics = {"critic_loss": critic_loss.detach(), "learning_rate": learning_rate}
-        if counters.n_updates % config.policy_delay == 0:
+        metrics: Metrics = {"critic_loss": critic_loss.detach()}
+        if update_actor:
             actor_loss = td3_actor_loss(policy, batch.observations)
             self.actor_optimizer.step(actor_loss)
             self.target_critic.update(config.tau)

@@ -134,6 +134,7 @@ class TQC(ActorCriticAlgorithm):
 
     Config = TQCConfig
     search_space = SEARCH_SPACE
+    data_parallel = True
     config: TQCConfig
     policy: TQCPolicy
     policy_family = "tqc"
@@ -147,14 +148,20 @@ class TQC(ActorCriticAlgorithm):
         super().setup_optimizers()
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        config, policy = self.config, self.policy
         learning_rate = self.set_learning_rates(counters)
+        counters.n_updates += 1
+        update_target = counters.n_updates % self.config.target_update_interval == 0
+        metrics = self.gradient_step(batch, update_target=update_target)
+        metrics["learning_rate"] = learning_rate
+        return metrics
+
+    def gradient_step(self, batch: ReplayBatch, update_target: bool) -> Metrics:
+        """Take a gradient step of critics and actor, and where asked for update the target critics."""
+        config, policy = self.config, self.policy
         if config.use_sde:
             policy.reset_noise()  # one matrix for the batch
-        counters.n_updates += 1
-
         actions, log_probs = policy.actor.action_log_prob(batch.observations)
-        ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach(), learning_rate)
+        ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
 
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
         quantiles = policy.critic(batch.observations, as_rows(batch.actions))
@@ -165,13 +172,12 @@ class TQC(ActorCriticAlgorithm):
         actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
         self.actor_optimizer.step(actor_loss)
 
-        if counters.n_updates % config.target_update_interval == 0:
+        if update_target:
             self.target_critic.update(config.tau)
         metrics: Metrics = {
             "critic_loss": critic_loss.detach(),
             "actor_loss": actor_loss.detach(),
             "ent_coef": ent_coef,
-            "learning_rate": learning_rate,
         }
         if ent_coef_loss is not None:
             metrics["ent_coef_loss"] = ent_coef_loss

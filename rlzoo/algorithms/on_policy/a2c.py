@@ -13,13 +13,14 @@ by their norm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.buffers.rollout_batch import RolloutBatch
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.types import Counters, Metrics
@@ -54,6 +55,9 @@ class A2CConfig:
         check_range(self, ("max_grad_norm", "rms_prop_eps"), low=0, above=True)
         check_range(self, ("learning_rate", "vf_coef"), low=0)
 
+
+Evaluated: TypeAlias = "tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]"
+"""Values [B, 1], log-probabilities [B] and entropies [B] of a policy."""
 
 SEARCH_SPACE: SearchSpace = {
     "learning_rate": Scheduled(Float(1e-5, 1e-2, log=True)),
@@ -131,11 +135,14 @@ class A2C(OnPolicyAlgorithm):
         learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         batch = self.read_rollout(rollout)
-        old = self.baseline(rollout, batch) if self.has_train_mode_layers else None
+        before = self.has_train_mode_layers or self.is_captured
+        old = self.baseline(rollout, batch) if before else None
         self.set_training_mode(True)
-        values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
-        values = values.flatten()
-        baseline, next_values = old or self.baseline(rollout, batch, values)
+        evaluated: Evaluated | None = None
+        if old is None:  # one forward pass for both
+            evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
+            old = self.baseline(rollout, batch, evaluated[0].flatten())
+        baseline, next_values = old
         advantages, returns = gae(
             rollout.rewards,
             baseline,
@@ -145,12 +152,9 @@ class A2C(OnPolicyAlgorithm):
             config.gamma,
             config.gae_lambda,
         )
-        rollout.learned = (baseline, log_probs.detach(), advantages, returns)
-        advantages_, returns_ = self.flat_columns(advantages, returns)
-
-        moments = None if self.ranks is None else self.ranks.moments(advantages_)
-        loss, metrics = a2c_loss(values, log_probs, entropy, advantages_, returns_, config, moments)
-        self.network_optimizer.step(loss, config.max_grad_norm)
+        batch.advantages, batch.returns = self.flat_columns(advantages, returns)
+        metrics, log_probs = self.gradient_step(batch, evaluated=evaluated)
+        rollout.learned = (baseline, log_probs, advantages, returns)
         counters.n_updates += 1
 
         metrics = self.summarise([metrics], counters)
@@ -158,3 +162,21 @@ class A2C(OnPolicyAlgorithm):
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()
         return metrics
+
+    def gradient_step(self, batch: RolloutBatch, evaluated: Evaluated | None) -> tuple[Metrics, torch.Tensor]:
+        """Take a gradient step on a rollout.
+
+        :param batch: with `advantages` and `returns`
+        :param evaluated: what `evaluate_actions` returns for it, where that is known
+        :return: metrics, and the log-probabilities of the actions
+        """
+        policy, config = self.policy, self.config
+        values, log_probs, entropy = evaluated or policy.evaluate_actions(
+            batch.obs, batch.actions, **batch.context
+        )
+        moments = None if self.ranks is None else self.ranks.moments(batch.advantages)
+        loss, metrics = a2c_loss(
+            values.flatten(), log_probs, entropy, batch.advantages, batch.returns, config, moments
+        )
+        self.network_optimizer.step(loss, config.max_grad_norm)
+        return metrics, log_probs.detach()

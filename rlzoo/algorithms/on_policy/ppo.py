@@ -172,13 +172,12 @@ class PPO(OnPolicyAlgorithm):
         stop = False
         for _ in range(config.n_epochs):
             for minibatch in self.minibatches(batch, config.batch_size, rollout):
-                loss, metrics = ppo_loss(policy, minibatch, clip_range, clip_range_vf, config)
+                metrics, stop = self.gradient_step(
+                    minibatch, clip_range=clip_range, clip_range_vf=clip_range_vf
+                )
                 history.append(metrics)
-                if config.target_kl is not None:
-                    stop = bool(self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl)
                 if stop:
                     break
-                self.network_optimizer.step(loss, config.max_grad_norm)
                 counters.n_updates += 1
             if stop:
                 break
@@ -194,3 +193,16 @@ class PPO(OnPolicyAlgorithm):
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()
         return metrics
+
+    def gradient_step(
+        self, batch: RolloutBatch, clip_range: float, clip_range_vf: float | None
+    ) -> tuple[Metrics, bool]:
+        """Take a gradient step on a minibatch, or return True: the policy has changed by `target_kl`."""
+        config = self.config
+        loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config)
+        if config.target_kl is not None:
+            approx_kl = self.over_ranks(metrics["approx_kl"])
+            if bool(approx_kl > 1.5 * config.target_kl):
+                return metrics, True
+        self.network_optimizer.step(loss, config.max_grad_norm)
+        return metrics, False

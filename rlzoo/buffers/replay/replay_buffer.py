@@ -382,19 +382,24 @@ class ReplayBuffer(ReplayArrays):
 
         Small batches are views of one larger gather.
         """
-        row_bytes = 2 * Observations.row_bytes(self.observation_space) + 64
         if self._overrides_sample:
             yield from (as_batch(self.sample(batch_size), self.gamma) for _ in range(n_batches))
             return
-        at_once = max(CHUNK_BYTES // (row_bytes * batch_size), 1) if self.draws_ahead else 1
+        at_once = self.batches_at_once(batch_size)
         while n_batches > 0:
             count = min(at_once, n_batches)
             n_batches -= count
             batch = self._assemble(self._draw_or_raise(count * batch_size))
-            if count == 1:
-                yield batch
-            else:
-                yield from _split(batch, batch_size)
+            yield from [batch] if count == 1 else _split(batch, batch_size)
+
+    def batches_at_once(self, batch_size: int) -> int:
+        """Return how many batches one gather is for."""
+        row_bytes = 2 * Observations.row_bytes(self.observation_space) + 64
+        return max(CHUNK_BYTES // (row_bytes * batch_size), 1) if self.draws_ahead else 1
+
+    def take(self, indices: np.ndarray) -> ReplayBatch:
+        """Return the transitions at indices [B]."""
+        return self._assemble(indices)
 
     def _draw_or_raise(self, count: int) -> np.ndarray:
         if not self.can_sample():

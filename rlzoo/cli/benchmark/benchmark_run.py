@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
 def workers_on_ray(ray: RayConfig, folder: Path, resources: ExitStack) -> Workers:
     """Connect to a Ray cluster that trains the agents, until `resources` is closed."""
     from rlzoo.accel.threads import available_cores
-    from rlzoo.benchmark.pool_jobs import PoolWorkers
+    from rlzoo.benchmark.parallel.pool_jobs import PoolWorkers
     from rlzoo.cluster.ray_pool import RayPool
 
     pool = resources.enter_context(RayPool(ray, available_cores()))

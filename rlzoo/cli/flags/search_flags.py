@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
-from rlzoo.cli.flags.training_flags import run_config
+from rlzoo.cli.flags.training_flags import run_config, seed_range
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
 
-BACKENDS = ("processes", "ray")
+BACKEND = Choice("backend", ("processes", "ray"))
 RAY_KEYS = {"backend", "ray_address", "cpus_per_trial", "gpus_per_trial"}
 """Destinations of the flags."""
 
@@ -22,6 +22,9 @@ TRAIN_ONLY_FLAGS = (
     "truncate_last_trajectory",
     "tensorboard_log",
     "log_interval",
+    "matmul_precision",
+    "cuda_graphs",
+    "compile",
     "progress",
     "track",
     "wandb_project_name",
@@ -153,6 +156,11 @@ def search_keys() -> set[str]:
     return {action.dest for action in parser.actions}
 
 
+def unused_keys(args: argparse.Namespace) -> set[str]:
+    """Return the destinations of flags that have no effect without a search."""
+    return search_keys() - {"n_jobs"} if args.seeds else search_keys() | RAY_KEYS
+
+
 def tune_config(args: argparse.Namespace, env_id: str) -> TuneConfig:
     """Build the configuration of the search from the flags."""
     return TuneConfig(
@@ -194,7 +202,7 @@ def add_ray_flags(parser: argparse.ArgumentParser, what: str) -> None:
     group = parser.add_argument_group("cluster (needs the extra `ray`)")
     group.add_argument(
         "--backend",
-        type=Choice("backend", BACKENDS),
+        type=BACKEND,
         default="processes",
         metavar="NAME",
         help=f"run the {what} in processes of this machine, or as tasks of Ray: ray (default: processes)",
@@ -269,6 +277,15 @@ def add_hidden_search_flags(parser: Parser) -> None:
     group.add_argument(
         "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
     )
+    group.add_argument(
+        "--seeds",
+        nargs="+",
+        type=seed_range,
+        default=[],
+        metavar="SEED",
+        help="train one run for each seed, such as 0-9 or 0 100 200; --n-jobs N at a time, or --backend ray",
+    )
     add_study_flags(parser)
     add_search_flags(parser)
-    parser.hide(action for action in parser.actions if action not in before)
+    add_ray_flags(parser, "trials")
+    parser.hide(action for action in parser.actions if action not in before and action.dest != "seeds")

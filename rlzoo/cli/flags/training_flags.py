@@ -10,6 +10,8 @@ from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
 from rlzoo.config.shipped import shipped_path
 
+MAX_SEEDS = 10_000  # of one range
+
 
 def add_training_args(parser: argparse.ArgumentParser) -> FlagGroup:
     """Add algorithm, environment and hyperparameters."""
@@ -82,8 +84,11 @@ def add_training_args(parser: argparse.ArgumentParser) -> FlagGroup:
     return what
 
 
-def add_runtime_args(parser: argparse.ArgumentParser) -> FlagGroup:
-    """Add flags that do not change what is learned, except for rounding."""
+def add_runtime_args(parser: argparse.ArgumentParser, one_run: bool = False) -> FlagGroup:
+    """Add flags that do not change what is learned, except for rounding.
+
+    :param one_run: the command trains one agent at a time, whose gradient steps can be accelerated
+    """
     how = parser.add_argument_group("runtime")
     how.add_argument(
         "--vec-env",
@@ -114,7 +119,33 @@ def add_runtime_args(parser: argparse.ArgumentParser) -> FlagGroup:
         default=1,
         help="0: errors only, 1: progress, 2: more (default: 1)",
     )
+    if one_run:
+        add_acceleration_args(how)
     return how
+
+
+def add_acceleration_args(how: FlagGroup) -> None:
+    """Add what makes gradient steps faster on some machines."""
+    how.add_argument(
+        "--matmul-precision",
+        type=Choice("precision", ("highest", "high", "medium")),
+        default="highest",
+        metavar="P",
+        help="precision of float32 matrix products: highest, high (TF32 on a GPU) or medium (bfloat16 on a"
+        " CPU that has it) (default: highest)",
+    )
+    how.add_argument(
+        "--cuda-graphs",
+        type=Choice("choice", ("off", "auto", "on")),
+        default="off",
+        metavar="WHEN",
+        help="capture gradient steps as CUDA graphs: off, on, or auto, where that is possible (default: off)",
+    )
+    how.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile the networks of gradient steps with torch.compile, which takes up to minutes first",
+    )
 
 
 def add_output_args(parser: argparse.ArgumentParser) -> FlagGroup:
@@ -150,6 +181,21 @@ def add_tracking_args(parser: argparse.ArgumentParser) -> None:
     track.add_argument("--wandb-entity", default=None, metavar="NAME", help="entity (team)")
     track.add_argument("--wandb-group", default=None, metavar="NAME", help="group")
     track.add_argument("-tags", "--wandb-tags", nargs="+", default=[], metavar="TAG", help="tags")
+
+
+def seed_range(text: str) -> range:
+    """Return the seeds of one argument of `--seeds`.
+
+    >>> list(seed_range("0-3"))
+    [0, 1, 2, 3]
+    """
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected a seed or a range of seeds such as 0-9, not {text!r}")
+    seeds = range(int(first), int(last or first) + 1)
+    if not 0 < len(seeds) <= MAX_SEEDS or seeds[-1] >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected up to {MAX_SEEDS:,} seeds below 2^32, not {text!r}")
+    return seeds
 
 
 def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:

@@ -23,7 +23,8 @@ import rlzoo
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, one_line
-from rlzoo.distributed.process_group import RENDEZVOUS, RankLost
+from rlzoo.distributed.launch import RENDEZVOUS
+from rlzoo.distributed.process_group import RankLost
 from rlzoo.distributed.ranks import SUPPORTED, Ranks
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.environments import build_training_env
@@ -105,7 +106,7 @@ def agree_to_start(ranks: Ranks, prepare: Callable[[], Start]) -> Start:
     start, error = None, ""
     try:
         start = prepare()
-        check_ranks(ranks, start.resolved)
+        check_ranks(ranks, start.run, start.resolved)
     except UserError as mistake:
         error = str(mistake)
     told: Any = ranks.group.gather_json(
@@ -131,15 +132,18 @@ def agree_to_start(ranks: Ranks, prepare: Callable[[], Start]) -> Start:
     return replace(start, run=replace(start.run, seed=told[0]["seed"]), agent=agent)
 
 
-def check_ranks(ranks: Ranks, resolved: ResolvedConfig) -> None:
+def check_ranks(ranks: Ranks, run: RunConfig, resolved: ResolvedConfig) -> None:
     """Check that several ranks can train this.
 
-    :raises UserError: another algorithm, or a number of environments that cannot be divided
+    :raises UserError: another algorithm, a number of environments that cannot be divided, or a replay buffer
+        that is to be saved
     """
     if not resolved.algorithm.data_parallel:
         names = ", ".join(SUPPORTED)
         raise UserError(f"{resolved.algo} cannot be trained by several processes; those that can: {names}")
     ranks.n_local(resolved.n_envs)
+    if run.save_replay_buffer:
+        raise UserError("--save-replay-buffer: each process has a part of the replay buffer, none has it all")
 
 
 def describe(start: Start) -> dict[str, str]:
@@ -204,6 +208,8 @@ def as_rank(ranks: Ranks, work: Callable[[], int]) -> int:
         signal.signal(number, signal.SIG_IGN)  # rank 0 decides
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    errors = sys.stderr
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the life of the process
     try:
         return work()
     except RankLost:
@@ -212,5 +218,6 @@ def as_rank(ranks: Ranks, work: Callable[[], int]) -> int:
         ranks.group.explain(error)
         return 2 if isinstance(error, UserError) else 1
     except Exception as error:
+        sys.stderr = errors  # for the traceback
         ranks.group.explain(one_line(f"{type(error).__name__}: {error}"))
         raise

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlzoo.benchmark.finished import interrupted_run
 from rlzoo.benchmark.run_list import (
     END,
+    SAVE,
     Ended,
     Job,
     JobProcess,
@@ -29,7 +31,7 @@ from rlzoo.config.run import latest_run_id, run_name
 from rlzoo.processes.job_lock import JobLock
 
 MAX_LOSSES = 5  # of one training
-TARGET = "rlzoo.benchmark.pool_jobs:train"
+TARGET = "rlzoo.benchmark.parallel.pool_jobs:train"
 
 
 @dataclass
@@ -66,7 +68,8 @@ class PoolJob:
     def task(self) -> Task:
         """Return the task; what an earlier attempt left on this machine is removed."""
         run = self.job.run_config(self.folder, self.options)
-        remove_unfinished(run)
+        resumable = self.options.resume and interrupted_run(Path(run.log_folder), run.algo, run.env_id)
+        remove_unfinished(run, resumable or None)
         given = self.job.task(self.folder, self.options)
         given["latest_run"] = latest_run_id(run.log_folder, run.algo, run.env_id)
         paths = (run.expert, run.conf_file)
@@ -110,8 +113,9 @@ class PoolWorkers:
                 worker.end = event
 
     def stop(self, running: Sequence[Worker]) -> None:
-        """Interrupt the trainings, of which nothing is kept, and end the processes."""
-        self.pool.interrupt(END)
+        """Interrupt the trainings, which save what they can resume, and end the processes."""
+        resume = any(worker.options.resume for worker in self.running.values())
+        self.pool.interrupt(SAVE if resume else END)
         self.running.clear()
         self.here.stop([worker for worker in running if isinstance(worker, JobProcess)])
 
@@ -126,4 +130,5 @@ def train(context: TaskContext) -> Json:
     if context.is_apart and given["latest_run"]:  # the next number is free where the files go
         name = run_name(values["env_id"], given["latest_run"])
         (Path(context.output) / values["algo"] / name).mkdir(parents=True)
-    return {"interrupted": train_agent(values, given["command"], given["name"]) != 0}
+    code = train_agent(values, given["command"], given["name"], given["resume"] and not context.is_apart)
+    return {"interrupted": code != 0}

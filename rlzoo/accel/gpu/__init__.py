@@ -1,0 +1,1 @@
+"""Speed-ups that a user turns on: captured and compiled gradient steps, precision of matrix products."""

@@ -1,0 +1,106 @@
+"""Captured and compiled gradient steps for the time of a training, as `cuda_graphs` and `compile` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from rlzoo.accel.gpu.capturable import cannot_be_captured, capturable
+from rlzoo.accel.gpu.captured_step import CapturedStep, CudaGraph, Graph
+from rlzoo.accel.gpu.compiled_networks import compiled_networks, require_compiler
+from rlzoo.core.errors import UserError
+
+CHOICES = ("off", "auto", "on")
+
+
+@contextmanager
+def accelerated(model: Any) -> Iterator[None]:
+    """Capture or compile the gradient steps of a model inside.
+
+    :param model: an algorithm; `cuda_graphs` and `compile_networks` of it say what to do
+    :raises UserError: `cuda_graphs` is "on", and its gradient steps cannot be captured
+    """
+    with ExitStack() as stack:
+        if model.compile_networks:
+            stack.enter_context(compiled_networks(model.policy))
+        if model.cuda_graphs != "off" and may_capture(model):
+            stack.enter_context(captured(model))
+        yield
+
+
+def check_acceleration(model: Any) -> None:
+    """Check what `learn` will do, before anything is trained.
+
+    :raises UserError: gradient steps cannot be captured or compiled
+    """
+    if model.compile_networks:
+        require_compiler(model.device)
+    if model.cuda_graphs != "off":
+        may_capture(model)
+
+
+def may_capture(model: Any) -> bool:
+    """Return whether to capture the gradient steps of a model.
+
+    :raises UserError: `cuda_graphs` is unknown, or "on" where they cannot be captured
+    """
+    if model.cuda_graphs not in CHOICES:
+        raise UserError(f"cuda_graphs must be one of {', '.join(CHOICES)}, not {model.cuda_graphs!r}")
+    reason = why_not(model)
+    if reason is not None and model.cuda_graphs == "on":
+        raise UserError(f"cuda_graphs cannot be on: {reason}")
+    return reason is None
+
+
+def why_not(model: Any) -> str | None:
+    """Return why the gradient steps of a model cannot be captured, else None."""
+    name = type(model).__name__
+    if model.device.type != "cuda":
+        return f"the agent is on the {model.device.type.upper()}, and CUDA graphs need a CUDA device"
+    if model.compile_networks:
+        return "it cannot be combined with compile"
+    return why_not_algorithm(model) or _optimizer_problem(model, name)
+
+
+def why_not_algorithm(model: Any) -> str | None:
+    """Return why a model cannot be captured on any device, else None."""
+    name = type(model).__name__
+    if not hasattr(type(model), "gradient_step"):
+        return f"gradient steps of {name} are not captured"
+    if getattr(model, "recurrent", False):
+        return "recurrent policies have sequences of different lengths"
+    if getattr(model, "ranks", None) is not None:
+        return "several ranks exchange their gradients in each step"
+    if getattr(model.config, "target_kl", None) is not None:
+        return "target_kl stops an update between two gradient steps"
+    if getattr(model, "parameter_noise", None) is not None:
+        return "param_noise adapts itself between gradient steps"
+    return None
+
+
+def _optimizer_problem(model: Any, name: str) -> str | None:
+    optimizer = cannot_be_captured(optimizers_of(model))
+    return None if optimizer is None else f"steps of {optimizer}, an optimiser of {name}, are not captured"
+
+
+def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
+    """Return the optimisers of a model."""
+    return [part for part in model.state().values() if isinstance(part, torch.optim.Optimizer)]
+
+
+@contextmanager
+def captured(model: Any, new_graph: Callable[[torch.device], Graph] = CudaGraph) -> Iterator[CapturedStep]:
+    """Replace the `gradient_step` of a model by a captured one inside.
+
+    :param new_graph: makes a graph
+    """
+    step = CapturedStep(model.gradient_step, model.device, new_graph)
+    with capturable(optimizers_of(model), model.device):
+        model.gradient_step, model.is_captured = step, True
+        try:
+            yield step
+        finally:
+            del model.gradient_step, model.is_captured

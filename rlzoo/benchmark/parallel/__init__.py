@@ -1,0 +1,1 @@
+"""Trainings as tasks: of a benchmark list, or one for each seed."""

@@ -1,0 +1,207 @@
+"""`rlzoo train --seeds`: one run for each seed, several at a time, on this machine or on a Ray cluster.
+
+A run that has finished with the same arguments is not repeated, so the same command continues what was
+stopped or killed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlzoo.callbacks.eval_callback import EvalCallback
+from rlzoo.cluster.tasks import Ended, Json, Pool, Task, TaskContext
+from rlzoo.config.literals import interpret, plain
+from rlzoo.config.run import RunConfig, find_runs, latest_run_id, run_name
+from rlzoo.config.yaml_text import dump_yaml, load_yaml, read_yaml
+from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.experiment.training_run import create_run, learn
+from rlzoo.processes.stop_signals import StopSignals
+from rlzoo.runs.json_records import check_fields
+from rlzoo.runs.run_folder import config_path, model_path, read_run
+from rlzoo.training.checkpoint import read_checkpoint
+
+TARGET = "rlzoo.benchmark.parallel.seed_runs:train_seed"
+MAX_LOSSES = 3  # of the processes of one run
+POLL = 0.5  # seconds between two looks at the pool
+SAVE = 600.0  # seconds that interrupted runs have to save
+IGNORED = {"verbose", "progress", "num_threads", "log_interval", "functions", "log_folder", "device"}
+"""Fields of a RunConfig that do not make another run of it."""
+FILES = ("expert", "conf_file", "trained_agent")
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """How the run of one seed ended.
+
+    :param folder: of the run; None without one
+    :param mean_return: of the last 100 training episodes; None without episodes
+    :param best_return: of the best evaluation; None without evaluations
+    :param problem: why it failed; empty if it did not
+    """
+
+    run: RunConfig
+    folder: Path | None = None
+    n_steps: int = 0
+    seconds: float = 0.0
+    mean_return: float | None = None
+    best_return: float | None = None
+    problem: str = ""
+    interrupted: bool = False
+
+
+def finished_run(run: RunConfig) -> Path | None:
+    """Return the folder of a finished run with the same arguments; None if there is none."""
+    wanted = _comparable(run)
+    for _, folder in reversed(find_runs(run.log_folder, run.algo, run.env_id)):
+        try:
+            if _comparable(read_run(folder)) != wanted:
+                continue
+            steps = read_checkpoint(model_path(folder, run.env_id)).steps()
+            if steps >= float(read_yaml(config_path(folder, run.env_id))["n_timesteps"]):
+                return folder
+        except (CheckpointError, KeyError, OSError, TypeError, UserError, ValueError):
+            continue  # unfinished, damaged, or of another version: it is trained
+    return None
+
+
+def _comparable(run: RunConfig) -> dict[str, Any]:
+    """Return the fields that make a run what it is, as YAML has them."""
+    values = load_yaml(dump_yaml(plain(asdict(run))), "the run")  # as args.yml has them
+    return {key: value for key, value in values.items() if key not in IGNORED}
+
+
+def text_of(run: RunConfig) -> str:
+    """Return a configuration as YAML; see `run_of`."""
+    return dump_yaml(plain({field.name: getattr(run, field.name) for field in fields(run)}))
+
+
+def run_of(text: str) -> RunConfig:
+    """Return the configuration that `text_of` wrote."""
+    values = check_fields("the task", RunConfig, load_yaml(text, "the task"))
+    parsed = {key: interpret(values[key]) for key in ("hyperparams", "env_kwargs", "eval_env_kwargs")}
+    tuples = {field.name for field in fields(RunConfig) if str(field.type).startswith("tuple")}
+    given: dict[str, Any] = {key: tuple(value) if key in tuples else value for key, value in values.items()}
+    return RunConfig(**{**given, **parsed})
+
+
+def train_seeds(runs: Sequence[RunConfig], pool: Pool, command: str) -> Iterator[SeedResult]:
+    """Train runs as tasks of a pool; yield each as it ends. Ctrl-C saves those that run, and ends.
+
+    :param command: the command line, for command.txt
+    """
+    tasks = [_task(run, command, number) for number, run in enumerate(runs)]
+    running = {pool.submit(task): (run, task) for run, task in zip(runs, tasks, strict=True)}
+    n_lost: dict[tuple[str, int], int] = {}
+    with StopSignals("saving and ending the runs") as stop:
+        try:
+            with stop.interruptible():
+                while running:
+                    for event in pool.wait(POLL):
+                        if not isinstance(event, Ended) or event.key not in running:
+                            continue
+                        run, task = running.pop(event.key)
+                        key = run.env_id, run.seed
+                        n_lost[key] = n_lost.get(key, 0) + event.lost
+                        if event.lost and n_lost[key] < MAX_LOSSES:
+                            running[pool.submit(task)] = run, task
+                        else:
+                            yield _result(run, event)
+        except KeyboardInterrupt:
+            for event in pool.interrupt(SAVE):
+                if isinstance(event, Ended) and event.key in running:
+                    yield replace(_result(running.pop(event.key)[0], event), interrupted=True)
+            for run, _ in running.values():
+                yield SeedResult(run, interrupted=True, problem="not begun")
+
+
+def _task(run: RunConfig, command: str, number: int) -> Task:
+    """Return the task of a run.
+
+    :param number: distinguishes the runs of one command
+    """
+    latest = latest_run_id(run.log_folder, run.algo, run.env_id) + number
+    inputs = tuple(path for name in FILES if (path := getattr(run, name)) and Path(path).is_file())
+    return Task(TARGET, {"run": text_of(run), "command": command, "latest": latest}, inputs, run.log_folder)
+
+
+def _result(run: RunConfig, event: Ended) -> SeedResult:
+    result = event.result
+    if result is None:
+        return SeedResult(run, problem=event.error)
+    if not result["folder"]:
+        return SeedResult(run, problem="interrupted before the first step", interrupted=True)
+    return SeedResult(
+        run,
+        Path(run.log_folder) / result["folder"],
+        result["n_steps"],
+        result["seconds"],
+        result["mean_return"],
+        result["best_return"],
+        interrupted=result["interrupted"],
+    )
+
+
+def train_seed(context: TaskContext) -> Json:
+    """Train the run of a task, in the folder of the task."""
+    run = run_of(context.payload["run"])
+    files = {name: context.input(getattr(run, name)) for name in FILES if getattr(run, name)}
+    run = replace(run, log_folder=context.output, **files)  # type: ignore[arg-type]
+    if context.is_apart and context.payload["latest"]:  # the next number is free where the files go
+        name = run_name(run.env_id, context.payload["latest"])
+        (Path(context.output) / run.algo / name).mkdir(parents=True)
+    began = time.monotonic()
+    try:
+        with StopSignals() as stop:
+            with stop.interruptible():
+                session = create_run(run, context.payload["command"])
+            result = learn(session, stop)
+    except KeyboardInterrupt:
+        return {"folder": "", "interrupted": True}
+    returns = [episode["r"] for episode in session.model.ep_info_buffer]
+    evaluations = [call.best_mean_reward for call in session.callbacks if isinstance(call, EvalCallback)]
+    best = max(evaluations, default=-np.inf)
+    return {
+        "folder": str(result.folder.relative_to(context.output)),
+        "n_steps": result.num_timesteps,
+        "seconds": time.monotonic() - began,
+        "mean_return": float(np.mean(returns)) if returns else None,
+        "best_return": float(best) if np.isfinite(best) else None,
+        "interrupted": result.interrupted,
+    }
+
+
+def summary(results: Sequence[SeedResult]) -> str:
+    """Return a table of the runs, with mean and standard deviation over the seeds of each environment."""
+    rows = [("env", "seed", "steps", "return", "best evaluation", "seconds", "folder")]
+    for result in results:
+        numbers = (_text(result.mean_return), _text(result.best_return), f"{result.seconds:.0f}")
+        run, where = result.run, result.problem or str(result.folder)
+        rows.append((run.env_id, str(run.seed), f"{result.n_steps:,}", *numbers, where))
+    for env_id in dict.fromkeys(result.run.env_id for result in results):
+        ours = [result for result in results if result.run.env_id == env_id]
+        returns = _mean([result.mean_return for result in ours])
+        rows.append((env_id, "mean", "", returns, _mean([result.best_return for result in ours]), "", ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        env, *cells, where = row
+        padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:-1], strict=True)]
+        lines.append("  ".join([env.ljust(widths[0]), *padded, where]).rstrip())
+    return "\n".join(lines)
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    return f"{np.mean(known):.2f} ± {np.std(known, ddof=1):.2f}" if len(known) > 1 else f"{known[0]:.2f}"

@@ -1,0 +1,1 @@
+"""Population based training: a search that changes hyperparameters while agents are trained."""

@@ -1,0 +1,241 @@
+"""Gradient steps as graphs; without a CUDA device, a graph repeats its step on the same memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rlzoo
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.accel.gpu.acceleration import captured, why_not, why_not_algorithm
+from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, map_tensors, tensors_of
+from rlzoo.core.errors import UserError
+from rlzoo.core.seeding import get_rng_state, set_rng_state
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+NAMES = ("PPO", "A2C", "SAC", "TD3", "TQC", "DQN", "QRDQN", "CrossQ")
+
+
+class RepeatedStep:
+    """A graph without a device: `replay` runs the step again and writes its results in place."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.run: Callable[[], Any] | None = None
+
+    def warm_up(self, run: Callable[[], Any]) -> Any:
+        return run()
+
+    def capture(self, run: Callable[[], Any]) -> Any:
+        """Keep the step; results have the right shapes, and no parameter is changed."""
+        self.run = run
+        before = [(tensor, tensor.detach().clone()) for tensor in self.kept]
+        random = torch.get_rng_state()
+        self.result = run()
+        torch.set_rng_state(random)
+        for tensor, value in before:
+            tensor.detach().copy_(value)
+        return self.result
+
+    def replay(self) -> None:
+        for static, new in zip(tensors_of(self.result), tensors_of(self.run()), strict=True):
+            static.detach().copy_(new)
+
+    kept: list[torch.Tensor] = []  # parameters, target networks, statistics and states of optimisers
+
+
+def make(name: str, device: str = "cpu", **kwargs: Any) -> Any:
+    env_id = "CartPole-v1" if name in ("DQN", "QRDQN") else "Pendulum-v1"
+    options: dict[str, Any] = {"policy_kwargs": {"net_arch": [16]}, "seed": 0, "device": device}
+    if name in ("PPO", "A2C"):
+        options |= {"n_steps": 16}
+        options |= {"batch_size": 24, "n_epochs": 2, "clip_range": "lin_0.3"} if name == "PPO" else {}
+    else:
+        options |= {"learning_starts": 20, "batch_size": 8, "train_freq": 1, "buffer_size": 500}
+    return getattr(rlzoo, name)("MlpPolicy", rlzoo.make_vec_env(env_id, 2, seed=0), **{**options, **kwargs})
+
+
+def all_tensors(model: Any) -> list[torch.Tensor]:
+    found = [*model.policy.parameters(), *model.policy.buffers()]
+    for optimizer in (part for part in model.state().values() if isinstance(part, torch.optim.Optimizer)):
+        for state in optimizer.state.values():
+            found += [value for value in state.values() if isinstance(value, torch.Tensor)]
+        found += [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replayed_steps_learn_as_called_ones(name: str) -> None:
+    """Static inputs and results, floats as tensors and the learning rate as a tensor change nothing."""
+    plain, replayed = make(name), make(name)
+    state = get_rng_state()
+    plain.learn(100)
+    set_rng_state(state)
+    with captured(replayed, RepeatedStep) as step:
+        RepeatedStep.kept = []
+
+        def note(*arguments: Any, **keywords: Any) -> Any:
+            RepeatedStep.kept = all_tensors(replayed)
+            return step(*arguments, **keywords)
+
+        replayed.gradient_step = note
+        replayed.learn(100)
+        assert step.recordings, "no step was captured"
+    for one, two in zip(plain.policy.parameters(), replayed.policy.parameters(), strict=True):
+        assert torch.allclose(one, two, rtol=1e-3, atol=1e-5)
+    assert plain.counters.n_updates == replayed.counters.n_updates > WARM_UP
+
+
+class NoHostReads(TorchDispatchMode):
+    """Raise for operations that wait for a device, or copy from the host, which no graph can hold."""
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = operation.__name__.split(".")[0]
+        assert name not in ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "equal"), name
+        return operation(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_steps_read_nothing_from_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(name, **({"use_sde": True} if name in ("PPO", "SAC", "TQC") else {}))
+    model.learn(60)
+    monkeypatch.setattr(FlatParameters, "clip_grad_norm", lambda self, norm: None)  # reads it on the CPU only
+    step = model.gradient_step
+
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        with NoHostReads():
+            return step(*arguments, **keywords)
+
+    model.gradient_step = watched
+    model.learn(60)
+
+
+def test_learning_rate_of_a_schedule_reaches_a_captured_step() -> None:
+    model = make("SAC", learning_rate="lin_0.01")
+    with captured(model, RepeatedStep):
+        model.learn(40)
+        rates = [float(model.set_learning_rates(model.counters))]
+        groups = [model.policy.actor.optimizer, model.policy.critic.optimizer, model.ent_coef_optimizer]
+        rates += [optimizer.param_groups[0]["lr"].item() for optimizer in groups]
+        assert rates == pytest.approx([rates[0]] * 4) and 0 <= rates[0] < 0.01
+        file = io.BytesIO()
+        model.save(file)
+    assert all(isinstance(optimizer.param_groups[0]["lr"], float) for optimizer in groups)
+    file.seek(0)
+    loaded = rlzoo.SAC.load(file, env=rlzoo.make_vec_env("Pendulum-v1", 2), device="cpu")
+    group = loaded.policy.actor.optimizer.param_groups[0]
+    assert isinstance(group["lr"], float) and not group["capturable"]
+
+
+def test_results_are_copies_and_shapes_have_their_own_graph() -> None:
+    def step(batch: dict[str, torch.Tensor], scale: float, flag: bool) -> dict[str, Any]:
+        return {"sum": (batch["x"] * scale).sum(), "rows": batch["x"] + 1, "flag": flag}
+
+    class Numbers(RepeatedStep):
+        pass
+
+    captured_step = CapturedStep(step, torch.device("cpu"), Numbers)
+    results = [
+        captured_step({"x": torch.full((n,), float(i))}, scale=0.5 + i, flag=n == 2)
+        for n in (2, 3)
+        for i in range(6)
+    ]
+    assert len(captured_step.recordings) == 2
+    assert [result["sum"].item() for result in results] == [
+        n * i * (0.5 + i) for n in (2, 3) for i in range(6)
+    ]
+    assert results[5]["rows"].tolist() == [6.0, 6.0] and results[0]["flag"] and not results[-1]["flag"]
+
+
+def test_structures_keep_their_tensors_in_order() -> None:
+    nested = {"a": (torch.tensor(1.0), "text"), "b": {"c": torch.tensor(2.0)}, "d": None}
+    assert [tensor.item() for tensor in tensors_of(nested)] == [1, 2]
+    assert map_tensors(torch.neg, nested)["b"]["c"] == -2
+
+
+def test_priorities_come_out_of_a_graph() -> None:
+    model = make("DQN", prioritized_replay=True)
+    with captured(model, RepeatedStep) as step:
+        model.learn(60)
+        assert step.recordings
+    priorities = model.replay_buffer.own_columns()
+    assert priorities is not None and model.counters.n_updates > WARM_UP
+
+
+def test_on_is_refused_without_cuda_and_auto_does_nothing() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    model = make("PPO")
+    model.cuda_graphs = "on"
+    with pytest.raises(UserError, match="on the CPU, and CUDA graphs need a CUDA device"):
+        model.learn(64)
+    model.cuda_graphs = "auto"
+    assert model.learn(64).num_timesteps == 64
+    model.cuda_graphs = "perhaps"
+    with pytest.raises(UserError, match="off, auto, on"):
+        model.learn(64)
+
+
+def test_steps_that_cannot_be_captured_say_why() -> None:
+    assert "CUDA device" in str(why_not(make("SAC")))
+    assert why_not_algorithm(make("SAC")) is None
+    assert "target_kl" in str(why_not_algorithm(make("PPO", target_kl=0.01)))
+    assert "sequences" in str(
+        why_not_algorithm(rlzoo.RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, device="cpu"))
+    )
+    assert "TRPO" in str(why_not_algorithm(rlzoo.TRPO("MlpPolicy", "CartPole-v1", device="cpu")))
+
+
+@needs_cuda
+def test_captured_policy_draws_new_numbers_at_every_replay() -> None:
+    model = make("SAC", "cuda")
+    observations = torch.zeros(64, 3, device="cuda")
+
+    def sample(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        with torch.no_grad():
+            return {"actions": model.policy.actor.action_log_prob(batch["obs"])[0]}
+
+    step = CapturedStep(sample, model.device)
+    draws = [step({"obs": observations})["actions"] for _ in range(WARM_UP + 4)]
+    assert step.recordings
+    replayed = draws[WARM_UP:]
+    assert not any(torch.equal(a, b) for a, b in pairwise(replayed))
+    torch.cuda.manual_seed(1)
+    first = step({"obs": observations})["actions"]
+    torch.cuda.manual_seed(1)
+    assert torch.equal(first, step({"obs": observations})["actions"])
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", NAMES)
+def test_cuda_graphs_take_the_same_steps(name: str) -> None:
+    models = []
+    for choice in ("off", "on"):
+        model = make(name, "cuda")
+        model.cuda_graphs = choice
+        models.append(model.learn(100))
+    for one, two in zip(*(model.policy.parameters() for model in models), strict=True):
+        assert torch.isfinite(two).all()
+        assert torch.allclose(one, two, rtol=0.1, atol=0.1)
+
+
+@needs_cuda
+@pytest.mark.slow
+def test_cuda_graphs_learn_as_well() -> None:
+    scores = []
+    for choice in ("off", "on"):
+        for seed in range(5):
+            model = rlzoo.PPO(
+                "MlpPolicy", rlzoo.make_vec_env("CartPole-v1", 8, seed=seed), n_steps=64, batch_size=128,
+                seed=seed, device="cuda",
+            )  # fmt: skip
+            model.cuda_graphs = choice
+            model.learn(50_000)
+            scores.append((choice, sum(episode["r"] for episode in model.ep_info_buffer) / 100))
+    off, on = ([score for kind, score in scores if kind == choice] for choice in ("off", "on"))
+    assert abs(sum(on) - sum(off)) / 5 < 100

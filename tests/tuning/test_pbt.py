@@ -1,0 +1,176 @@
+"""Population based training: exploit and explore, and a small population from beginning to end."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from optuna.distributions import FloatDistribution
+
+from rlzoo.algorithms.on_policy.ppo import PPO, SEARCH_SPACE
+from rlzoo.callbacks.hyperparameter_schedule import HyperparameterSchedule
+from rlzoo.cli.main import main
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import TuneConfig
+from rlzoo.config.yaml_text import read_yaml
+from rlzoo.core.errors import UserError
+from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.tuning.pbt import search
+from rlzoo.tuning.pbt.population import (
+    Explorer,
+    Generation,
+    first_generation,
+    lineage,
+    next_generation,
+    replay,
+    sample,
+)
+from rlzoo.tuning.pbt.search import optimize_population
+from rlzoo.tuning.space.search_space import Space
+
+SPACE = Space({key: SEARCH_SPACE[key] for key in ("learning_rate", "n_steps", "gamma", "n_epochs")})
+
+
+def ranked(values: list[float | None]) -> list[Generation]:
+    members = first_generation(SPACE, len(values), seed=1)
+    return [replace(member, value=value) for member, value in zip(members, values, strict=True)]
+
+
+def test_worst_copy_the_best_and_perturb() -> None:
+    members = ranked([5.0, 1.0, 3.0, 9.0])
+    following = next_generation(SPACE, members, seed=1)
+    assert [member.parent for member in following] == [0, 3, 2, 3]
+    assert [member.interval for member in following] == [1] * 4
+    assert following[1].params != members[3].params
+    assert following[1].params["log2(n_steps)"] == members[3].params["log2(n_steps)"]  # cannot change
+    assert [following[i].params == members[i].params for i in (0, 2, 3)] == [True] * 3
+
+
+def test_members_without_a_value_are_replaced() -> None:
+    following = next_generation(SPACE, ranked([None, None, None, 2.0]), seed=1)
+    assert [member.parent for member in following] == [3, 3, 3, 3]
+
+
+def test_populations_follow_from_the_seed() -> None:
+    assert first_generation(SPACE, 3, 5) == first_generation(SPACE, 3, 5)
+    assert first_generation(SPACE, 3, 5) != first_generation(SPACE, 3, 6)
+    members = ranked([1.0, 2.0, 3.0, 4.0])
+    assert next_generation(SPACE, members, 5) == next_generation(SPACE, members, 5)
+
+
+def test_suggestions_stay_in_their_ranges() -> None:
+    for seed in range(200):
+        explorer = Explorer(np.random.default_rng(seed), {"x": 0.9, "n": 3, "c": "a"})
+        assert 0.5 <= explorer.suggest_float("x", 0.5, 1.0, log=True) <= 1.0
+        assert explorer.suggest_int("n", 1, 3) in (1, 2, 3)
+        assert explorer.suggest_categorical("c", ("a", "b")) in ("a", "b")
+    explorer = Explorer(np.random.default_rng(0), {"x": 0.9})
+    explorer.frozen = True
+    assert explorer.suggest_float("x", 0.5, 1.0) == 0.9
+    assert FloatDistribution(0.5, 1.0)._contains(explorer.params["x"])
+
+
+def test_replay_returns_what_was_sampled() -> None:
+    explorer = Explorer(np.random.default_rng(3), {})
+    assert sample(SPACE, explorer) == replay(SPACE, explorer.params)
+
+
+def test_lineage_goes_back_to_the_first_interval() -> None:
+    history = [
+        [Generation(number, interval, parent, {}) for number, parent in enumerate(parents)]
+        for interval, parents in enumerate([(0, 1, 2), (0, 1, 1), (2, 1, 2)])
+    ]
+    assert [member.member for member in lineage(history, 0)] == [1, 2, 0]
+
+
+def config(folder: Path, **changes: object) -> TuneConfig:
+    run = RunConfig(
+        algo="ppo",
+        env_id="CartPole-v1",
+        n_timesteps=128,
+        seed=3,
+        hyperparams={"n_steps": 16, "n_envs": 1, "batch_size": 16, "n_epochs": 1},
+        eval_episodes=1,
+        verbose=0,
+        log_folder=str(folder),
+    )
+    return TuneConfig(run=replace(run, **changes))  # type: ignore[arg-type]
+
+
+def test_population_is_trained_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = optimize_population(config(tmp_path / "whole"), 2, 64)
+    train, calls = search._train_interval, []
+
+    def stop_at_the_second(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        train(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search, "_train_interval", stop_at_the_second)
+    assert not optimize_population(config(tmp_path / "cut"), 2, 64).is_done
+    monkeypatch.setattr(search, "_train_interval", train)
+    cut = optimize_population(config(tmp_path / "cut"), 2, 64)
+    assert whole.is_done and cut.is_done
+    values = [[[member.value for member in row] for row in each.history] for each in (whole, cut)]
+    assert values[0] == values[1]
+    rows = list(csv.DictReader((whole.folder / "lineage.csv").open()))
+    assert [row["interval"] for row in rows] == ["0", "0", "1", "1"]
+    (worst,) = [row for row in rows[2:] if row["parent"] != row["member"]]
+    assert float(worst["steps"]) >= 128
+    with pytest.raises(UserError, match="begun with population size 2, not 3"):
+        optimize_population(config(tmp_path / "cut"), 3, 64)
+    assert (whole.output(0, 1) / "agent.zip").is_file()
+    flags = ["--conf-file", str(whole.folder / "schedule.yml"), "-f", str(tmp_path), "--eval-freq", "0"]
+    assert main(["train", "--algo", "ppo", "--env", "CartPole-v1", *flags]) == 0
+    assert "Done after 128 steps" in capsys.readouterr().out
+    assert read_yaml(whole.folder / "schedule.yml")["CartPole-v1"]["n_steps"] == 16
+
+
+def test_schedule_changes_hyperparameters_in_time() -> None:
+    seen: list[tuple[int, float, float]] = []
+
+    class Recorder(HyperparameterSchedule):
+        def _on_rollout_end(self) -> None:
+            learning_rate = self.model.schedules["learning_rate"](1.0)
+            seen.append((self.model.num_timesteps, learning_rate, self.model.config.gamma))
+
+    changes = [[32, {"learning_rate": 0.5}], [64, {"gamma": 0.5}]]
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 1), n_steps=32, batch_size=32, n_epochs=1)
+    model.learn(96, callback=Recorder(changes))
+    assert seen == [(32, 3e-4, 0.99), (64, 0.5, 0.99), (96, 0.5, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([[1, {"n_steps": 3}]], "n_steps cannot change during training"),
+        ([[2, {}], [1, {}]], "the steps must increase"),
+        ([[1, 0.5]], "pairs of steps and hyperparameters"),
+    ],
+)
+def test_wrong_schedules_are_refused(changes: list[list[object]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        HyperparameterSchedule(changes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--algo", "dqn"], "--scheduler pbt trains ppo"),
+        (["--scheduler", "ptb"], "did you mean 'pbt'?"),
+        (["--population-size", "1"], "at least 2"),
+        (["--perturbation-interval", "0"], "at least 1"),
+    ],
+)
+def test_wrong_flags_of_pbt_are_one_line(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["optimize", "--scheduler", "pbt", "--env", "CartPole-v1", *flags]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.strip().splitlines()) == 1
