@@ -101,6 +101,9 @@ _MODULES = {
         "InvalidActionEnvDiscrete InvalidActionEnvMultiBinary InvalidActionEnvMultiDiscrete"
     ),
     "rlzoo.envs.vec_wrappers.vec_check_nan": "VecCheckNan",
+    "rlzoo.envs.tensor.tensor_cartpole": "TensorCartPole",
+    "rlzoo.envs.tensor.tensor_pendulum": "TensorPendulum",
+    "rlzoo.envs.tensor.tensor_vec_env": "TensorStep TensorVecEnv",
     "rlzoo.envs.vec_env.vec_env": (
         "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped unwrap_vec_wrapper"
     ),

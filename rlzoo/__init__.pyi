@@ -181,6 +181,10 @@ from rlzoo.envs.single_env.wrappers import HistoryWrapper as HistoryWrapper
 from rlzoo.envs.single_env.wrappers import ResizeObservation as ResizeObservation
 from rlzoo.envs.single_env.wrappers import TimeFeatureWrapper as TimeFeatureWrapper
 from rlzoo.envs.single_env.wrappers import TruncatedOnSuccessWrapper as TruncatedOnSuccessWrapper
+from rlzoo.envs.tensor.tensor_cartpole import TensorCartPole as TensorCartPole
+from rlzoo.envs.tensor.tensor_pendulum import TensorPendulum as TensorPendulum
+from rlzoo.envs.tensor.tensor_vec_env import TensorStep as TensorStep
+from rlzoo.envs.tensor.tensor_vec_env import TensorVecEnv as TensorVecEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv as DummyVecEnv
 from rlzoo.envs.vec_env.dummy import is_wrapped as is_wrapped
 from rlzoo.envs.vec_env.dummy import unwrap_wrapper as unwrap_wrapper
@@ -914,7 +918,7 @@ class CrossQ(_CrossQ):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1062,7 +1066,7 @@ class DDPG(_DDPG):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1237,7 +1241,7 @@ class DQN(_DQN):
         prioritized_replay_eps (float = 1e-06): added to |TD error|, so that
             every transition can be sampled
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -1839,7 +1843,7 @@ class QRDQN(_QRDQN):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2101,7 +2105,7 @@ class SAC(_SAC):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2260,7 +2264,7 @@ class TD3(_TD3):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent
@@ -2388,7 +2392,7 @@ class TQC(_TQC):
         optimize_memory_usage (bool = False): accepted for compatibility with
             stable-baselines3, without effect: no observation is stored twice
         buffer_device (str = 'cpu'): device that stores observations and actions
-            of the replay buffer
+            of the replay buffer; auto: that of the agent
 
         # returns and advantages
         gamma (float = 0.99): discount factor per step, in [0, 1]; the agent

@@ -72,7 +72,10 @@ OPTIMIZE_MEMORY_USAGE = Doc(
     "accepted for compatibility with stable-baselines3, without effect: no observation is stored twice",
     "replay buffer",
 )
-BUFFER_DEVICE = Doc("device that stores observations and actions of the replay buffer", "replay buffer")
+BUFFER_DEVICE = Doc(
+    "device that stores observations and actions of the replay buffer; auto: that of the agent",
+    "replay buffer",
+)
 PRIORITIZED_REPLAY = Doc(
     "sample transitions with probability proportional to |TD error|^alpha (Schaul et al. 2016,"
     " https://arxiv.org/abs/1511.05952)",

@@ -352,9 +352,11 @@ class OffPolicyAlgorithm(Algorithm):
     def _make_replay_buffer(self) -> ReplayBuffer:
         buffer_class, kwargs = self.replay_class()
         kwargs = check_buffer_arguments(buffer_class, kwargs, self.config.n_steps)
+        asked = self.config.buffer_device
+        buffer_device = self.device if asked == "auto" else torch.device(asked)
         shared: dict[str, Any] = {
             "n_steps": self.config.n_steps,
-            "buffer_device": self.config.buffer_device,
+            "buffer_device": buffer_device,
             "frame_stack": 1 if self.env is None else n_stacked_frames(self.env),
         }
         if self.env is not None and (dtypes := stored_dtypes(self.env)):
@@ -362,7 +364,7 @@ class OffPolicyAlgorithm(Algorithm):
         size = self.config.buffer_size // self.n_ranks
         shape = (size, self.observation_space, self.action_space)
         needed = buffer_class.required_bytes(*shape, self.n_envs, **{**shared, **kwargs})
-        on_host = self.config.buffer_device == "cpu" and not buffer_class.on_device
+        on_host = buffer_device.type == "cpu" and not buffer_class.on_device
         if on_host and needed > (free := available_memory()):
             warnings.warn(
                 f"a replay buffer of {self.config.buffer_size:,} transitions needs {needed / 1e9:,.1f} GB, "
