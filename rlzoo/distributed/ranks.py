@@ -33,6 +33,7 @@ from rlzoo.distributed.noise import GlobalNoise
 from rlzoo.distributed.process_group import Ended, ProcessGroup, join_group
 from rlzoo.distributed.rank_episodes import EpisodeWindow
 from rlzoo.distributed.transitions import check_shared, parts
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, wrappers_of
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.metrics.logger import Logger
@@ -128,7 +129,9 @@ class Ranks:
         """Mark environments as the part of this rank: models train in them together with the other ranks."""
         for layer in (*wrappers_of(venv), venv.unwrapped):
             layer.ranks = self
-        venv.unwrapped.first_env = self.rank * venv.num_envs
+        venv.unwrapped.first_env = first = self.rank * venv.num_envs
+        if isinstance(venv.unwrapped, DummyVecEnv):
+            venv.unwrapped.first_index = first  # in messages
         return venv
 
     def make_vec_env(self, env_id: object, n_envs: int, seed: int | None = None, **options: object) -> VecEnv:

@@ -124,10 +124,10 @@ def test_time_limit_saves_and_requeues(slurm: Path, tmp_path: Path, monkeypatch)
     project = tmp_path / "my project"
     project.mkdir()
     monkeypatch.chdir(project)
-    job = submit(project, 200_000, "--time", "00:01:00")
+    job = submit(project, 200_000, "--time", "00:02:00")
     long = project / "runs" / "seed0" / "sac" / "Pendulum-v1_1"
     output = project / "jo bs" / "output" / "task_1.out"
-    wait_until(lambda: output.is_file() and "it is queued again" in output.read_text(), 240)
+    wait_until(lambda: output.is_file() and "it is queued again" in output.read_text(), 300)
     assert (long / "Pendulum-v1.zip").is_file() and not (long / "finished.json").exists()
     assert (project / "runs" / "seed0" / "ppo" / "CartPole-v1_1" / "finished.json").is_file()
     wait_until(lambda: "PENDING" in output_of("squeue", "-h", "-o", "%T"), 60)
