@@ -85,14 +85,16 @@ class OffPolicyTrainee(Trainee, Protocol):
 class Ranks:
     """The processes that train one agent together, seen from one of them.
 
-    Example (a script that `torchrun --nproc-per-node 2 script.py` starts):
-        >>> from rlzoo import PPO
-        >>> from rlzoo.distributed import join
-        >>> ranks = join()
-        >>> env = ranks.make_vec_env("CartPole-v1", n_envs=8, seed=0)  # of which each rank makes 4
-        >>> model = PPO("MlpPolicy", env, seed=0).learn(100_000)
-        >>> if ranks.rank == 0:
-        ...     model.save("ppo_cartpole")
+    A script that `torchrun --nproc-per-node 2 script.py` starts::
+
+        from rlzoo import PPO
+        from rlzoo.distributed import join
+
+        ranks = join()
+        env = ranks.make_vec_env("CartPole-v1", n_envs=8, seed=0)  # of which each rank makes 4
+        model = PPO("MlpPolicy", env, seed=0).learn(100_000)
+        if ranks.rank == 0:
+            model.save("ppo_cartpole")
 
     :param group: the process group
     """

@@ -73,7 +73,7 @@ class Episodes(gym.Env[Any, Any]):
 def spaces_of(algo: str, entry: str, values: dict[str, Any]) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
     """Observations and actions of the environment that an entry is for."""
     name = "MiniGrid" if entry.startswith("MiniGrid") else entry.rpartition("-v")[0] or entry
-    name = name.removesuffix("NoVel")
+    name = name.removesuffix("NoVel").removeprefix("Tensor")
     if name in ("atari", "default"):
         goals = values["policy"] == "MultiInputPolicy"
         kind = (

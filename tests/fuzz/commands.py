@@ -46,6 +46,10 @@ BASES: dict[str, tuple[str, ...]] = {
     "optimize": ("--algo ppo --env CartPole-v1 -n 64 --n-trials 1", "--report ppo_MountainCarContinuous-v0"),
     "dashboard": ("--help", "ppo_MountainCarContinuous-v0"),
     "benchmark run": ("list.yml -f runs --dry-run", "list.yml -f runs"),
+    "jobs": (
+        "list.yml --scheduler shell -o jobs",
+        "list.yml --scheduler slurm -o jobs --time 00:10:00 --parallel 2",
+    ),
     "benchmark score": ("logs -n 1", "logs -n 1 -o scores.json"),
     "benchmark table": ("logs", "logs --format csv", "scores.json --list list.yml"),
     "benchmark page": ("logs -o site -n 4", "scores.json --list list.yml -o site --no-videos"),

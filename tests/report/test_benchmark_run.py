@@ -241,7 +241,7 @@ def test_a_job_that_failed_in_another_process_is_tried_again(stand_in: Path, mon
     monkeypatch.setattr(benchmark_run, "CLAIM", 0.0)
     (job,) = jobs_of([with_seeds(0)])
     lock = claim(benchmark_run.worker_file(stand_in, job, "lock"))
-    queue = benchmark_run._Queue([job], stand_in, 1, DEFAULTS)
+    queue = benchmark_run._Queue([job], stand_in, benchmark_run.Processes(1), DEFAULTS)
     assert list(queue.begin()) == [] and queue.waiting == [job] and not queue.running
     lock.release()
     (ended,) = run_jobs([job], stand_in, 1)

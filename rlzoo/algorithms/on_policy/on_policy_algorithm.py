@@ -66,17 +66,20 @@ class OnPolicyAlgorithm(Algorithm):
     def _setup_model(self) -> None:
         super()._setup_model()
         self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
-        of_vectors = self.policy_class.__name__ == "ActorCriticPolicy" and not (
-            self.env and self.env.on_device
-        )
-        device_hint = gpu_hint(self.device, type(self).__name__) if of_vectors else None
-        for hint in filter(None, (self.n_envs_hint(self.config, self.n_envs * self.n_ranks), device_hint)):
+        n_envs_hint = self.n_envs_hint(self.config, self.n_envs * self.n_ranks)
+        for hint in filter(None, (n_envs_hint, self._device_hint())):
             warnings.warn(hint, stacklevel=4)
 
     @classmethod
     def n_envs_hint(cls, config: Any, n_envs: int) -> str | None:
         """Return a sentence when hyperparameters fit the number of environments, but hardly as meant."""
         return None
+
+    def _device_hint(self) -> str | None:
+        """Return a sentence when small networks learn on a GPU from environments on the CPU."""
+        if self.policy_class.__name__ != "ActorCriticPolicy" or (self.env and self.env.on_device):
+            return None
+        return gpu_hint(self.device, type(self).__name__)
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout of the environments.
