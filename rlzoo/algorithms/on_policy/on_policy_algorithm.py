@@ -77,9 +77,8 @@ class OnPolicyAlgorithm(Algorithm):
 
     def _device_hint(self) -> str | None:
         """Return a sentence when small networks learn on a GPU from environments on the CPU."""
-        if self.policy_class.__name__ != "ActorCriticPolicy" or (self.env and self.env.on_device):
-            return None
-        return gpu_hint(self.device, type(self).__name__)
+        small = self.policy_class.__name__ == "ActorCriticPolicy" and not (self.env and self.env.on_device)
+        return gpu_hint(self.device, type(self).__name__) if small else None
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout of the environments.
