@@ -164,7 +164,7 @@ class LocalPool:
         return [] if worker.key is None else [Ended(worker.key, error=reason, lost=True)]
 
     def _remove(self, worker: _Worker) -> None:
-        """Forget a process; it is killed if it still runs."""
+        """Remove a process from the pool; kill it if it still runs."""
         self._workers.remove(worker)
         self._selector.unregister(worker.socket)
         worker.socket.close()

@@ -141,7 +141,7 @@ def join_group() -> ProcessGroup:
     try:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     except (KeyError, ValueError) as error:
-        raise UserError(f"RANK and WORLD_SIZE must be whole numbers: {error}") from None
+        raise UserError(f"RANK and WORLD_SIZE must be integers: {error}") from None
     if not 0 <= rank < size:
         raise UserError(f"RANK must be between 0 and WORLD_SIZE - 1 = {size - 1}, not {rank}")
     backend = "gloo"

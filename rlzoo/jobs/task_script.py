@@ -64,7 +64,7 @@ def rlzoo_command() -> list[str]:
 
 
 def comment(text: str) -> str:
-    """Return a text as it may stand in a comment of a script: on one line."""
+    """Return a text on one line, for a comment of a script."""
     return " ".join(text.split())
 
 

@@ -232,7 +232,7 @@ def test_mistakes_are_one_line(project: Path, capsys, arguments: list[str], mess
         ("optimize: {serve: '0.0.0.0:1'}", "unknown flag of optimize in x.yml 'serve'"),
         ("optimize: {no_optim_plots: 3}", "no_optim_plots must be true or false, not 3"),
         ("optimize: {storage: 'postgresql://a:b@h/d'}", "can read the password in `storage`"),
-        ("optimize: {algo: ppo}\nworkers: 0", "workers must be a whole number, at least 1, not 0"),
+        ("optimize: {algo: ppo}\nworkers: 0", "workers must be an integer, at least 1, not 0"),
         ("optimize: 3", "`optimize` holds the flags of a search"),
         ("optimize: {algo: ppo}\nworker: 2", "unknown key in x.yml 'worker'; did you mean 'workers'?"),
     ],

@@ -26,7 +26,7 @@ def study_commands(content: dict[str, object], place: str) -> list[list[str]]:
             raise unknown(f"key in {place}", key, ("optimize", "workers"))
     workers = content.get("workers", WORKERS)
     if type(workers) is not int or workers < 1:
-        raise UserError(f"{place}: workers must be a whole number, at least 1, not {workers!r}")
+        raise UserError(f"{place}: workers must be an integer, at least 1, not {workers!r}")
     parser = Parser("rlzoo optimize", "")
     optimize.build_parser(parser)
     arguments = search_arguments(parser, content["optimize"], place)
