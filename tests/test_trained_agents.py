@@ -18,8 +18,7 @@ from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import mask_keywords
-from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.factories import build_evaluation_env, load_model
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.plots.runs import EVALUATIONS
 from rlzoo.runs import pretrained_registry as registry

@@ -19,8 +19,8 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.accel.memory import available_memory, parameter_budget, tune_malloc
 from rlzoo.accel.threads import one_thread
-from rlzoo.accel.tune_malloc import available_memory, tune_malloc
 from rlzoo.algorithms.agent.agent import Agent
 from rlzoo.algorithms.agent.self_description import SelfDescribing
 from rlzoo.algorithms.divergence import diverged
@@ -37,13 +37,12 @@ from rlzoo.algorithms.hyperparameters import (
 from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
-from rlzoo.core.device import get_device
+from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
-from rlzoo.core.spaces import space_name
+from rlzoo.core.preprocessing import space_name
 from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.make_vec_env import as_vec_env
-from rlzoo.networks.parameter_budget import parameter_budget
-from rlzoo.networks.training_mode import depends_on_mode
+from rlzoo.networks.torch_layers import depends_on_mode
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlzoo.accel.tune_malloc import available_memory
+from rlzoo.accel.memory import available_memory
 from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError

@@ -1,8 +1,13 @@
 """Action distributions: sample, mode, log_prob, entropy, kl."""
 
-from rlzoo.distributions.bernoulli import Bernoulli
-from rlzoo.distributions.categorical import Categorical, MultiCategorical
-from rlzoo.distributions.distribution import Distribution, kl_divergence, sum_independent_dims
+from rlzoo.distributions.distribution import (
+    Bernoulli,
+    Categorical,
+    Distribution,
+    MultiCategorical,
+    kl_divergence,
+    sum_independent_dims,
+)
 from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian, TanhBijector
 from rlzoo.distributions.make import make_proba_distribution
 from rlzoo.distributions.masked import (

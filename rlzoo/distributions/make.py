@@ -8,10 +8,8 @@ from typing import Any
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import action_size
-from rlzoo.distributions.bernoulli import Bernoulli
-from rlzoo.distributions.categorical import Categorical, MultiCategorical
-from rlzoo.distributions.distribution import Distribution
+from rlzoo.core.preprocessing import action_size
+from rlzoo.distributions.distribution import Bernoulli, Categorical, Distribution, MultiCategorical
 from rlzoo.distributions.gaussian import DiagGaussian
 from rlzoo.distributions.state_dependent_noise import StateDependentNoise
 

@@ -24,7 +24,7 @@ from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.experiment.environments import build_evaluation_env
+from rlzoo.experiment.factories import build_evaluation_env
 from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig

@@ -23,10 +23,12 @@ from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment import tracking
-from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import (
     build_callbacks,
+    build_evaluation_env,
     build_model,
+    build_training_env,
+    evaluation_seed,
     has_buffer,
     load_model,
     prepare_replay,

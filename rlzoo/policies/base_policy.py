@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.goal_env import GOAL_KEYS, split_goals
-from rlzoo.networks.extractors import (
+from rlzoo.networks.torch_layers import (
     BaseFeaturesExtractor,
     CombinedExtractor,
     FlattenExtractor,
     NatureCNN,
 )
-from rlzoo.networks.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
-from rlzoo.policies.savable import SavableModule
+from rlzoo.policies.policy_file import SavableModule
 
 
 class BaseModel(SavableModule):

@@ -19,8 +19,12 @@ from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
-from rlzoo.experiment.factories import build_callbacks
+from rlzoo.experiment.factories import (
+    build_callbacks,
+    build_evaluation_env,
+    build_training_env,
+    evaluation_seed,
+)
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import Parts, TrainingSession
 from rlzoo.experiment.training_run import check, create_run, learn, save

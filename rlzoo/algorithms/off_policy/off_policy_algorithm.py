@@ -17,7 +17,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import ParameterGroup
-from rlzoo.accel.tune_malloc import available_memory
+from rlzoo.accel.memory import available_memory
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience

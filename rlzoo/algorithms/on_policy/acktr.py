@@ -24,8 +24,7 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import FlatParameters, without_dynamo
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer

@@ -23,7 +23,7 @@ from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
 from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.core.device import gpu_hint
+from rlzoo.core.device_and_seed import gpu_hint
 from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import bootstrap_values, gae
 from rlzoo.core.signatures import constructor_parameters

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
-from rlzoo.cli.flags.output import output_width
-from rlzoo.cli.flags.parser import Choice
+from rlzoo.cli.flags.parser import Choice, output_width
 from rlzoo.core.errors import UserError, unknown
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable
@@ -244,3 +246,10 @@ def boolean(text: str) -> bool:
         return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
     except KeyError:
         raise argparse.ArgumentTypeError(f"expected true or false, not {text!r}") from None
+
+
+def output_width() -> int | None:
+    """Return the columns of the terminal, or those of the variable COLUMNS; None: output goes to a file."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return None

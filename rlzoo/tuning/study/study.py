@@ -31,9 +31,9 @@ from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import RayConfig, TuneConfig, default_evaluations
 from rlzoo.config.yaml_text import dump_yaml, load_yaml
-from rlzoo.core.device import get_device
+from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.factories import build_training_env
 from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
