@@ -19,7 +19,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -87,32 +87,15 @@ _RMSprop: Any = without_dynamo(torch.optim.RMSprop)
 class Adam(_Adam):  # type: ignore[misc]
     """Adam (Kingma and Ba 2015, algorithm 1)."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option changes the plain method."""
+        return not _has_any(self.param_groups[0], "weight_decay", "amsgrad", "maximize", "differentiable")
+
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        group = self.param_groups[0]
-        if closure is not None or _has_any(group, "weight_decay", "amsgrad", "maximize", "differentiable"):
+        if closure is not None or not self.is_plain:
             return super().step(closure)
-        (vector,) = group["params"]
-        state = self.state[vector]
-        if not state:
-            state["step"] = torch.tensor(0.0)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
-        state["step"] += 1
-        with torch.no_grad():  # one pass over all five vectors
-            fused_adam_(
-                [vector],
-                [vector.grad],
-                [state["exp_avg"]],
-                [state["exp_avg_sq"]],
-                [],
-                [state["step"]],
-                lr=float(group["lr"]),
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                weight_decay=0.0,
-                eps=group["eps"],
-                amsgrad=False,
-                maximize=False,
-            )
+        adam_steps([self])
         return None
 
     step.hooked = True  # type: ignore[attr-defined]  # spares the profiler's wrapper around every step
@@ -121,17 +104,62 @@ class Adam(_Adam):  # type: ignore[misc]
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
 
+def adam_steps(optimizers: Sequence[Optimizer]) -> None:
+    """Take a step of each of several `Adam` with equal options: one pass over the five vectors of each."""
+    group = optimizers[0].param_groups[0]
+    vectors = [optimizer.param_groups[0]["params"][0] for optimizer in optimizers]
+    states = [optimizer.state[vector] for optimizer, vector in zip(optimizers, vectors, strict=True)]
+    for vector, state in zip(vectors, states, strict=True):
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
+        state["step"] += 1
+    with torch.no_grad():
+        fused_adam_(
+            vectors,
+            [vector.grad for vector in vectors],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            lr=float(group["lr"]),
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=0.0,
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
+
+
 class RMSprop(_RMSprop):  # type: ignore[misc]
     """RMSprop (Tieleman and Hinton 2012), with epsilon outside of the root as PyTorch has it."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option changes the plain method."""
+        return not _has_any(
+            self.param_groups[0], "weight_decay", "momentum", "centered", "maximize", "differentiable"
+        )
+
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        group = self.param_groups[0]
-        if closure is not None or _has_any(
-            group, "weight_decay", "momentum", "centered", "maximize", "differentiable"
-        ):
+        if closure is not None or not self.is_plain:
             return super().step(closure)
+        rmsprop_steps([self])
+        return None
+
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
+
+def rmsprop_steps(optimizers: Sequence[Optimizer]) -> None:
+    """Take a step of each of several `RMSprop` with equal options."""
+    for optimizer in optimizers:
+        (group,) = optimizer.param_groups
         (vector,) = group["params"]
-        state = self.state[vector]
+        state = optimizer.state[vector]
         if not state:
             state["step"], state["square_avg"] = torch.tensor(0.0), torch.zeros_like(vector)
         state["step"] += 1
@@ -139,12 +167,6 @@ class RMSprop(_RMSprop):  # type: ignore[misc]
         with torch.no_grad():
             square.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
             vector.addcdiv_(gradient, square.sqrt().add_(group["eps"]), value=-group["lr"])
-        return None
-
-    step.hooked = True  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
 
 def _has_any(group: dict[str, Any], *options: str) -> bool:
