@@ -39,10 +39,10 @@ _MODULES = {
         " UnsupportedSpace UserError"
     ),
     "rlzoo.metrics.log_files": "read_csv read_json",
-    "rlzoo.metrics.logger": "Logger configure configure_logger get_latest_run_id",
-    "rlzoo.metrics.output_formats": (
-        "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
-        " KVWriter SeqWriter TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
+    "rlzoo.metrics.logger": (
+        "Logger configure configure_logger get_latest_run_id CSVOutputFormat Figure"
+        " FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat KVWriter SeqWriter"
+        " TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
     ),
     "rlzoo.algorithms.off_policy.quantile_regression": "quantile_huber_loss",
     "rlzoo.core.action_noise": (
@@ -81,7 +81,7 @@ _MODULES = {
         " WarpFrame wrap_deepmind"
     ),
     "rlzoo.envs.single_env.check_env": "check_env",
-    "rlzoo.envs.vec_env.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
+    "rlzoo.envs.vec_env.dummy": "DummyVecEnv",
     "rlzoo.envs.single_env.goal_env": "HERGoalEnvWrapper",
     "rlzoo.envs.vec_env.gym_vector": "GymVectorEnv",
     "rlzoo.envs.make_vec_env": "make_vec_env",
@@ -105,7 +105,8 @@ _MODULES = {
     "rlzoo.envs.tensor.tensor_pendulum": "TensorPendulum",
     "rlzoo.envs.tensor.tensor_vec_env": "TensorStep TensorVecEnv",
     "rlzoo.envs.vec_env.vec_env": (
-        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped unwrap_vec_wrapper"
+        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped is_wrapped"
+        " unwrap_vec_wrapper unwrap_wrapper"
     ),
     "rlzoo.envs.vec_wrappers.vec_extract_dict_obs": "VecExtractDictObs",
     "rlzoo.envs.vec_wrappers.vec_frame_stack": "VecFrameStack",

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
 from rlzoo.core.device_and_seed import set_random_seed
-from rlzoo.core.errors import RunFailed, UserError, in_one_line
+from rlzoo.core.errors import RunFailed, UserError, show_warning
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.factories import build_evaluation_env, load_model
@@ -241,5 +242,5 @@ def _begin() -> None:
     """
     restore_path_setting()
     torch.set_num_threads(1)
-    warnings.showwarning = in_one_line(warnings.showwarning)
+    warnings.showwarning = partial(show_warning, warnings.showwarning)
     end_with_parent()

@@ -18,9 +18,8 @@ from rlzoo.algorithms.base import Algorithm
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.base_callback import as_callback
 from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCallback
-from rlzoo.config.env_ids import bare_id
 from rlzoo.config.hyperparams import plays_stochastically
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import RunConfig, bare_id
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.monitor import Monitor

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from rlzoo.callbacks.base_callback import BaseCallback, as_callback
 from rlzoo.config.class_names import class_path
-from rlzoo.config.literals import interpret
+from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from rlzoo.config import run as names
-from rlzoo.config.env_ids import bare_id
 from rlzoo.config.hyperparams import lookup, merge
-from rlzoo.config.run import PlayConfig, VideoConfig
+from rlzoo.config.run import PlayConfig, VideoConfig, bare_id
 from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs

@@ -236,7 +236,7 @@ def test_classes_of_rlzoo_resolve() -> None:
     [
         "os.system", "builtins.eval", "subprocess.Popen", "collections.OrderedDict", "rlzoo.__main__.main",
         "rlzoo.cli.main.main", "rlzoo.envs.single_env.monitor.ResultsWriter",
-        "rlzoo.metrics.output_formats.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
+        "rlzoo.metrics.logger.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
         "torch.hub.load",
         "torch.nn.modules.module.OrderedDict", "torch.nn.modules.module.torch.load",
         "torch.nn.functional.relu", "torch.nn.init.constant_",

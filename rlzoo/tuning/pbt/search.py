@@ -30,10 +30,9 @@ from rlzoo.cluster.local_pool import LocalPool
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.cluster.tasks import Ended, Pool, Task
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.experiment.resolved_config import ResolvedConfig
