@@ -33,16 +33,16 @@ _MODULES = {
     "rlzoo.buffers.samples": (
         "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
     ),
-    "rlzoo.core.device": "get_device obs_as_tensor",
+    "rlzoo.core.device_and_seed": ("get_device obs_as_tensor set_random_seed"),
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
     ),
     "rlzoo.metrics.log_files": "read_csv read_json",
-    "rlzoo.metrics.logger": "Logger configure configure_logger get_latest_run_id",
-    "rlzoo.metrics.output_formats": (
-        "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
-        " KVWriter SeqWriter TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
+    "rlzoo.metrics.logger": (
+        "Logger configure configure_logger get_latest_run_id CSVOutputFormat Figure"
+        " FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat KVWriter SeqWriter"
+        " TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
     ),
     "rlzoo.algorithms.off_policy.quantile_regression": "quantile_huber_loss",
     "rlzoo.core.action_noise": (
@@ -56,10 +56,10 @@ _MODULES = {
         " Schedule SimpleLinearSchedule constant_fn get_linear_fn get_schedule_fn linear_schedule"
         " lr_schedule make_schedule"
     ),
-    "rlzoo.core.seeding": "set_random_seed",
-    "rlzoo.core.spaces": (
+    "rlzoo.core.preprocessing": (
         "check_for_nested_spaces is_image_space is_image_space_channels_first check_for_correct_spaces"
-        " check_shape_equal"
+        " check_shape_equal get_action_dim get_flattened_obs_dim get_obs_shape is_vectorized_observation"
+        " maybe_transpose preprocess_obs"
     ),
     "rlzoo.algorithms.train_frequency": (
         "RolloutReturn TrainFreq TrainFrequencyUnit should_collect_more_steps"
@@ -81,7 +81,7 @@ _MODULES = {
         " WarpFrame wrap_deepmind"
     ),
     "rlzoo.envs.single_env.check_env": "check_env",
-    "rlzoo.envs.vec_env.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
+    "rlzoo.envs.vec_env.dummy": "DummyVecEnv",
     "rlzoo.envs.single_env.goal_env": "HERGoalEnvWrapper",
     "rlzoo.envs.vec_env.gym_vector": "GymVectorEnv",
     "rlzoo.envs.make_vec_env": "make_vec_env",
@@ -105,7 +105,8 @@ _MODULES = {
     "rlzoo.envs.tensor.tensor_pendulum": "TensorPendulum",
     "rlzoo.envs.tensor.tensor_vec_env": "TensorStep TensorVecEnv",
     "rlzoo.envs.vec_env.vec_env": (
-        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped unwrap_vec_wrapper"
+        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped is_wrapped"
+        " unwrap_vec_wrapper unwrap_wrapper"
     ),
     "rlzoo.envs.vec_wrappers.vec_extract_dict_obs": "VecExtractDictObs",
     "rlzoo.envs.vec_wrappers.vec_frame_stack": "VecFrameStack",
@@ -122,11 +123,13 @@ _MODULES = {
     "rlzoo.hub.download": "download_from_hub get_hf_trained_models",
     "rlzoo.hub.upload": "push_to_hub",
     "rlzoo.policies.linear_policy": "ARSLinearPolicy ARSPolicy",
-    "rlzoo.networks.extractors": ("BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN"),
+    "rlzoo.networks.torch_layers": (
+        "BaseFeaturesExtractor CombinedExtractor FlattenExtractor NatureCNN MlpExtractor create_mlp"
+        " get_actor_critic_arch"
+    ),
     "rlzoo.policies.masked_policies": (
         "MaskableActorCriticCnnPolicy MaskableActorCriticPolicy MaskableMultiInputActorCriticPolicy"
     ),
-    "rlzoo.networks.mlp": "MlpExtractor create_mlp get_actor_critic_arch",
     "rlzoo.policies.actors": "Actor SquashedGaussianActor",
     "rlzoo.policies.base_policy": "BaseModel BasePolicy",
     "rlzoo.policies.continuous_policies": "ContinuousCritic CrossQPolicy SACPolicy TD3Policy TQCPolicy",
@@ -137,10 +140,6 @@ _MODULES = {
     "rlzoo.policies.recurrent_policies": (
         "CnnLnLstmPolicy LstmPolicy MlpLnLstmPolicy RecurrentActorCriticCnnPolicy RecurrentActorCriticPolicy"
         " RecurrentMultiInputActorCriticPolicy"
-    ),
-    "rlzoo.networks.preprocessing": (
-        "get_action_dim get_flattened_obs_dim get_obs_shape is_vectorized_observation maybe_transpose"
-        " preprocess_obs"
     ),
     "rlzoo.policies.policy_registry": "LnCnnPolicy LnMlpPolicy register_policy",
     "rlzoo.optim.conjugate_gradient": "conjugate_gradient_solver flat_grad",

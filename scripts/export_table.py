@@ -27,14 +27,12 @@ import onnxruntime
 import torch
 from gymnasium import spaces
 
-from rlzoo.config.hyperparams import lookup
-from rlzoo.config.shipped import shipped_path
-from rlzoo.core.seeding import set_random_seed
+from rlzoo.config.hyperparams import lookup, shipped_path
+from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.envs.action_masks import get_action_masks
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize
-from rlzoo.experiment.environments import build_evaluation_env
-from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.factories import build_evaluation_env, load_model
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.export.exporter import export_model
 from rlzoo.export.policy_module import MASKS, STARTS, STATES, PolicyModule

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space
 
 Function = Callable[[np.ndarray], np.ndarray]
 Act = Callable[[Any], np.ndarray]

@@ -25,7 +25,7 @@ from torch import nn
 
 from rlzoo.accel.denormals import set_flush_denormal_in_worker_threads
 from rlzoo.accel.switch import enabled
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.buffers.stored import Stored
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import (
     ExperienceNormalizer,

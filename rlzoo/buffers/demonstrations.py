@@ -26,7 +26,7 @@ from gymnasium import spaces
 
 from rlzoo.buffers.rollout_buffer import Obs, map_obs
 from rlzoo.core.errors import RunFailed, UserError, unknown
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space
 from rlzoo.io.npz import read_npz
 
 KEYS = ("actions", "obs", "rewards", "episode_returns", "episode_starts")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rlzoo.buffers.base_buffer import Normalizer, Obs
 from rlzoo.core.errors import CheckpointError
-from rlzoo.core.spaces import MISSING
+from rlzoo.core.preprocessing import MISSING
 
 Function: TypeAlias = "Callable[[Obs], Obs]"
 

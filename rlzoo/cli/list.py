@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from rlzoo.cli.flags.output import output_width
-from rlzoo.cli.flags.parser import Choice
+from rlzoo.cli.flags.parser import Choice, output_width
 from rlzoo.config import catalog
 from rlzoo.core.errors import printable
 

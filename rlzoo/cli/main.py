@@ -17,19 +17,20 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlzoo.cli.commands import COMMANDS, TRUSTING, WORK
-from rlzoo.cli.flags.output import discard, lasting_output, open_closed_streams
-from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
+from rlzoo.core.errors import RunFailed, UserError, one_line, show_warning, unknown
 from rlzoo.io.trust import trust
 from rlzoo.processes.stop_signals import sigint_waits_for_imports
 
 if TYPE_CHECKING:
     from rlzoo.cli.flags.parser import Parser
+
 
 SYSTEM_ERRORS = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM,
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         with warnings.catch_warnings(), sigint_waits_for_imports():
-            warnings.showwarning = in_one_line(warnings.showwarning)
+            warnings.showwarning = partial(show_warning, warnings.showwarning)
             open_closed_streams()
             _print_anything()
             code = dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -202,3 +203,64 @@ def _check_working_directory() -> None:
 def _report(error: Exception | str, code: int) -> int:
     print("rlzoo: error:", one_line(error), file=sys.stderr)
     return code
+
+
+def open_closed_streams() -> None:
+    """Replace streams that were closed at the start (`>&-`) with the null device."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for the life of the process
+
+
+class LastingStream:
+    """Stream that is discarded after the first failed write, when its reader or its terminal is closed.
+
+    :param stream: the stream, in text mode
+    :param name: its name in the message on standard error
+    """
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._switch_off(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._switch_off(error)
+
+    def _switch_off(self, error: OSError) -> None:
+        discard(self._stream)
+        with suppress(OSError):  # standard error itself
+            reason = f"{self._name} is closed ({error.strerror}); continuing without it"
+            os.write(2, f"rlzoo: {reason}\n".encode())
+
+
+def discard(stream: Any) -> None:
+    """Discard output that could not be written, and all later output: Python would retry at its exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError):  # a stream without a file
+        os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+@contextmanager
+def lasting_output() -> Iterator[None]:
+    """Continue the work of the block if the terminal or the reader of a pipe (`| head`) closes."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout = LastingStream(sys.stdout, "standard output")  # type: ignore[assignment]
+    sys.stderr = LastingStream(sys.stderr, "standard error")  # type: ignore[assignment]
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        sys.stdout, sys.stderr = streams

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UnsupportedSpace
-from rlzoo.core.spaces import check_for_nested_spaces
+from rlzoo.core.preprocessing import check_for_nested_spaces
 
 Obs: TypeAlias = np.ndarray | dict[str, np.ndarray] | tuple[np.ndarray, ...]
 ObsKey: TypeAlias = (

@@ -1,10 +1,16 @@
 """Action distributions: sample, mode, log_prob, entropy, kl."""
 
-from rlzoo.distributions.bernoulli import Bernoulli
-from rlzoo.distributions.categorical import Categorical, MultiCategorical
-from rlzoo.distributions.distribution import Distribution, kl_divergence, sum_independent_dims
-from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian, TanhBijector
-from rlzoo.distributions.make import make_proba_distribution
+from rlzoo.distributions.distribution import (
+    Bernoulli,
+    Categorical,
+    DiagGaussian,
+    Distribution,
+    MultiCategorical,
+    StateDependentNoise,
+    kl_divergence,
+    make_proba_distribution,
+    sum_independent_dims,
+)
 from rlzoo.distributions.masked import (
     MaskableBernoulliDistribution,
     MaskableCategorical,
@@ -12,7 +18,7 @@ from rlzoo.distributions.masked import (
     MaskableMultiCategoricalDistribution,
     make_masked_proba_distribution,
 )
-from rlzoo.distributions.state_dependent_noise import StateDependentNoise
+from rlzoo.distributions.squashed_gaussian import SquashedDiagGaussian, TanhBijector
 
 # names in stable-baselines3
 DiagGaussianDistribution = DiagGaussian

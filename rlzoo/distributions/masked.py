@@ -16,8 +16,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import action_size
-from rlzoo.distributions.categorical import Categorical, MultiCategorical
+from rlzoo.core.preprocessing import action_size
+from rlzoo.distributions.distribution import Categorical, MultiCategorical
 
 Masks: TypeAlias = np.ndarray | Tensor | None
 MASKED_LOGIT = -1e8

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.core import ActType, ObsType
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.spaces import choice_counts
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.gym_vector import GymVectorEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.spaces import is_channels_first, is_image_space
+from rlzoo.core.preprocessing import is_channels_first, is_image_space
 from rlzoo.envs.single_env.flames import FlamesWhenRendered, draws_flames
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.old_gym import is_of_old_gym

@@ -26,7 +26,7 @@ from rlzoo.algorithms.hyperparameters import check_value
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.class_names import class_path
-from rlzoo.config.literals import WRAPPER_KEYS, Name, plain
+from rlzoo.config.values_as_text import WRAPPER_KEYS, Name, plain
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.registration import (

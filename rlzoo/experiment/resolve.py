@@ -22,9 +22,9 @@ from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER, expand_her
 from rlzoo.config.hyperparams import ZOO_KEYS, has_old_names, lookup, merge, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import parse_value
 from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
+from rlzoo.config.values_as_text import parse_value
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.named_classes import (
     check_arguments,

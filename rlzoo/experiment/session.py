@@ -23,17 +23,18 @@ from rlzoo.core.errors import UserError
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment import tracking
-from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
 from rlzoo.experiment.factories import (
     build_callbacks,
+    build_evaluation_env,
     build_model,
+    build_training_env,
+    evaluation_seed,
     has_buffer,
     load_model,
     prepare_replay,
 )
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger, configure_logger
-from rlzoo.metrics.output_formats import make_output_format
+from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
 from rlzoo.runs import run_folder
 from rlzoo.training.candidates import AsyncEval
 from rlzoo.training.population_loop import population

@@ -18,8 +18,7 @@ from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment import tracking
-from rlzoo.experiment.environments import check_env_arguments
-from rlzoo.experiment.factories import has_buffer
+from rlzoo.experiment.factories import check_env_arguments, has_buffer
 from rlzoo.experiment.named_classes import import_packages, import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig

@@ -15,8 +15,7 @@ from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import ExportConfig
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.experiment.environments import build_evaluation_env, check_env_arguments
-from rlzoo.experiment.factories import load_model
+from rlzoo.experiment.factories import build_evaluation_env, check_env_arguments, load_model
 from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.export.description import Description, describe

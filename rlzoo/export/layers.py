@@ -13,12 +13,11 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import MISSING, choice_counts, is_image_space
+from rlzoo.core.preprocessing import MISSING, choice_counts, is_image_space
 from rlzoo.export.observation_layers import Part
 from rlzoo.export.policy_module import PolicyModule
 from rlzoo.networks.batch_renorm import BatchRenorm
-from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor
-from rlzoo.networks.mlp import MlpExtractor
+from rlzoo.networks.torch_layers import CombinedExtractor, FlattenExtractor, MlpExtractor
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import MISSING
+from rlzoo.core.preprocessing import MISSING
 from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
 from rlzoo.envs.vec_wrappers.experience_normalizer import is_transparent
 from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack

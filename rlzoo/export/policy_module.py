@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import choice_counts
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.export.observation_layers import Part, PreparePart, observation_parts
 from rlzoo.networks.lstm import reset_state
 from rlzoo.policies.base_policy import BasePolicy

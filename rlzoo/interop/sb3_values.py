@@ -20,9 +20,9 @@ from rlzoo.io.pickled_values import plain_value
 
 THEIRS = ("stable_baselines3.", "sb3_contrib.", "rl_zoo3.", "utils.")
 CLASSES = {
-    "NatureCNN": "rlzoo.networks.extractors.NatureCNN",
-    "FlattenExtractor": "rlzoo.networks.extractors.FlattenExtractor",
-    "CombinedExtractor": "rlzoo.networks.extractors.CombinedExtractor",
+    "NatureCNN": "rlzoo.networks.torch_layers.NatureCNN",
+    "FlattenExtractor": "rlzoo.networks.torch_layers.FlattenExtractor",
+    "CombinedExtractor": "rlzoo.networks.torch_layers.CombinedExtractor",
     "RMSpropTFLike": "rlzoo.optim.rmsprop_tf.RMSpropTFLike",
     "HerReplayBuffer": "rlzoo.buffers.replay.her_replay_buffer.HerReplayBuffer",
 }

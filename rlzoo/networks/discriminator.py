@@ -11,12 +11,16 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space, preprocess_obs
 from rlzoo.core.types import TensorObs
-from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.mlp import create_mlp
-from rlzoo.networks.preprocessing import preprocess_obs
 from rlzoo.networks.running_normalizer import ObservationNormalizer
+from rlzoo.networks.torch_layers import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    FlattenExtractor,
+    NatureCNN,
+    create_mlp,
+)
 
 
 class Discriminator(nn.Module):

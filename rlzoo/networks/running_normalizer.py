@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import is_image_space
+from rlzoo.core.preprocessing import is_image_space
 
 MIN_VARIANCE = 1e-8
 

@@ -13,8 +13,9 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.accel.fast_mlp import fast_forward
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions import (
     Categorical,
     DiagGaussian,
@@ -22,9 +23,13 @@ from rlzoo.distributions import (
     StateDependentNoise,
     make_proba_distribution,
 )
-from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.mlp import MlpExtractor
-from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.networks.torch_layers import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    FlattenExtractor,
+    MlpExtractor,
+    NatureCNN,
+)
 from rlzoo.policies.base_policy import BasePolicy
 from rlzoo.policies.policy_kwargs import policy_keywords
 

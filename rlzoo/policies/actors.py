@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.core.errors import UserError
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.distribution import Distribution
-from rlzoo.distributions.gaussian import sample_squashed
-from rlzoo.networks.extractors import BaseFeaturesExtractor
-from rlzoo.networks.mlp import create_mlp
-from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.distributions.squashed_gaussian import sample_squashed
+from rlzoo.networks.torch_layers import BaseFeaturesExtractor, create_mlp
 from rlzoo.policies.base_policy import PolicyPart
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0

@@ -13,15 +13,18 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UnsupportedSpace, UserError
+from rlzoo.core.preprocessing import TensorObs, preprocess_obs
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.ensemble import EnsembleMlp
-from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.mlp import get_actor_critic_arch
-from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.networks.torch_layers import (
+    BaseFeaturesExtractor,
+    FlattenExtractor,
+    NatureCNN,
+    get_actor_critic_arch,
+)
 from rlzoo.policies.actors import Actor, SquashedGaussianActor
-from rlzoo.policies.base_policy import BasePolicy, variants
-from rlzoo.policies.savable import SavableModule
+from rlzoo.policies.base_policy import BasePolicy, SavableModule, variants
 
 
 class Critics(EnsembleMlp, SavableModule):

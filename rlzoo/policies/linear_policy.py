@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from rlzoo.accel.array_actor import ACTIVATIONS, Act, ArrayActor, Linear
 from rlzoo.accel.switch import enabled
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import action_size
-from rlzoo.networks.mlp import create_mlp, layer_widths
-from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.core.preprocessing import TensorObs, action_size
+from rlzoo.networks.torch_layers import create_mlp, layer_widths
 from rlzoo.policies.base_policy import BasePolicy
 
 FAST = enabled("array_actor")

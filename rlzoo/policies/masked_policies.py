@@ -11,10 +11,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions.masked import MaskableDistribution, make_masked_proba_distribution
 from rlzoo.envs.action_masks import checked_masks
-from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.networks.torch_layers import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 

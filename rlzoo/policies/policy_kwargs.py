@@ -10,7 +10,7 @@ from torch import nn
 from rlzoo.config.legacy.policy_keywords import translate_policy_keywords
 from rlzoo.core.errors import unknown
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.networks.extractors import FlattenExtractor, NatureCNN
+from rlzoo.networks.torch_layers import FlattenExtractor, NatureCNN
 
 POSITIONAL = ("observation_space", "action_space", "lr_schedule")
 FEATURE_EXTRACTIONS: dict[str, type] = {"mlp": FlattenExtractor, "cnn": NatureCNN}

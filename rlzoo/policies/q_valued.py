@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from rlzoo.core.errors import UserError
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions import Distribution
-from rlzoo.networks.preprocessing import TensorObs
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 

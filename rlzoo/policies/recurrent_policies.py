@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.buffers.sequences import RNNState, Sequences
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions import Distribution
-from rlzoo.networks.extractors import CombinedExtractor, NatureCNN
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM, OneStep, OverSequences, reset_state, zero_state
-from rlzoo.networks.mlp import MlpExtractor, create_mlp, layer_widths
-from rlzoo.networks.preprocessing import TensorObs
+from rlzoo.networks.torch_layers import CombinedExtractor, MlpExtractor, NatureCNN, create_mlp, layer_widths
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.policy_kwargs import policy_keywords
 

@@ -10,11 +10,16 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.accel.fast_mlp import fast_forward, fast_mlp, is_hooked
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
-from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.mlp import create_mlp, layer_widths
-from rlzoo.networks.preprocessing import TensorObs, preprocess_obs
+from rlzoo.core.preprocessing import TensorObs, preprocess_obs
+from rlzoo.networks.torch_layers import (
+    BaseFeaturesExtractor,
+    FlattenExtractor,
+    NatureCNN,
+    create_mlp,
+    layer_widths,
+)
 from rlzoo.policies.base_policy import BasePolicy, PolicyPart, variants
 
 

@@ -16,9 +16,8 @@ from shutil import rmtree
 
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, is_function, plain, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.io.atomic import atomic_write

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from rlzoo.buffers.demonstrations import PART, write_image
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import copy_obs, obs_row
-from rlzoo.core.spaces import is_channels_first, is_image_space, space_name
+from rlzoo.core.preprocessing import is_channels_first, is_image_space, space_name
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv

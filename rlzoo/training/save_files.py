@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from rlzoo.core.device import get_device
+from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.io.container import described_from_bytes, described_to_bytes
 from rlzoo.io.encoding import decode_value, pack, unpack

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 import optuna
 
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.config.env_ids import is_atari
 from rlzoo.config.hyperparams import lookup, with_overrides
-from rlzoo.config.literals import overrides_of
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import RunConfig, is_atari
 from rlzoo.config.tune import TuneConfig
+from rlzoo.config.values_as_text import overrides_of
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.experiment.environments import build_evaluation_env, build_training_env, evaluation_seed
-from rlzoo.experiment.factories import build_callbacks
+from rlzoo.experiment.factories import (
+    build_callbacks,
+    build_evaluation_env,
+    build_training_env,
+    evaluation_seed,
+)
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import Parts, TrainingSession
 from rlzoo.experiment.training_run import check, create_run, learn, save

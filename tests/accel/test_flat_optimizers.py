@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 
-from rlzoo.accel.flat_optimizers import FLAT_OPTIMIZERS
+from rlzoo.accel.flat_parameters import FLAT_OPTIMIZERS
 
 CASES = [
     (torch.optim.Adam, {"lr": 1e-2, "eps": 1e-5}),

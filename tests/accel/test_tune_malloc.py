@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from rlzoo.accel.tune_malloc import tune_malloc
+from rlzoo.accel.memory import tune_malloc
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")

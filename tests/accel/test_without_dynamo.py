@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 
 CLASSES = [
@@ -81,7 +81,7 @@ def test_a_copy_goes_on_by_itself(duplicate):
 
 def test_the_compiler_is_not_imported():
     code = (
-        "import sys, torch; from rlzoo.accel.without_dynamo import without_dynamo\n"
+        "import sys, torch; from rlzoo.accel.flat_parameters import without_dynamo\n"
         "p = torch.nn.Parameter(torch.ones(3)); o = without_dynamo(torch.optim.Adam)([p], fused=True)\n"
         "p.sum().backward(); o.step(); o.zero_grad(); o.load_state_dict(o.state_dict())\n"
         "print('torch._dynamo' in sys.modules)"

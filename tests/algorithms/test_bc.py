@@ -14,7 +14,7 @@ from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.imitation.bc import bc_loss
 from rlzoo.core.errors import UserError
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
-from rlzoo.networks.extractors import FlattenExtractor
+from rlzoo.networks.torch_layers import FlattenExtractor
 
 BOX = spaces.Box(-2, np.float32(2), (1,))
 

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UnknownArgument, UserError
-from rlzoo.core.spaces import choice_counts
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.training.off_policy_loop import off_policy
 from rlzoo.training.on_policy_loop import on_policy
 from rlzoo.training.population_loop import population

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.algorithms.on_policy.ppo_mask import MaskablePPO
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import choice_counts
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.envs.action_masks import ActionMasker, get_action_masks
 from rlzoo.envs.examples.toy import FakeImageEnv, IdentityEnv, SimpleMultiObsEnv
 from rlzoo.envs.examples.toy_invalid_actions import (

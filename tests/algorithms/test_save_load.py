@@ -38,15 +38,15 @@ from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.callbacks import StopTrainingOnMaxEpisodes
 from rlzoo.config import catalog
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
+from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.seeding import set_random_seed
-from rlzoo.core.spaces import choice_counts
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.networks.extractors import BaseFeaturesExtractor
+from rlzoo.networks.torch_layers import BaseFeaturesExtractor
 from rlzoo.training.checkpoint import read_checkpoint, write_checkpoint
 from rlzoo.training.expert_trajectories import generate_expert_traj
 from rlzoo.training.off_policy_loop import off_policy

@@ -26,7 +26,7 @@ from rlzoo import (
 )
 from rlzoo.algorithms.on_policy import trpo
 from rlzoo.networks.parameter_noise import perturb
-from rlzoo.networks.training_mode import depends_on_mode
+from rlzoo.networks.torch_layers import depends_on_mode
 
 
 class Features(BaseFeaturesExtractor):

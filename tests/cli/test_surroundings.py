@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlzoo.cli.flags.output import LastingStream
-from rlzoo.cli.main import main
+from rlzoo.cli.main import LastingStream, main
 from rlzoo.core.errors import UserError
 from rlzoo.runs.run_folder import claim
 

@@ -26,9 +26,9 @@ from rlzoo.core.action_noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
+from rlzoo.core.device_and_seed import get_rng_state, set_rng_state
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
-from rlzoo.core.seeding import get_rng_state, set_rng_state
 from rlzoo.io.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 
 
@@ -225,7 +225,7 @@ def test_numpy_numbers_and_ordered_dicts_become_plain() -> None:
 
 
 def test_classes_of_rlzoo_resolve() -> None:
-    from rlzoo.networks.extractors import NatureCNN
+    from rlzoo.networks.torch_layers import NatureCNN
     from rlzoo.optim.rmsprop_tf import RMSpropTFLike
 
     assert encoded_and_back([NatureCNN, RMSpropTFLike]) == [NatureCNN, RMSpropTFLike]
@@ -236,7 +236,7 @@ def test_classes_of_rlzoo_resolve() -> None:
     [
         "os.system", "builtins.eval", "subprocess.Popen", "collections.OrderedDict", "rlzoo.__main__.main",
         "rlzoo.cli.main.main", "rlzoo.envs.single_env.monitor.ResultsWriter",
-        "rlzoo.metrics.output_formats.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
+        "rlzoo.metrics.logger.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
         "torch.hub.load",
         "torch.nn.modules.module.OrderedDict", "torch.nn.modules.module.torch.load",
         "torch.nn.functional.relu", "torch.nn.init.constant_",

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 import rlzoo
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import MISSING
+from rlzoo.core.preprocessing import MISSING
 from rlzoo.envs.vec_env.vec_env import VecEnvWrapper
 from rlzoo.export.description import describe
 from rlzoo.export.observation_layers import observation_parts

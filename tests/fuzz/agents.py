@@ -60,7 +60,7 @@ STEPS = 24
 CLASSES = (
     "torch.nn.ReLU", "torch.nn.Tanh", "torch.nn.Linear", "torch.nn.Module", "torch.nn.LSTM",
     "torch.optim.SGD",
-    "torch.optim.LBFGS", "torch.optim.SparseAdam", "rlzoo.networks.extractors.NatureCNN", "os.system",
+    "torch.optim.LBFGS", "torch.optim.SparseAdam", "rlzoo.networks.torch_layers.NatureCNN", "os.system",
     "subprocess.Popen", "builtins.eval", "torch.nn.Module.apply", "rlzoo.envs.vec_env.subproc.SubprocVecEnv",
     "torch.utils.data.DataLoader", f"{CANARY}.Thing", "rlzoo", "torch.nn", "torch.nn.functional.relu",
 )  # fmt: skip

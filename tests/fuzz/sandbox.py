@@ -28,8 +28,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from rlzoo.accel.memory import TooManyParameters
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.networks.parameter_budget import TooManyParameters
 from tests.fuzz.mutations import CANARY
 
 MODULES = {

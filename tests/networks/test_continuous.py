@@ -13,7 +13,7 @@ from torch import nn
 
 from rlzoo import UserError
 from rlzoo.networks.batch_renorm import BatchRenorm
-from rlzoo.networks.extractors import FlattenExtractor
+from rlzoo.networks.torch_layers import FlattenExtractor
 from rlzoo.policies.continuous_policies import CrossQPolicy, SACPolicy, TD3Policy, TQCPolicy
 from rlzoo.policies.policy_registry import get_policy_class
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from rlzoo import A2C, PPO, SAC, BaseFeaturesExtractor, ReplayBuffer, RolloutBuffer, UserError
 from rlzoo.distributions import Categorical
-from rlzoo.networks.mlp import create_mlp, get_actor_critic_arch
+from rlzoo.networks.torch_layers import create_mlp, get_actor_critic_arch
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.continuous_policies import SACPolicy
 

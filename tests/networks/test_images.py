@@ -15,7 +15,7 @@ from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.envs.examples.toy import FakeImageEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.networks.extractors import CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN
 from rlzoo.policies.actor_critic_policies import ActorCriticCnnPolicy
 
 FIRST = spaces.Box(0.0, 1.0, (3, 40, 44), np.float32)

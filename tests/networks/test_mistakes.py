@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from rlzoo import A2C, IdentityEnv, IdentityEnvBox, SimpleMultiObsEnv
 from rlzoo.core.errors import UserError
-from rlzoo.networks.extractors import CombinedExtractor
+from rlzoo.networks.torch_layers import CombinedExtractor
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 BOX = spaces.Box(-1, 1, (2,))

@@ -8,11 +8,11 @@ import time
 import pytest
 from torch import nn
 
+from rlzoo.accel.memory import TooManyParameters, parameter_budget
 from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.networks.mlp import create_mlp
-from rlzoo.networks.parameter_budget import TooManyParameters, parameter_budget
+from rlzoo.networks.torch_layers import create_mlp
 
 
 def test_budget_counts_bytes_and_tensors_until_it_is_left():

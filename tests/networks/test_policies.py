@@ -13,8 +13,15 @@ from torch import nn
 
 from rlzoo.core.errors import UserError
 from rlzoo.distributions import DiagGaussian, StateDependentNoise
-from rlzoo.networks.extractors import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor, NatureCNN
-from rlzoo.networks.mlp import MlpExtractor, NetArch, create_mlp
+from rlzoo.networks.torch_layers import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    FlattenExtractor,
+    MlpExtractor,
+    NatureCNN,
+    NetArch,
+    create_mlp,
+)
 from rlzoo.policies.actor_critic_policies import (
     ActorCriticCnnPolicy,
     ActorCriticPolicy,

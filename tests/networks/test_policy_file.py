@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters
-from rlzoo.networks.extractors import BaseFeaturesExtractor, FlattenExtractor
+from rlzoo.networks.torch_layers import BaseFeaturesExtractor, FlattenExtractor
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.actors import Actor
 from rlzoo.policies.base_policy import BaseModel

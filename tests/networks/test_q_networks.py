@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.core.errors import UserError
-from rlzoo.networks.extractors import NatureCNN
+from rlzoo.networks.torch_layers import NatureCNN
 from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.policies.value_based import DQNPolicy, QNetwork, QRDQNPolicy
 

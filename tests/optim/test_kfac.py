@@ -10,8 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import FlatParameters, without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.optim.kfac import KFAC
 from rlzoo.optim.kfac_factors import KroneckerFactors

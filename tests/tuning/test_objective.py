@@ -15,13 +15,12 @@ import yaml
 from optuna.trial import TrialState, create_trial
 
 from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.experiment import environments, session
-from rlzoo.experiment.environments import evaluation_seed
+from rlzoo.experiment import factories, session
+from rlzoo.experiment.factories import evaluation_seed
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.params.search_parameters import Float, Int
 from rlzoo.tuning.space.search_space import Space
@@ -288,14 +287,14 @@ def test_a_trial_that_is_taken_again_does_the_same(tmp_path: Path) -> None:
 
 def test_training_and_evaluation_seeds_are_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: dict[str, list[int]] = {"training": [], "evaluation": []}
-    make = environments.make_vec_env
+    make = factories.make_vec_env
 
     def noted(env_id: str, **kwargs: Any) -> Any:
         kind = "training" if kwargs["n_envs"] == 2 else "evaluation"
         seeds[kind] += range(kwargs["seed"], kwargs["seed"] + kwargs["n_envs"])
         return make(env_id, **kwargs)
 
-    monkeypatch.setattr(environments, "make_vec_env", noted)
+    monkeypatch.setattr(factories, "make_vec_env", noted)
     settings = settings_for(n_seeds=3)
     trial = new_trial(settings)
     run_trial(trial, settings, tmp_path)

@@ -15,7 +15,7 @@ from rlzoo.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.envs.make_vec_env import make_vec_env
 from rlzoo.tuning.pbt import search

@@ -24,15 +24,14 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import FlatParameters
-from rlzoo.accel.without_dynamo import without_dynamo
+from rlzoo.accel.flat_parameters import FlatParameters, without_dynamo
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters, lr_schedule
+from rlzoo.core.types import Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC

@@ -25,7 +25,7 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch
 from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
 from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
-from rlzoo.core.device import get_device
+from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info
 

@@ -49,7 +49,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.site.site import SiteOptions, write_site
     from rlzoo.benchmark.site.site_rows import site_rows
-    from rlzoo.config.shipped import shipped_folder
+    from rlzoo.config.hyperparams import shipped_folder
 
     places = [Path(place) for place in args.places]
     if not args.places:

@@ -111,7 +111,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.run_list import Options, jobs_of
     from rlzoo.config.benchmark import choose, read_list
-    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.config.hyperparams import benchmark_file
 
     ray = ray_config(args, args.n_jobs)
     options = Options(

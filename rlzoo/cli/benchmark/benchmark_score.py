@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.scores import write_scores
     from rlzoo.benchmark.scoring import find_agents, score_all
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
+    from rlzoo.config.hyperparams import benchmark_file, shipped_folder, shipped_path
     from rlzoo.io.atomic import check_writable
 
     rows = read_list(benchmark_file(args.list)) if args.list else None

@@ -73,7 +73,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.model_zoo import NotPublished, Published, index, publish
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.config.hyperparams import benchmark_file
     from rlzoo.core.errors import RunFailed, UserError
 
     listed = read_list(benchmark_file(args.list)) if args.list else None

@@ -14,8 +14,8 @@ from rlzoo.cli.benchmark.benchmark_flags import add_packages_flag, add_rows_flag
 from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, Parser, warn_ignored_flags
 from rlzoo.cli.jobs.study_file import study_commands
 from rlzoo.config.benchmark import FOLDER, MAX_SEED, choose, read_list
-from rlzoo.config.shipped import benchmark_file
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.hyperparams import benchmark_file
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import NotInstalled, UserError
 from rlzoo.jobs.job_options import (
     GRACE,

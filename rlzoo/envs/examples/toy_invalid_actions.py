@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import choice_counts
+from rlzoo.core.preprocessing import choice_counts
 from rlzoo.envs.examples.toy import Action, IdentityEnv, Reset, Step
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.spaces import is_channels_first, space_name
+from rlzoo.core.preprocessing import is_channels_first, space_name
 
 SUPPORTED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 SMALLEST_IMAGE = 36  # pixels: the smallest side that the convolutions of NatureCNN accept

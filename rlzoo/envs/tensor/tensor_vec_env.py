@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.core.device import get_device
+from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info
 from rlzoo.envs.single_env.monitor import Monitor

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
-from rlzoo.core.spaces import is_channels_first, is_image_space
+from rlzoo.core.preprocessing import is_channels_first, is_image_space
 
 
 def stacks_first(space: spaces.Box, channels_order: str | None) -> bool:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs, copy_obs
-from rlzoo.core.spaces import MISSING, is_image_space
+from rlzoo.core.preprocessing import MISSING, is_image_space
 from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper, Dtypes
 from rlzoo.envs.vec_wrappers.experience_normalizer import (

@@ -14,8 +14,8 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs, copy_obs, map_obs
+from rlzoo.core.preprocessing import is_image_space
 from rlzoo.core.running_statistics import RunningMeanStd
-from rlzoo.core.spaces import is_image_space
 from rlzoo.envs.vec_env.finite import check_finite
 from rlzoo.envs.vec_env.vec_env import (
     State,

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.observations import Obs
-from rlzoo.core.spaces import is_channels_first, is_image_space
+from rlzoo.core.preprocessing import is_channels_first, is_image_space
 from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecStep
 from rlzoo.envs.vec_wrappers.arranging_wrapper import ArrangingWrapper
 

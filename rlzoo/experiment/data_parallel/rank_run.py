@@ -27,7 +27,7 @@ from rlzoo.distributed.launch import RENDEZVOUS
 from rlzoo.distributed.process_group import RankLost
 from rlzoo.distributed.ranks import SUPPORTED, Ranks
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.experiment.environments import build_training_env
+from rlzoo.experiment.factories import build_training_env
 from rlzoo.experiment.resolved_config import EnvironmentConfig, ResolvedConfig
 from rlzoo.experiment.resumed_run import read_resumed, resume
 from rlzoo.experiment.session import Parts, open_session

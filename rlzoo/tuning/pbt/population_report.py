@@ -8,8 +8,7 @@ import shlex
 from typing import Any
 
 from rlzoo.callbacks.hyperparameter_schedule import CHANGEABLE
-from rlzoo.config.literals import plain
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.core.errors import one_line
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.io.atomic import atomic_write

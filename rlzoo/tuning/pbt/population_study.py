@@ -20,10 +20,9 @@ from pathlib import Path
 
 from rlzoo.cluster.tasks import Task
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import POPULATION, SCHEDULERS, TuneConfig
-from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.config.values_as_text import dump_yaml, load_yaml, plain
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.experiment.resolved_config import ResolvedConfig

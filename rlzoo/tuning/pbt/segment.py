@@ -13,9 +13,8 @@ from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.hyperparameter_schedule import CHANGEABLE
 from rlzoo.cluster.tasks import Json, TaskContext
 from rlzoo.config.hyperparams import plays_stochastically
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import interpret, load_yaml
 from rlzoo.core.errors import RunFailed
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.evaluate import evaluate_policy

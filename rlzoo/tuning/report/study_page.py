@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from optuna.trial import FrozenTrial, TrialState
 
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import load_yaml
 from rlzoo.tuning.report.figures import Figure
 from rlzoo.tuning.report.natural_units import natural_name, natural_range, natural_text
 from rlzoo.tuning.report.page_parts import (

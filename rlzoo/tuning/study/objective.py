@@ -15,9 +15,8 @@ import optuna
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
 from rlzoo.config.hyperparams import lookup, plays_stochastically
-from rlzoo.config.literals import interpret, plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.config.values_as_text import dump_yaml, interpret, load_yaml, plain
 from rlzoo.core.errors import RunFailed
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.factories import build_callbacks
