@@ -33,7 +33,7 @@ _MODULES = {
     "rlzoo.buffers.samples": (
         "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
     ),
-    "rlzoo.core.device_and_seed": ("get_device obs_as_tensor set_random_seed"),
+    "rlzoo.core.runtime": ("get_device obs_as_tensor set_random_seed get_system_info"),
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
@@ -177,7 +177,6 @@ _MODULES = {
         " sample_ddpg_params sample_dqn_params sample_ppo_lstm_params sample_ppo_params sample_qrdqn_params"
         " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
     ),
-    "rlzoo.processes.system_info": "get_system_info",
     "rlzoo.training.save_files": "load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file",
     "rlzoo.evaluation.evaluate": "evaluate_policy Predictor",
     "rlzoo.callbacks.base_callback": "CallbackLike",

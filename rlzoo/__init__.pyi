@@ -76,9 +76,6 @@ from rlzoo.core.action_noise import LinearNormalActionNoise as LinearNormalActio
 from rlzoo.core.action_noise import NormalActionNoise as NormalActionNoise
 from rlzoo.core.action_noise import OrnsteinUhlenbeckActionNoise as OrnsteinUhlenbeckActionNoise
 from rlzoo.core.action_noise import VectorizedActionNoise as VectorizedActionNoise
-from rlzoo.core.device_and_seed import get_device as get_device
-from rlzoo.core.device_and_seed import obs_as_tensor as obs_as_tensor
-from rlzoo.core.device_and_seed import set_random_seed as set_random_seed
 from rlzoo.core.errors import CheckpointError as CheckpointError
 from rlzoo.core.errors import EnvironmentFailed as EnvironmentFailed
 from rlzoo.core.errors import InvalidEnvironment as InvalidEnvironment
@@ -104,6 +101,10 @@ from rlzoo.core.preprocessing import preprocess_obs as preprocess_obs
 from rlzoo.core.returns import explained_variance as explained_variance
 from rlzoo.core.returns import safe_mean as safe_mean
 from rlzoo.core.running_statistics import RunningMeanStd as RunningMeanStd
+from rlzoo.core.runtime import get_device as get_device
+from rlzoo.core.runtime import get_system_info as get_system_info
+from rlzoo.core.runtime import obs_as_tensor as obs_as_tensor
+from rlzoo.core.runtime import set_random_seed as set_random_seed
 from rlzoo.core.schedules import ConstantSchedule as ConstantSchedule
 from rlzoo.core.schedules import CosineSchedule as CosineSchedule
 from rlzoo.core.schedules import ExponentialSchedule as ExponentialSchedule
@@ -313,7 +314,6 @@ from rlzoo.policies.value_based import DQNPolicy as DQNPolicy
 from rlzoo.policies.value_based import QNetwork as QNetwork
 from rlzoo.policies.value_based import QRDQNPolicy as QRDQNPolicy
 from rlzoo.policies.value_based import QuantileNetwork as QuantileNetwork
-from rlzoo.processes.system_info import get_system_info as get_system_info
 from rlzoo.runs.algos import ALGOS as ALGOS
 from rlzoo.runs.saved_agents import get_model_path as get_model_path
 from rlzoo.runs.saved_agents import get_saved_hyperparams as get_saved_hyperparams

@@ -36,9 +36,9 @@ from rlzoo.algorithms.hyperparameters import (
 )
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.preprocessing import space_name
+from rlzoo.core.runtime import get_device
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.make_vec_env import as_vec_env

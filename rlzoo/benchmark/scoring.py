@@ -21,15 +21,13 @@ from rlzoo.benchmark.scores import CHOSEN_BY, SCORE, Score, digest, files_named,
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import RunFailed, UserError, show_warning
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.core.runtime import set_random_seed, utc_now, versions
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages_of
 from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.factories import build_evaluation_env, load_model
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
-from rlzoo.processes.system_info import utc_now, versions
 from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.training.checkpoint import read_checkpoint

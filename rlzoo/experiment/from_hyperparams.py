@@ -18,8 +18,8 @@ from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.experiment.factories import WrapperChain, build_evaluation_env
-from rlzoo.experiment.named_classes import classes, construct
-from rlzoo.experiment.resolve import normalisation
+from rlzoo.experiment.named_classes import construct
+from rlzoo.experiment.resolve import classes, normalisation
 from rlzoo.experiment.resolved_config import EnvironmentConfig
 
 STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from rlzoo.accel.memory import TooManyParameters, parameter_budget
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters
 from rlzoo.core.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
+from rlzoo.core.runtime import get_device
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.goal_env import GOAL_KEYS, split_goals
 from rlzoo.io.container import FileKind, PathOrFile, described_from_bytes, described_to_bytes

@@ -26,8 +26,8 @@ from rlzoo.core.action_noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
-from rlzoo.core.device_and_seed import get_rng_state, set_rng_state
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.runtime import get_rng_state, set_rng_state
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
 from rlzoo.io.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 

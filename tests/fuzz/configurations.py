@@ -21,8 +21,7 @@ from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
 from rlzoo.config.values_as_text import parse_overrides
 from rlzoo.core.errors import UserError
-from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.experiment.named_classes import import_packages
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.experiment.session import TrainingSession
 from rlzoo.experiment.training_run import create_run
 from rlzoo.experiment.validate_hyperparams import validate_file

@@ -24,8 +24,8 @@ from rlzoo.algorithms.hyperparameters import schedule_names
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, CallbackLike, to_callback
 from rlzoo.callbacks.callbacks import ProgressBarCallback
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.core.schedules import Counters
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import VecEnv

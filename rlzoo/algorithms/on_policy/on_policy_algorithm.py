@@ -29,9 +29,9 @@ from rlzoo.buffers.rollout_buffer import (
 )
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.core.device_and_seed import gpu_hint
 from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import bootstrap_values, gae
+from rlzoo.core.runtime import gpu_hint
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise

@@ -158,7 +158,7 @@ class StoreDict(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         from rlzoo.config.values_as_text import parse_overrides
-        from rlzoo.experiment.named_classes import resolve_names
+        from rlzoo.experiment.resolve import resolve_names
 
         try:
             parsed = resolve_names(
