@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
 from rlzoo.cli.benchmark.benchmark_table import LIST, SCORES, read_table
+from rlzoo.cli.flags.list_flags import add_rows_flag
 from rlzoo.cli.flags.parser import IntInRange
 
 EPILOG = """\

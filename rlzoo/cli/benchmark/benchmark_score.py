@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs, make_folder
+from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, choose_jobs, make_folder
+from rlzoo.cli.flags.list_flags import add_packages_flag
 from rlzoo.cli.flags.parser import IntInRange, NotNeeded
 from rlzoo.core.errors import RunFailed, UserError
 

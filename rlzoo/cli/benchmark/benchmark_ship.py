@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark.benchmark_flags import (
     add_jobs_flag,
-    add_packages_flag,
     choose_jobs,
     folder_for_results,
 )
+from rlzoo.cli.flags.list_flags import add_packages_flag
 from rlzoo.cli.flags.parser import IntInRange
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
+from rlzoo.cli.flags.list_flags import add_rows_flag
 from rlzoo.cli.flags.parser import Choice, output_width
 from rlzoo.core.errors import UserError, unknown
 

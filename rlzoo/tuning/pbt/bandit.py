@@ -39,7 +39,7 @@ from rlzoo.tuning.space.search_space import Space
 LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6)  # l of the kernel
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4)  # eps of the kernel
 NOISES = (0.01, 0.1, 0.3, 1.0, 3.0)  # variance of the noise, as a multiple of s^2
-NEWEST = 400  # observations that are fitted
+NEWEST = 250  # observations that are fitted, in about a second
 N_CANDIDATES = 1000  # uniform ones, for the maximum of the confidence bound
 REFINEMENTS = (0.1, 0.03, 0.01)  # deviations of further candidates around the best so far
 MIDDLE = 0.5  # of a range, for a hyperparameter that an observation does not have
@@ -145,6 +145,7 @@ class Bandit:
     def __init__(self, space: Space, history: Sequence[Sequence[Generation]]) -> None:
         self.space, self.interval = space, len(history)
         self.observations = observations(history)[-NEWEST:]
+        self._fitted: dict[tuple[str, ...], TimeVaryingGP] = {}  # by the hyperparameters that a copy has
 
     def __call__(
         self, parent: Generation, rng: np.random.Generator, pending: Sequence[Start]
@@ -174,11 +175,14 @@ class Bandit:
         return {**explorer.params, **chosen}
 
     def _fit(self, scale: _Scale) -> TimeVaryingGP:
-        """Return the process of all observations."""
-        times = np.array([each.interval for each in self.observations], dtype=np.float64)
-        changes = np.array([each.change for each in self.observations])
-        inputs = scale.inputs([each.start for each in self.observations])
-        return TimeVaryingGP.fit(inputs, times, standardise(changes))
+        """Return the process of all observations; copies with the same hyperparameters share it."""
+        names = tuple(scale.ranges)
+        if names not in self._fitted:
+            times = np.array([each.interval for each in self.observations], dtype=np.float64)
+            changes = np.array([each.change for each in self.observations])
+            inputs = scale.inputs([each.start for each in self.observations])
+            self._fitted[names] = TimeVaryingGP.fit(inputs, times, standardise(changes))
+        return self._fitted[names]
 
 
 @dataclass(frozen=True)

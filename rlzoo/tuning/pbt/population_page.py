@@ -80,22 +80,29 @@ def _tiles(population: Population) -> str:
 
 def _lineage(population: Population) -> str:
     """Return the table of the winner and its ancestors; values that a copy changed are bold."""
-    line, names = population.winner, list(changing(population))
+    line = population.winner
     if not line:
         return missing_note("No interval is over yet.")
+    names = [
+        name
+        for name in changing(population)
+        if any(member.params.get(name) != line[0].params.get(name) for member in line)
+    ]
     rows = []
     for before, member in zip([line[0], *line], line, strict=False):
-        copied = f"copy of {member.parent}" if member.parent != member.member else ""
+        copied = str(member.parent) if member.parent != member.member else ""
         row = [f"{population.steps_after(member.interval):,}", str(member.member), copied]
         row.append(text(value_of(member)))
         for name in names:
             value = escape(natural_text(name, member.params.get(name, NOTHING)))
             row.append(f"<b>{value}</b>" if member.params.get(name) != before.params.get(name) else value)
         rows.append(row)
-    header = ["steps", "member", "", "return", *map(natural_name, names)]
-    numeric = [True, True, False] + [True] * (len(header) - 3)
-    caption = "The winner and its ancestors. Bold: values that the copy explored."
-    return f'<p class="caption">{caption}</p>' + table(header, rows, numeric)
+    header = ["steps", "member", "copied from", "return", *map(natural_name, names)]
+    caption = (
+        "The winner and its ancestors, with the hyperparameters that changed on the way. Bold: values that"
+        " a copy explored."
+    )
+    return f'<p class="caption">{caption}</p>' + table(header, rows, [True] * len(header))
 
 
 def _members(population: Population) -> str:
