@@ -33,16 +33,16 @@ _MODULES = {
     "rlzoo.buffers.samples": (
         "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
     ),
-    "rlzoo.core.device_and_seed": ("get_device obs_as_tensor set_random_seed"),
+    "rlzoo.core.runtime": ("get_device obs_as_tensor set_random_seed get_system_info"),
     "rlzoo.core.errors": (
         "CheckpointError EnvironmentFailed InvalidEnvironment RunFailed TrainingDiverged UnknownArgument"
         " UnsupportedSpace UserError"
     ),
     "rlzoo.metrics.log_files": "read_csv read_json",
-    "rlzoo.metrics.logger": "Logger configure configure_logger get_latest_run_id",
-    "rlzoo.metrics.output_formats": (
-        "CSVOutputFormat Figure FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat"
-        " KVWriter SeqWriter TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
+    "rlzoo.metrics.logger": (
+        "Logger configure configure_logger get_latest_run_id CSVOutputFormat Figure"
+        " FormatUnsupportedError HParam HumanOutputFormat Image JSONOutputFormat KVWriter SeqWriter"
+        " TensorBoardOutputFormat Video filter_excluded_keys make_output_format"
     ),
     "rlzoo.algorithms.off_policy.quantile_regression": "quantile_huber_loss",
     "rlzoo.core.action_noise": (
@@ -81,7 +81,7 @@ _MODULES = {
         " WarpFrame wrap_deepmind"
     ),
     "rlzoo.envs.single_env.check_env": "check_env",
-    "rlzoo.envs.vec_env.dummy": "DummyVecEnv is_wrapped unwrap_wrapper",
+    "rlzoo.envs.vec_env.dummy": "DummyVecEnv",
     "rlzoo.envs.single_env.goal_env": "HERGoalEnvWrapper",
     "rlzoo.envs.vec_env.gym_vector": "GymVectorEnv",
     "rlzoo.envs.make_vec_env": "make_vec_env",
@@ -105,7 +105,8 @@ _MODULES = {
     "rlzoo.envs.tensor.tensor_pendulum": "TensorPendulum",
     "rlzoo.envs.tensor.tensor_vec_env": "TensorStep TensorVecEnv",
     "rlzoo.envs.vec_env.vec_env": (
-        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped unwrap_vec_wrapper"
+        "VecEnv VecEnvIndices VecEnvObs VecEnvStepReturn VecEnvWrapper is_vecenv_wrapped is_wrapped"
+        " unwrap_vec_wrapper unwrap_wrapper"
     ),
     "rlzoo.envs.vec_wrappers.vec_extract_dict_obs": "VecExtractDictObs",
     "rlzoo.envs.vec_wrappers.vec_frame_stack": "VecFrameStack",
@@ -176,7 +177,6 @@ _MODULES = {
         " sample_ddpg_params sample_dqn_params sample_ppo_lstm_params sample_ppo_params sample_qrdqn_params"
         " sample_sac_params sample_td3_params sample_tqc_params sample_trpo_params"
     ),
-    "rlzoo.processes.system_info": "get_system_info",
     "rlzoo.training.save_files": "load_from_pkl load_from_zip_file open_path save_to_pkl save_to_zip_file",
     "rlzoo.evaluation.evaluate": "evaluate_policy Predictor",
     "rlzoo.callbacks.base_callback": "CallbackLike",

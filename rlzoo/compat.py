@@ -349,7 +349,7 @@ def _resolve(module: str, name: str) -> Any:
 
 def system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
     """Return `rlzoo.get_system_info`, with the version of stable-baselines3 whose interface is offered."""
-    from rlzoo.processes.system_info import get_system_info
+    from rlzoo.core.runtime import get_system_info
 
     info, text = get_system_info(print_info=False)
     info["Stable-Baselines3"] = VERSION

@@ -77,7 +77,7 @@ def train_and_score(side: str, algo: str, env_id: str, seed: int) -> dict[str, A
 def shipped_values(algo: str, env_id: str) -> dict[str, Any]:
     """The shipped entry of the hyperparameter file, as plain values."""
     from rlzoo.config.hyperparams import lookup
-    from rlzoo.config.literals import plain
+    from rlzoo.config.values_as_text import plain
 
     values: dict[str, Any] = plain(lookup(algo, env_id).values)
     if values.get("n_envs", 1) != 1:

@@ -113,7 +113,7 @@ def specification(case: Training, steps: int | None) -> dict[str, Any]:
     """What both sides are given, as plain JSON values."""
     from rlzoo.config.her_entries import expand_her
     from rlzoo.config.hyperparams import ZOO_KEYS, lookup
-    from rlzoo.config.literals import plain
+    from rlzoo.config.values_as_text import plain
 
     algo, values = case.algo, {}
     if case.shipped:

@@ -27,9 +27,8 @@ import onnxruntime
 import torch
 from gymnasium import spaces
 
-from rlzoo.config.hyperparams import lookup
-from rlzoo.config.shipped import shipped_path
-from rlzoo.core.device_and_seed import set_random_seed
+from rlzoo.config.hyperparams import lookup, shipped_path
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.envs.action_masks import get_action_masks
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_wrappers.vec_normalize import unwrap_vec_normalize

@@ -30,8 +30,8 @@ EPISODES, IMAGE_EPISODES = 100, 20
 def env_ids() -> list[str]:
     """Return the ids of the shipped hyperparameters, and of the published Atari scores."""
     from rlzoo.config.catalog import names
-    from rlzoo.config.env_ids import is_atari
     from rlzoo.config.hyperparams import shipped_envs
+    from rlzoo.config.run import is_atari
 
     with (ROOT / "benchmarks" / "reference_scores.csv").open(newline="") as file:
         games = {line["env_id"] for line in csv.DictReader(file) if is_atari(line["env_id"])}
@@ -40,7 +40,7 @@ def env_ids() -> list[str]:
 
 def make(env_id: str) -> gym.Env[Any, Any]:
     """Make an environment as it is evaluated; Atari with whole games and unclipped rewards."""
-    from rlzoo.config.env_ids import is_atari
+    from rlzoo.config.run import is_atari
     from rlzoo.envs.atari.atari_wrappers import AtariWrapper
     from rlzoo.envs.single_env.registration import ensure_registered
 

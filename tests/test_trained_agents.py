@@ -12,9 +12,8 @@ import pytest
 from rlzoo.benchmark.model_zoo import MAX_BYTES, agent_folders, entry_of
 from rlzoo.benchmark.scores import read_scores
 from rlzoo.config.benchmark import read_list
-from rlzoo.config.env_ids import plays_stochastically
-from rlzoo.config.run import PlayConfig, model_file, run_name
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
+from rlzoo.config.run import PlayConfig, model_file, plays_stochastically, run_name
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.evaluation.evaluate import mask_keywords

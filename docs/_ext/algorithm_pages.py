@@ -22,7 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from rlzoo.config import catalog
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
 
 CAPTION = """\
 Evaluations during the training of shipped agents: mean return of a few episodes. Agents that were trained

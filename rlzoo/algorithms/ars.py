@@ -28,7 +28,8 @@ from rlzoo.algorithms.agent.position import ResumeState
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import vec_normalize_wrappers
 from rlzoo.params import ranges

@@ -34,13 +34,13 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
-from rlzoo.algorithms.overrides import OF_ALGORITHMS, OF_POLICIES, refuse_overrides
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.preprocessing import space_name
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.runtime import get_device
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.networks.torch_layers import depends_on_mode
 from rlzoo.optim.network_optimizer import NetworkOptimizer
@@ -50,6 +50,7 @@ from rlzoo.policies.policy_registry import get_policy_class
 
 if TYPE_CHECKING:
     from rlzoo.envs.tensor.tensor_actions import TensorActions
+
 
 Mean = TypeVar("Mean", bound="torch.Tensor | float")
 
@@ -110,7 +111,7 @@ class Algorithm(SelfDescribing, Agent):
         cls.__signature__ = constructor_signature(cls.Config, cls.common_arguments)  # type: ignore[attr-defined]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
-        refuse_overrides(type(self), OF_ALGORITHMS)
+        refuse_overrides(type(self), UNCALLED_METHODS)
         if not hasattr(type(self), "Config"):
             raise UserError(
                 f"{type(self).__name__} has no Config: derive it from an algorithm such as PPO or SAC, or"
@@ -125,7 +126,7 @@ class Algorithm(SelfDescribing, Agent):
         self.config = build_config(self.Config, arguments, also_known=known)
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
-        refuse_overrides(self.policy_class, OF_POLICIES)
+        refuse_overrides(self.policy_class, UNCALLED_POLICY_METHODS)
         self._take_common(common)
         if not isinstance(common["policy_kwargs"] or {}, Mapping):
             raise UserError(f"policy_kwargs must be a dictionary, not {common['policy_kwargs']!r}")
@@ -332,3 +333,47 @@ def _hyperparameter_property(name: str) -> property:
         self.replace_config(**{name: value})
 
     return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")
+
+
+# rlzoo's loops call other methods than stable-baselines3's. A subclass written for that library would train
+# as if it overrode nothing; so its construction fails, naming the method to override instead.
+UNCALLED_METHODS: Mapping[str, str] = {
+    "train": "update(batch, counters), which learns from one batch and returns metrics",
+    "collect_rollouts": "act(inputs), which chooses the actions of a step; begin_rollout() and"
+    " end_episodes(indices), or a callback; or set the class attribute `loop` to a function of one's own",
+    "_on_step": "a callback's _on_step(), or update(batch, counters)",
+    "_sample_action": "act(inputs), or explore(obs) of off-policy algorithms",
+    "_store_transition": "add_step() of a class for replay_buffer_class",
+    "_setup_learn": "learn(), which calls super().learn()",
+    "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
+    "_create_aliases": "setup_optimizers(), which is called when the policy is there",
+    "_update_learning_rate": "set_learning_rate(optimizer, counters)",
+    "_update_info_buffer": "a callback, which sees the infos of each step",
+    "_dump_logs": "rollout_metrics(), which adds to what is logged",
+    "dump_logs": "rollout_metrics(), which adds to what is logged",
+    "_wrap_env": "a wrapper around the environment that is handed over",
+}
+UNCALLED_POLICY_METHODS: Mapping[str, str] = {
+    "make_critic": "make_critics(features_extractor, train_extractor), which makes all critics at once",
+}
+UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
+    "add": "a callback, which sees each step, or update(rollout, counters) of the algorithm",
+    "get": "minibatches(batch, batch_size, rollout) of the algorithm",
+    "compute_returns_and_advantage": "update(rollout, counters) of the algorithm, which computes advantages",
+    "_get_samples": "read_rollout(rollout) of the algorithm",
+}
+
+
+def refuse_overrides(cls: type, replaced: Mapping[str, str]) -> None:
+    """Check that a user's subclass overrides no method that is never called.
+
+    :param replaced: names of such methods, with what to override instead
+    :raises UserError: naming the class, the method and what replaces it
+    """
+    for base in cls.__mro__:
+        if base.__module__.startswith("rlzoo."):
+            continue
+        for name in replaced.keys() & vars(base).keys():
+            raise UserError(
+                f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
+            )

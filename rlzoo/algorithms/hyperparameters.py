@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
 from rlzoo.core.schedules import Schedule, lr_schedule, make_schedule
+from rlzoo.core.signatures import constructor_parameters
 
 ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
 """A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
@@ -210,3 +211,29 @@ def check_unused(config: Any, names: Iterable[str], needed: str) -> None:
     for name in names:
         if (value := getattr(config, name)) not in (defaults[name], None):
             raise UserError(f"{name} is of no use without {needed}, but it is {value!r}")
+
+
+CHECKED_TYPES = {"bool", "int", "float", "str", "None"}  # annotations that values are checked against
+
+
+def check_arguments(
+    where: str, function: Callable[..., object], kwargs: Mapping[str, object], also_known: Iterable[str] = ()
+) -> None:
+    """Check that a function has these keywords, and that plain values are of the types it declares.
+
+    :param also_known: further keywords, which somebody else takes
+    :raises UserError: names the nearest keyword, or the value and its type
+    """
+    if not kwargs:
+        return
+    parameters = dict(inspect.signature(function).parameters)
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if isinstance(function, type):  # its base classes may declare what it passes on
+        parameters = {**constructor_parameters(function), **parameters}
+    for key, value in kwargs.items():
+        if key in parameters:
+            annotation = str(parameters[key].annotation)
+            if set(annotation.split(" | ")) <= CHECKED_TYPES:
+                check_value(f"{where}: {key}", value, annotation)
+        elif not open_ended and key not in also_known:
+            raise unknown(f"argument of {where}", key, {*parameters, *also_known})

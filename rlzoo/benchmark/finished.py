@@ -15,8 +15,8 @@ from pathlib import Path
 from rlzoo.config.benchmark import is_row_name
 from rlzoo.config.run import RunConfig, find_runs
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import utc_now
 from rlzoo.io.atomic import atomic_write
-from rlzoo.processes.system_info import utc_now
 from rlzoo.runs.run_folder import checkpoints
 
 FINISHED = "finished.json"

@@ -28,7 +28,7 @@ from rlzoo.config.benchmark import EPISODES, Row
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import RunConfig, find_runs, run_name
 from rlzoo.core.errors import RunFailed, UserError
-from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.envs.single_env.registration import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.plots.runs import EVALUATIONS, read_evaluations
 from rlzoo.runs.pretrained_registry import AgentEntry, write_registry

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import overload
 
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain, read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.runs.run_folder import config_path
 

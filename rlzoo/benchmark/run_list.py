@@ -24,9 +24,8 @@ from typing import Any, Protocol, TypeAlias
 from rlzoo.benchmark.finished import interrupted_run, is_finished, learned_from
 from rlzoo.benchmark.scores import digest
 from rlzoo.config.benchmark import FOLDER, Row, planned_steps
-from rlzoo.config.literals import interpret, override_text, plain
 from rlzoo.config.run import RunConfig, find_runs, safe_name
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import interpret, override_text, plain, read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.training_run import check
 from rlzoo.processes.job_lock import JobLock, claim

@@ -28,8 +28,8 @@ from rlzoo.benchmark.finished import (
 from rlzoo.benchmark.run_list import recorded_mark
 from rlzoo.benchmark.scores import digest
 from rlzoo.callbacks.callbacks import EvalCallback
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import PlayConfig, RunConfig, find_runs
+from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.experiment.resumed_run import reopen_run
 from rlzoo.experiment.session import TrainingSession

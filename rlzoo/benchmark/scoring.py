@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,15 +21,13 @@ from rlzoo.benchmark.scores import CHOSEN_BY, SCORE, Score, digest, files_named,
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
 from rlzoo.config.hyperparams import lookup, plays_stochastically
 from rlzoo.config.run import RunConfig
-from rlzoo.core.device_and_seed import set_random_seed
-from rlzoo.core.errors import RunFailed, UserError, in_one_line
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.core.errors import RunFailed, UserError, show_warning
+from rlzoo.core.runtime import set_random_seed, utc_now, versions
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages_of
 from rlzoo.evaluation.evaluate import play_episodes
 from rlzoo.experiment.factories import build_evaluation_env, load_model
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
-from rlzoo.processes.system_info import utc_now, versions
 from rlzoo.processes.workers import end_with_parent
 from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
 from rlzoo.training.checkpoint import read_checkpoint
@@ -241,5 +240,5 @@ def _begin() -> None:
     """
     restore_path_setting()
     torch.set_num_threads(1)
-    warnings.showwarning = in_one_line(warnings.showwarning)
+    warnings.showwarning = partial(show_warning, warnings.showwarning)
     end_with_parent()

@@ -25,13 +25,12 @@ from rlzoo.benchmark.scores import Score
 from rlzoo.benchmark.scoring import N_ENVS, score_all
 from rlzoo.config.benchmark import SELECTION, Row
 from rlzoo.config.hyperparams import lookup
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.distributions.masked import make_masked_proba_distribution
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages_of
 from rlzoo.evaluation.evaluate import Episodes, Predictor, play_episodes
 from rlzoo.experiment.factories import build_evaluation_env
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.runs.run_folder import config_path, read_run
 

@@ -6,7 +6,7 @@ import re
 
 import gymnasium as gym
 
-from rlzoo.config.env_ids import bare_id
+from rlzoo.config.run import bare_id
 from rlzoo.envs.single_env.registration import FAMILIES, OWN
 
 OTHERS = "Other environments"

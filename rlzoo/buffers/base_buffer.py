@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.observations import Info
 from rlzoo.core.preprocessing import action_size
+from rlzoo.core.runtime import get_device
 
 Obs: TypeAlias = Any  # a tensor or array [..., *shape], or a dict of them
 

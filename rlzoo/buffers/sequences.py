@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlzoo.buffers.rollout_batch import Batch, PolicyContext
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import Batch, PolicyContext, RolloutBuffer
 
 RNNState = dict[str, Tensor]
 """Recurrent (hidden) state by name: [n_sequences or n_envs, ...]."""

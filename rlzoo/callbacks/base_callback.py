@@ -13,14 +13,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, TypeAlias
 
+import torch
+
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.core.observations import Obs, copy_obs, copy_of
+from rlzoo.core.types import Metrics
+from rlzoo.envs.vec_env.vec_env import VecEnv, infos_of_step
 from rlzoo.metrics.logger import Logger
 
 StepFunction: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], "bool | None"]
+Reader: TypeAlias = Callable[[], object]
+"""Looks up one of the locals."""
 CallbackLike: TypeAlias = "BaseCallback | StepFunction | Sequence[BaseCallback | StepFunction] | None"
 
 
@@ -289,6 +296,18 @@ class ConvertCallback(BaseCallback):
         return True if go_on is None else bool(go_on)
 
 
+def to_callback(callback: CallbackLike, *further: BaseCallback) -> CallbackList:
+    """Return what `learn(callback=...)` takes, as one list.
+
+    :param further: callbacks that follow
+    :raises UserError: something that is no callback
+    """
+    if callback is None:
+        return TrainingCallbacks(further)
+    callbacks = callback if isinstance(callback, list | tuple) else [callback]
+    return TrainingCallbacks([*callbacks, *further])
+
+
 def as_callback(callback: object) -> BaseCallback:
     """Return a callback, a list or a function as one callback.
 
@@ -317,3 +336,113 @@ def check_frequency(name: str, value: int) -> int:
     if value < 1:
         raise UserError(f"{name} must be at least 1, not {value}")
     return value
+
+
+class LoopLocals(Mapping[str, object]):
+    """What callbacks see as `locals`: looked up when read, so that it costs nothing when nobody looks.
+
+    `actions` are the policy's where it learns from a rollout, and what the environments executed where it
+    replays experience; the others are `clipped_actions` and `buffer_actions`.
+
+    `history` is no local: the metrics of the last update, one dict per gradient step or one for all of them.
+
+    :param buffers: `rollout_buffer` or `replay_buffer`
+    """
+
+    def __init__(
+        self, algorithm: Any, callback: object = None, log_interval: int = 1, **buffers: object
+    ) -> None:
+        self.algorithm = algorithm
+        self.obs: Any = None  # what was acted on
+        self.step: Any = None
+        self.result: Any = None
+        self.history: list[Metrics] = []
+        self._read: dict[str, object] = {}  # of the present step: the same array for all who ask
+        self._read_at = -1
+        self._readers: dict[str, Reader] = {
+            "self": lambda: algorithm,
+            "callback": lambda: callback,
+            "log_interval": lambda: log_interval,
+            **{name: partial(buffers.get, name) for name in buffers},
+            "env": lambda: algorithm.env,
+            "total_timesteps": lambda: algorithm.counters.total_timesteps,
+        }
+        self._step_readers: dict[str, Reader] = {
+            "infos": lambda: infos_of_step(self.result),
+            "rewards": lambda: copy_of(self.result.rewards),  # the environments write into theirs again
+            "dones": lambda: self.result.terminated | self.result.truncated,
+            "new_obs": self._new_obs,
+            "obs_tensor": lambda: self.obs,
+        }
+        of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
+        self._step_readers |= of_loop()
+
+    def _of_replay(self) -> dict[str, Reader]:
+        config = self.algorithm.config
+        self._readers |= {
+            "learning_starts": lambda: config.learning_starts,
+            "action_noise": lambda: self.algorithm.action_noise,
+            "num_collected_steps": lambda: self.algorithm.counters.collected,
+            "num_collected_episodes": lambda: self.algorithm.counters.ended,
+        }
+        return {
+            "actions": lambda: self.step.env_action,
+            "buffer_actions": lambda: self.step.action.cpu().numpy(),
+        }
+
+    def _of_rollout(self) -> dict[str, Reader]:
+        if "rollout_buffer" in self._readers:
+            self._readers |= {
+                "iteration": lambda: self.algorithm.counters.iteration,
+                "n_rollout_steps": lambda: self.algorithm.config.n_steps,
+                "n_steps": lambda: getattr(self["rollout_buffer"], "filled", 0),
+            }
+        return {
+            "actions": lambda: self.step.action.cpu().numpy(),
+            "clipped_actions": lambda: self.step.env_action,
+            "values": self._values,
+            "log_probs": self._log_probs,
+        }
+
+    def _new_obs(self) -> Obs:
+        """Copy what the step led to and the agent acts on next, since environments write into theirs."""
+        obs = copy_obs(self.result.obs)
+        collector = self.algorithm.collector
+        if collector.obs is self.result.obs:
+            collector.obs = obs
+        return obs
+
+    def _values(self) -> torch.Tensor:
+        if "values" in self.step.extra:
+            return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
+        with torch.no_grad():
+            return self.algorithm.policy.predict_values(self.obs).reshape(-1, 1)  # type: ignore[no-any-return]
+
+    def _log_probs(self) -> torch.Tensor:
+        extra = self.step.extra
+        if "log_probs" in extra:
+            return extra["log_probs"]  # type: ignore[no-any-return]
+        context = {name: extra[name] for name in ("action_masks", "gaussian_actions") if name in extra}
+        with torch.no_grad():
+            _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)
+        return log_probs  # type: ignore[no-any-return]
+
+    def _present(self) -> dict[str, Reader]:
+        return self._readers if self.result is None else {**self._readers, **self._step_readers}
+
+    def __getitem__(self, name: str) -> object:
+        if name in self._readers:
+            return self._readers[name]()
+        if self.result is None:
+            raise KeyError(name)
+        if self._read_at != self.algorithm.counters.num_timesteps:
+            self._read, self._read_at = {}, self.algorithm.counters.num_timesteps
+        if name not in self._read:
+            self._read[name] = self._step_readers[name]()
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._present())
+
+    def __len__(self) -> int:
+        return len(self._present())

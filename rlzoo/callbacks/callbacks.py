@@ -15,14 +15,13 @@ from rlzoo.callbacks.base_callback import (
     CallbackList,
     ConvertCallback,
     EventCallback,
-    TrainingCallbacks,
     check_frequency,
 )
 from rlzoo.callbacks.eval_callback import EvalCallback, MaskableEvalCallback
 from rlzoo.callbacks.progress import last_metrics, log_progress
 from rlzoo.callbacks.progress_bar import ProgressBar
 from rlzoo.core.errors import UserError
-from rlzoo.metrics.output_formats import TensorBoardOutputFormat
+from rlzoo.metrics.logger import TensorBoardOutputFormat
 
 __all__ = [
     "BaseCallback",
@@ -40,21 +39,7 @@ __all__ = [
     "StopTrainingOnMaxEpisodes",
     "StopTrainingOnNoModelImprovement",
     "StopTrainingOnRewardThreshold",
-    "to_callback",
 ]
-
-
-def to_callback(callback: CallbackLike, progress_bar: bool = False) -> CallbackList:
-    """Return what `learn(callback=...)` takes, as one list.
-
-    :param progress_bar: add a `ProgressBarCallback`
-    :raises UserError: something that is no callback
-    """
-    if callback is None:
-        callbacks: list[Any] = []
-    else:
-        callbacks = list(callback) if isinstance(callback, list | tuple) else [callback]
-    return TrainingCallbacks([*callbacks, ProgressBarCallback()] if progress_bar else callbacks)
 
 
 class CheckpointCallback(BaseCallback):

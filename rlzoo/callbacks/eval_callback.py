@@ -17,8 +17,8 @@ from rlzoo.callbacks.base_callback import (
     as_callback,
     check_frequency,
 )
-from rlzoo.core.device_and_seed import kept_random_state
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.runtime import kept_random_state
 from rlzoo.envs.vec_wrappers.vec_normalize import sync_envs_normalization, unwrap_vec_normalize
 from rlzoo.evaluation.episodes import savable_episodes
 from rlzoo.evaluation.evaluate import Episodes, as_eval_env, mask_keywords, play_episodes

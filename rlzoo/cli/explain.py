@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 
 from rlzoo.config import catalog
-from rlzoo.config.literals import plain
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.params.descriptions import Hyperparameter, by_section, describe
 from rlzoo.params.shared import FILE_KEYS
 

@@ -19,11 +19,12 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rlzoo.cli.commands import COMMANDS, TRUSTING, WORK
-from rlzoo.core.errors import RunFailed, UserError, in_one_line, one_line, unknown
+from rlzoo.core.errors import RunFailed, UserError, one_line, show_warning, unknown
 from rlzoo.io.trust import trust
 from rlzoo.processes.stop_signals import sigint_waits_for_imports
 
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         with warnings.catch_warnings(), sigint_waits_for_imports():
-            warnings.showwarning = in_one_line(warnings.showwarning)
+            warnings.showwarning = partial(show_warning, warnings.showwarning)
             open_closed_streams()
             _print_anything()
             code = dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -202,6 +203,9 @@ def _check_working_directory() -> None:
 def _report(error: Exception | str, code: int) -> int:
     print("rlzoo: error:", one_line(error), file=sys.stderr)
     return code
+
+
+# ---------------------------------------------------------------------- streams that may close early
 
 
 def open_closed_streams() -> None:

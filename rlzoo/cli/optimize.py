@@ -20,10 +20,11 @@ from rlzoo.cli.flags.search_flags import (
     tune_config,
 )
 from rlzoo.cli.flags.training_flags import add_output_args, add_runtime_args, add_training_args
-from rlzoo.config.tune import TuneConfig
+from rlzoo.config.tune import POPULATION, SCHEDULERS, TuneConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 
 if TYPE_CHECKING:
+    from rlzoo.tuning.pbt.population_study import Population
     from rlzoo.tuning.study.study import StudyHandle
 
 WITH_A_STUDY = {"log_folder", "storage"}
@@ -39,6 +40,8 @@ examples:
   rlzoo optimize --algo sac --env HalfCheetah-v5 -n 200000 \\
       --backend ray --ray-address auto --cpus-per-trial 4
   rlzoo optimize --algo ppo --env Pendulum-v1 -n 50000 --scheduler pbt
+  rlzoo optimize --algo ppo --env Pendulum-v1 -n 50000 --scheduler pb2 \\
+      --population-size 8 --perturbation-interval 5000
   rlzoo optimize --serve 0.0.0.0:13000  # elsewhere: --storage grpc://HOST:13000
   rlzoo optimize --report ppo_MountainCar-v0
   rlzoo optimize --algo ppo --env MountainCar-v0 --retrain-best 3 --n-jobs 2
@@ -59,7 +62,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         "--report",
         default=None,
         metavar="STUDY",
-        help="write best.yml, trials.csv and the report of this study again",
+        help="write best.yml, trials.csv and the report of this study (or population) again",
     )
     then.add_argument(
         "--retrain-best",
@@ -86,11 +89,11 @@ def add_population_args(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("population based training")
     group.add_argument(
         "--scheduler",
-        type=Choice("scheduler", ("none", "pbt")),
+        type=Choice("scheduler", ("none", *SCHEDULERS)),
         default="none",
         metavar="NAME",
-        help="none: each trial keeps its hyperparameters; pbt: a population is trained, whose hyperparameters"
-        " change on the way (default: none)",
+        help="none: each trial keeps its hyperparameters; pbt: train a population, and perturb the"
+        " hyperparameters of copies; pb2: the same, but a Gaussian process chooses them (default: none)",
     )
     group.add_argument(
         "--population-size",
@@ -115,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         return _serve(args)
     if args.report is not None:
         _only(args, {"report", "no_optim_plots", *WITH_A_STUDY}, "with --report")
-        report(replace(tune_config(args, "CartPole-v1"), study_name=args.report))
+        report_again(replace(tune_config(args, "CartPole-v1"), study_name=args.report))
     elif args.trial_id is not None:
         warn_ignored_flags(_parser(), args, {"retrain_best", *RAY_KEYS, *search_keys()}, "with --trial-id")
         for config in configs(args):
@@ -142,7 +145,7 @@ def search_all(args: argparse.Namespace) -> None:
     from rlzoo.tuning.study.study import validate
 
     wanted = configs(args)
-    if getattr(args, "scheduler", "none") == "pbt":
+    if getattr(args, "scheduler", "none") != "none":
         for config in wanted:
             train_population(config, args)
         return
@@ -157,22 +160,32 @@ def train_population(config: TuneConfig, args: argparse.Namespace) -> None:
     """Train a population and print its best member."""
     from rlzoo.tuning.pbt.search import optimize_population
 
-    _ignored_by_pbt(args)
-    population = optimize_population(config, args.population_size, args.perturbation_interval)
-    folder = population.folder
+    _warn_ignored_by_population(args)
+    population = optimize_population(config, args.population_size, args.perturbation_interval, args.scheduler)
+    conclude_population(population)
+
+
+def conclude_population(population: Population) -> None:
+    """Print the best member of a population and the files of the study."""
+    folder, settings = population.folder, population.settings
     if not population.is_done:
         print(f"Interval {len(population.history)} of {population.n_intervals}; run the same command again.")
-        return
-    best = population.best
-    print(f"Best: member {best.member}, return {best.value:.2f}; {folder / 'lineage.csv'} has all members.")
-    command = ["rlzoo", "train", "--algo", config.run.algo, "--env", config.run.env_id]
-    print("Train with its schedule:", shlex.join([*command, "--conf-file", str(folder / "schedule.yml")]))
+    names = ("lineage.csv", "schedule.yml", "report.html")
+    written = [name for name in names if (folder / name).is_file()]
+    if population.winner:
+        best = population.best
+        print(f"Best: member {best.member}, return {best.value:.2f}")
+    print(f"Results are in {folder}: {', '.join(written)}")
+    if population.is_done:
+        command = ["rlzoo", "train", "--algo", settings.algo, "--env", settings.env_id]
+        print("Train with its schedule:", shlex.join([*command, "--conf-file", str(folder / "schedule.yml")]))
 
 
-def _ignored_by_pbt(args: argparse.Namespace) -> None:
+def _warn_ignored_by_population(args: argparse.Namespace) -> None:
     """Warn about flags of a search that have no effect on population based training."""
-    used = {"n_jobs", "space", "fixed"}
-    warn_ignored_flags(_parser(), args, {*search_keys(), "storage"} - used, "with --scheduler pbt")
+    used = {"n_jobs", "space", "fixed", "no_optim_plots"}
+    where = f"with --scheduler {args.scheduler}"
+    warn_ignored_flags(_parser(), args, {*search_keys(), "storage"} - used, where)
 
 
 def search(config: TuneConfig) -> StudyHandle:
@@ -194,6 +207,16 @@ def search(config: TuneConfig) -> StudyHandle:
     if error := opened.no_result_reason():
         raise RunFailed(error)
     return opened
+
+
+def report_again(config: TuneConfig) -> None:
+    """Write the report of an existing study or population."""
+    if (config.folder / POPULATION).is_file() and config.storage is None:
+        from rlzoo.tuning.pbt.search import report_population
+
+        conclude_population(report_population(config))
+    else:
+        report(config)
 
 
 def report(config: TuneConfig) -> StudyHandle:

@@ -174,6 +174,10 @@ def optimize(**options: Any) -> optuna.Study:
     }.items():
         if getattr(args, name) is not None:
             raise UserError(f"rlzoo.optimize does not take {name}: {instead}")
+    if args.scheduler != "none":
+        raise UserError(
+            "rlzoo.optimize does not take scheduler: run `rlzoo optimize --scheduler` in a terminal"
+        )
     configs = command.configs(args)
     if len(configs) > 1:
         raise UserError(f"rlzoo.optimize searches for one environment, not for {len(configs)}")

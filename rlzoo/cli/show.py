@@ -48,7 +48,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.config.hyperparams import lookup, with_overrides
     from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-    from rlzoo.config.literals import parse_overrides
+    from rlzoo.config.values_as_text import parse_overrides
 
     given = with_overrides(lookup(args.algo, args.env, args.conf_file), parse_overrides(args.hyperparams))
     raw = translate_sb2_entry(given)
@@ -71,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def annotated(key: str, value: object, source: str) -> str:
     """Return one key as YAML, with its source as a comment on the first line."""
-    from rlzoo.config.literals import plain
-    from rlzoo.config.yaml_text import dump_yaml
+    from rlzoo.config.values_as_text import dump_yaml, plain
 
     first, *rest = dump_yaml({key: plain(value)}).splitlines()
     return "\n".join([f"{first}  # {source}", *rest])

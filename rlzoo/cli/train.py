@@ -6,12 +6,19 @@ import argparse
 import os
 import shlex
 import sys
+from functools import partial
 from typing import Any
 
-from rlzoo.cli.flags import search_flags
-from rlzoo.cli.flags.parser import IntInRange, Parser, boolean, non_default_args, warn_ignored_flags
+from rlzoo.cli.flags.parser import (
+    FlagGroup,
+    IntInRange,
+    Parser,
+    non_default_args,
+    warn_ignored_flags,
+)
 from rlzoo.cli.flags.training_flags import (
     add_output_args,
+    add_run_output_args,
     add_runtime_args,
     add_tracking_args,
     add_training_args,
@@ -60,55 +67,25 @@ def build_parser(parser: Parser) -> None:
         metavar="N",
         help="processes that train one agent together, each in n_envs / N of the environments (default: 1)",
     )
-    search_flags.add_hidden_search_flags(parser)
-    keep = add_output_args(parser)
-    keep.add_argument(
-        "-uuid", "--uuid", action="store_true", help="append a unique id to the name of the run folder"
+    search = parser.add_argument_group(
+        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
     )
-    keep.add_argument(
-        "--eval-freq",
-        type=int,
-        default=25000,
-        metavar="N",
-        help="evaluate every N steps; 0: never (default: 25000)",
-    )
-    keep.add_argument(
-        "--save-freq",
-        type=int,
-        default=-1,
-        metavar="N",
-        help="save a checkpoint every N steps (default: never)",
-    )
-    keep.add_argument(
-        "--save-replay-buffer",
-        action="store_true",
-        help="save the replay buffer with each checkpoint and at the end",
-    )
-    keep.add_argument(
-        "--truncate-last-trajectory",
-        type=boolean,
-        default=True,
-        metavar="BOOL",
-        help="treat the unfinished episodes of a reloaded replay buffer as truncated (default: true)",
-    )
-    keep.add_argument(
-        "-tb", "--tensorboard-log", default="", metavar="DIR", help="write TensorBoard logs to this folder"
-    )
-    keep.add_argument(
-        "--log-interval",
-        type=IntInRange(1, special=(-2, -1)),
-        default=-1,
-        metavar="N",
-        help="log every N iterations; -2: never (default: the default of the algorithm)",
-    )
-
+    parser.defer(partial(_add_search_flags, search))
+    add_run_output_args(add_output_args(parser))
     add_tracking_args(parser)
 
 
+def _add_search_flags(group: FlagGroup, parser: Parser) -> None:
+    from rlzoo.cli.flags.search_flags import add_hidden_search_flags
+
+    add_hidden_search_flags(group, parser)
+
+
 def run(args: argparse.Namespace) -> int:
-    if args.optimize_hyperparameters and not args.resume:
+    has_search_flags = hasattr(args, "optimize_hyperparameters") and not args.resume
+    if has_search_flags and args.optimize_hyperparameters:
         return _optimize(args)
-    if args.seeds and not args.resume:
+    if has_search_flags and args.seeds:
         from rlzoo.cli.benchmark.train_seeds import train_all
 
         return train_all(args, runs_of(args))
@@ -136,6 +113,10 @@ def run(args: argparse.Namespace) -> int:
 def runs_of(args: argparse.Namespace) -> list[RunConfig]:
     """Return the run of each environment, and warn about flags that have no effect."""
     env_ids = args.env or ["CartPole-v1"]
+    if not hasattr(args, "trial_id"):  # no flag of a search was given
+        return [run_config(args, env_id) for env_id in env_ids]
+    from rlzoo.cli.flags import search_flags
+
     parser = _parser()
     warn_ignored_flags(parser, args, search_flags.unused_keys(args), "without -optimize")
     if args.trial_id is None:
@@ -154,14 +135,15 @@ def _parser() -> Parser:
 
 def _optimize(args: argparse.Namespace) -> int:
     """Search as `rlzoo optimize` does, without the flags that save or log a single run."""
+    from rlzoo.cli.flags.search_flags import TRAIN_ONLY_FLAGS
     from rlzoo.cli.optimize import search_all
 
     for key in ("trained_agent", "trial_id", "seeds"):
         if getattr(args, key) not in ("", None, []):
             raise UserError(f"--{key.replace('_', '-')} is for one agent and cannot be given with -optimize")
     parser = _parser()
-    warn_ignored_flags(parser, args, search_flags.TRAIN_ONLY_FLAGS, "in a search")
-    for key in search_flags.TRAIN_ONLY_FLAGS:
+    warn_ignored_flags(parser, args, TRAIN_ONLY_FLAGS, "in a search")
+    for key in TRAIN_ONLY_FLAGS:
         setattr(args, key, parser.get_default(key))
     search_all(args)
     return 0

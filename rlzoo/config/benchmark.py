@@ -27,11 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import lookup, with_overrides
-from rlzoo.config.literals import interpret
+from rlzoo.config.hyperparams import benchmark_file, lookup, with_overrides
 from rlzoo.config.run import safe_name
-from rlzoo.config.shipped import benchmark_file
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import interpret, read_yaml
 from rlzoo.core.errors import UserError, unknown
 
 FOLDER = "logs/benchmark"  # where the runs go

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rlzoo.config import catalog
-from rlzoo.config.literals import Name, parse_value
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import Name, parse_value
 from rlzoo.core.errors import UserError
 
 HER = "her"

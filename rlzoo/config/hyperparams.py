@@ -4,6 +4,8 @@ A file maps environment ids to entries. The entry for an environment is the one 
 another version of it, else that of its family (`atari`), else `default`. A file without ids, which holds one
 set of hyperparameters, is for every environment. An id that the newer file lacks is looked for in the older
 one before versions, families and defaults.
+
+The folders that come with rlzoo are `hyperparams`, `trained_agents` and `benchmarks`.
 """
 
 from __future__ import annotations
@@ -18,13 +20,11 @@ from pathlib import Path
 from types import ModuleType
 
 from rlzoo.config import catalog
-from rlzoo.config.env_ids import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
 from rlzoo.config.legacy.sb2_options import OLD_NAMES, POLICIES, SB2_CLASSES
 from rlzoo.config.legacy.sb2_translation import apply_sb2_atari_defaults, drop_replaced
-from rlzoo.config.literals import Name, interpret, merge
 from rlzoo.config.raw import RawConfig
-from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.run import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
+from rlzoo.config.values_as_text import Name, interpret, merge, read_yaml
 from rlzoo.core.errors import UserError, nearest
 
 __all__ = [
@@ -240,3 +240,37 @@ def _import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UserError(f"{name}: neither a file nor a module ({error})") from None
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder of shipped files: inside an installed package, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "_data" / name
+    return installed if installed.is_dir() else package.parent / name
+
+
+FOLDERS = ("hyperparams", "trained_agents", "benchmarks")
+
+
+def shipped_path(place: str | Path) -> Path:
+    """Return the path, or what came with rlzoo under it: an installed package has no such folders beside it.
+
+    >>> shipped_path("hyperparams/ppo.yml").is_file()
+    True
+    """
+    path = Path(place)
+    if path.parts[:1] and path.parts[0] in FOLDERS and not path.exists():
+        shipped = shipped_folder(path.parts[0]).joinpath(*path.parts[1:])
+        return shipped if shipped.exists() else path
+    return path
+
+
+def benchmark_file(place: str | Path) -> Path:
+    """Return a file by its name; those in `benchmarks/` that come with rlzoo are found from everywhere.
+
+    >>> benchmark_file("benchmarks/catch.yml").is_file()
+    True
+    """
+    path = Path(place)
+    shipped = shipped_folder("benchmarks") / path.name
+    return shipped if path.parent.name == "benchmarks" and not path.exists() and shipped.exists() else path

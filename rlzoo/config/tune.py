@@ -15,6 +15,9 @@ PRUNERS = ("median", "none", "halving", "hyperband", "percentile", "wilcoxon")
 OBJECTIVES = ("last", "best", "auc")
 FOLDER = "optimize"
 """Beside the folders of the algorithms, so that no study is taken for a run."""
+SCHEDULERS = ("pbt", "pb2")
+POPULATION = "pbt.json"
+"""The file of a population, in the folder of a study with either scheduler."""
 
 
 @dataclass(frozen=True, kw_only=True)

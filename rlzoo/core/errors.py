@@ -124,16 +124,21 @@ def one_line(message: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 300]} ... {text[-290:]}"
 
 
-def in_one_line(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """Return a `warnings.showwarning` that prints a UserWarning as one line, without its source line.
+def show_warning(
+    otherwise: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
+    *where: object,
+    **kwargs: object,
+) -> None:
+    """Print a UserWarning as one line, without its source line.
 
-    :param otherwise: called for warnings of other classes
+    >>> import functools, warnings
+    >>> warnings.showwarning = functools.partial(show_warning, warnings.showwarning)
+
+    :param otherwise: called for warnings of other classes, with the further arguments
     """
-
-    def show(message: Warning | str, category: type[Warning], *where: object, **kwargs: object) -> None:
-        if category is UserWarning:
-            print("rlzoo:", one_line(message), file=sys.stderr)
-        else:
-            otherwise(message, category, *where, **kwargs)
-
-    return show
+    if category is UserWarning:
+        print("rlzoo:", one_line(message), file=sys.stderr)
+    else:
+        otherwise(message, category, *where, **kwargs)

@@ -8,37 +8,13 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import torch
 
+from rlzoo.core.schedules import Counters
+
 Metrics: TypeAlias = "dict[str, torch.Tensor | float]"
 """Metrics of an update by name, without the prefix `train/`: scalar tensors or numbers."""
 
 TensorObs: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
 """Observations as policies take them, [batch, ...], a tensor or a dict of tensors."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """Counters of a training; the loop advances them, algorithms read them.
-
-    :param total_timesteps: number of environment steps at which this training ends, counted from zero
-    :param collected: steps of each environment since the last update, off-policy only
-    :param ended: episodes that ended in these steps
-    :param episodes: episodes that ended since the training began, off-policy only
-    :param warm_up: actions are still random
-    """
-
-    num_timesteps: int = 0
-    total_timesteps: int = 0
-    iteration: int = 0
-    n_updates: int = 0
-    collected: int = 0
-    ended: int = 0
-    episodes: int = 0
-    warm_up: bool = False
-
-    @property
-    def progress_remaining(self) -> float:
-        """Fraction of the training that is left, from 1 to 0: the argument of every schedule."""
-        return max(0.0, 1.0 - self.num_timesteps / self.total_timesteps) if self.total_timesteps else 1.0
 
 
 class StochasticPolicy(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlzoo.buffers.rollout_batch import EMPTY, RolloutBatch
+from rlzoo.buffers.rollout_buffer import EMPTY, RolloutBatch
 
 TakeRows = Callable[[np.ndarray], RolloutBatch]
 """Row numbers of this rank's rollout -> the minibatch of them."""

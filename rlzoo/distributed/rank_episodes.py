@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 
 T = TypeVar("T")
 

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.buffers.sequences import RNNState, take_sequences
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.distributed.minibatches import RankBatch, Shares, has_advantages, rank_batch
 from rlzoo.distributed.noise import GlobalNoise
 from rlzoo.distributed.process_group import Ended, ProcessGroup, join_group

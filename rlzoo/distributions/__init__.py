@@ -3,13 +3,14 @@
 from rlzoo.distributions.distribution import (
     Bernoulli,
     Categorical,
+    DiagGaussian,
     Distribution,
     MultiCategorical,
+    StateDependentNoise,
     kl_divergence,
+    make_proba_distribution,
     sum_independent_dims,
 )
-from rlzoo.distributions.gaussian import DiagGaussian, SquashedDiagGaussian, TanhBijector
-from rlzoo.distributions.make import make_proba_distribution
 from rlzoo.distributions.masked import (
     MaskableBernoulliDistribution,
     MaskableCategorical,
@@ -17,7 +18,7 @@ from rlzoo.distributions.masked import (
     MaskableMultiCategoricalDistribution,
     make_masked_proba_distribution,
 )
-from rlzoo.distributions.state_dependent_noise import StateDependentNoise
+from rlzoo.distributions.squashed_gaussian import SquashedDiagGaussian, TanhBijector
 
 # names in stable-baselines3
 DiagGaussianDistribution = DiagGaussian

@@ -15,19 +15,19 @@ from gymnasium.envs.registration import load_env_creator
 
 from rlzoo.algorithms.agent.position import ResumeState
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.hyperparameters import check_arguments
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.base_callback import as_callback
 from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCallback
-from rlzoo.config.env_ids import bare_id
 from rlzoo.config.hyperparams import plays_stochastically
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import RunConfig, bare_id
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.experiment.named_classes import check_arguments, construct
+from rlzoo.experiment.named_classes import construct
 from rlzoo.experiment.resolved_config import Class, EnvironmentConfig, ResolvedConfig
 from rlzoo.io.space_json import space_from_json
 from rlzoo.runs import run_folder

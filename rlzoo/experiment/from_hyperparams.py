@@ -12,14 +12,14 @@ import gymnasium as gym
 
 from rlzoo.callbacks.base_callback import BaseCallback, as_callback
 from rlzoo.config.class_names import class_path
-from rlzoo.config.literals import interpret
+from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
 from rlzoo.experiment.factories import WrapperChain, build_evaluation_env
-from rlzoo.experiment.named_classes import classes, construct
-from rlzoo.experiment.resolve import normalisation
+from rlzoo.experiment.named_classes import construct
+from rlzoo.experiment.resolve import classes, normalisation
 from rlzoo.experiment.resolved_config import EnvironmentConfig
 
 STATISTICS = ("vecnormalize.npz", "vecnormalize.pkl")

@@ -17,15 +17,13 @@ from typing import Any
 
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config.hyperparams import lookup, merge
-from rlzoo.config.literals import is_function
 from rlzoo.config.run import BEST_MODEL, RunConfig, check_env_id, checkpoint_steps
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import is_function, read_yaml
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import RunFailed, UserError, one_line
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.factories import build_evaluation_env
-from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.io.encoding import MissingCallable

@@ -10,33 +10,35 @@ This happens before a run folder is claimed or an environment is made, so a mist
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.hyperparameters import build_config
+from rlzoo.algorithms.hyperparameters import build_config, check_arguments
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
+from rlzoo.config.class_names import class_path
 from rlzoo.config.her_entries import HER, expand_her
 from rlzoo.config.hyperparams import ZOO_KEYS, has_old_names, lookup, merge, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import parse_value
 from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
+from rlzoo.config.values_as_text import WRAPPER_KEYS, Name, parse_value, plain
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.named_classes import (
-    check_arguments,
-    resolve_entry,
-)
+from rlzoo.experiment.named_classes import load_class, require_kind
 from rlzoo.experiment.noise_config import NOISE_KEYS, plan_noise
-from rlzoo.experiment.resolved_config import ResolvedConfig
+from rlzoo.experiment.resolved_config import Class, ResolvedConfig
+from rlzoo.io.trust import is_trusted
 from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
 MAPPING_KEYS = ("policy_kwargs", "env_kwargs", "eval_env_kwargs", "monitor_kwargs")
+PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
+"""Names of arguments that say where something is written, or read."""
 
 
 def resolve_run(run: RunConfig, read_demonstrations: bool = True, trusted: bool = True) -> ResolvedConfig:
@@ -156,6 +158,92 @@ def resolve(raw: RawConfig, trusted: bool = True) -> ResolvedConfig:
     if problem := algorithm.n_envs_problem(checked, resolved.n_envs):
         raise UserError(problem)
     return resolved
+
+
+def resolve_names(value: object, trusted: bool, key: str = "name") -> Any:
+    """Return the value with every `Name` in it replaced by its class.
+
+    :param key: the key of the value
+    """
+    if isinstance(value, Name):
+        return load_class(value.path, key, trusted)
+    if isinstance(value, Mapping):
+        return {name: resolve_names(item, trusted, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(resolve_names(item, trusted, key) for item in value)
+    return value
+
+
+def resolve_entry(values: Mapping[str, object], trusted: bool) -> dict[str, Any]:
+    """Return an entry of a hyperparameter file with classes in place of their names.
+
+    Wrappers and callbacks become tuples of (class, keyword arguments).
+
+    :param trusted: the user wrote the configuration; False: it comes from a file that may be somebody else's
+    :raises UserError: see `load_class`
+    """
+    resolved: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in WRAPPER_KEYS:
+            resolved[key] = classes(key, value, trusted)
+        elif key == "policy":
+            resolved[key] = _policy(value, trusted)
+        else:
+            resolved[key] = resolve_names(value, trusted, key)
+    check_places("monitor_kwargs", resolved.get("monitor_kwargs", {}), trusted)
+    return resolved
+
+
+def _policy(value: object, trusted: bool) -> str | type:
+    """Return a registered name as it is, and the class of a dotted one."""
+    if isinstance(value, Name):
+        return load_class(value.path, "policy", trusted)
+    if isinstance(value, type):
+        return require_kind(value, "policy")
+    if not isinstance(value, str):
+        raise UserError(f"policy must be a name such as MlpPolicy, not {value!r}")
+    return load_class(value, "policy", trusted) if "." in value else value
+
+
+def check_places(where: str, kwargs: Mapping[str, object], trusted: bool, path: str = "") -> None:
+    """Check that arguments from a file do not say where something is written.
+
+    :param where: what takes the arguments, for the error
+    :param path: the dotted name of the class that takes them; trusted by its name, it takes any
+    :raises UserError: names the argument
+    """
+    if trusted or (path and is_trusted(class_path(path))):
+        return
+    for name, value in kwargs.items():
+        if PLACE.search(name) and value is not None:
+            hint = f"; if you trust it, add --trust {class_path(path)}" if path else ""
+            raise UserError(f"{where}: {name} says where to write, which a file may not decide{hint}")
+
+
+def classes(key: str, value: object, trusted: bool = True) -> tuple[Class, ...]:
+    """Return classes with their arguments, from a name, a class, `{class: {kwargs}}` or a list of these."""
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple):
+        return tuple(item for entry in value for item in classes(key, entry, trusted))
+    if isinstance(value, Name):
+        return ((load_class(value.path, key, trusted), {}),)
+    if isinstance(value, str):
+        return ((load_class(value, key, trusted), {}),)
+    if isinstance(value, type):
+        return ((require_kind(value, key), {}),)
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((path, kwargs),) = value.items()
+        if isinstance(path, str | type) and (kwargs is None or isinstance(kwargs, Mapping)):
+            found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, trusted)
+            path = str(plain(path))
+            kwargs = resolve_names(dict(kwargs or {}), trusted)
+            check_arguments(f"{key} {path}", found, kwargs)
+            check_places(f"{key} {path}", kwargs, trusted, path)
+            return ((found, kwargs),)
+    raise UserError(
+        f"{key} must be a dotted name, {{name: {{argument: value}}}} or a list of those, not {value!r}"
+    )
 
 
 def _check_policy(resolved: ResolvedConfig) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config.run import RunConfig
+from rlzoo.envs.single_env.registration import import_packages_of
 from rlzoo.experiment import tracking
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import PARTS, Parts, TrainingSession, open_session

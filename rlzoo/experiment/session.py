@@ -34,8 +34,7 @@ from rlzoo.experiment.factories import (
     prepare_replay,
 )
 from rlzoo.experiment.resolved_config import ResolvedConfig
-from rlzoo.metrics.logger import Logger, configure_logger
-from rlzoo.metrics.output_formats import make_output_format
+from rlzoo.metrics.logger import Logger, configure_logger, make_output_format
 from rlzoo.runs import run_folder
 from rlzoo.training.candidates import AsyncEval
 from rlzoo.training.population_loop import population

@@ -16,10 +16,9 @@ import torch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.single_env.env_failures import describe, is_failure
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages, import_packages_of
 from rlzoo.experiment import tracking
 from rlzoo.experiment.factories import check_env_arguments, has_buffer
-from rlzoo.experiment.named_classes import import_packages, import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import PARTS, Parts, TrainingSession, open_session

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from rlzoo.config import catalog
 from rlzoo.config.class_names import class_path
-from rlzoo.config.hyperparams import load_file
-from rlzoo.config.literals import WRAPPER_KEYS, Name
-from rlzoo.config.shipped import shipped_path
-from rlzoo.config.yaml_text import key_lines, read_text
+from rlzoo.config.hyperparams import load_file, shipped_path
+from rlzoo.config.values_as_text import WRAPPER_KEYS, Name, key_lines, read_text
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import FAMILIES
 from rlzoo.experiment.named_classes import TRUSTED_PREFIXES, may_be_named

@@ -14,9 +14,8 @@ from rlzoo.config import run as names
 from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import ExportConfig
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.experiment.factories import build_evaluation_env, check_env_arguments, load_model
-from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.export.description import Description, describe
 from rlzoo.export.export_files import require_onnx, write_onnx, write_torchscript

@@ -19,6 +19,7 @@ from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig, agent_name
 from rlzoo.config.run import RunConfig, run_name
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.runtime import utc_now
 from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet
 from rlzoo.hub.hub_files import (
     AGENT,
@@ -28,7 +29,6 @@ from rlzoo.hub.hub_files import (
     snapshot,
 )
 from rlzoo.hub.unpack import unpack
-from rlzoo.processes.system_info import utc_now
 from rlzoo.runs.run_folder import claim, locked, model_path
 
 ORIGIN = "hub.json"

@@ -17,7 +17,7 @@ from rlzoo.benchmark.scoring import kept_score, score_run
 from rlzoo.config.benchmark import EPISODES
 from rlzoo.config.hub import agent_name
 from rlzoo.config.run import PlayConfig, RunConfig, VideoConfig, model_file, run_name
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.hub.card import CardContent, model_card
 from rlzoo.hub.hub_files import ARGS, CARD, COMMAND, CONFIG, SCORE, VIDEO

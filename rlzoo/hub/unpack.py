@@ -21,7 +21,7 @@ from rlzoo.config import catalog
 from rlzoo.config.hub import PullConfig
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import RunConfig, check_env_id
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError, printable
 from rlzoo.envs.single_env.registration import require_packages
 from rlzoo.experiment.import_run import ImportConfig, import_runs

@@ -12,7 +12,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from rlzoo.config.hub import PushConfig, agent_name
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
-from rlzoo.experiment.named_classes import import_packages
+from rlzoo.envs.single_env.registration import import_packages
 from rlzoo.hub.client import check_repo_id, connect, hub_errors, quiet, require_token
 from rlzoo.hub.hub_files import COMMAND, SCORE, VIDEO
 from rlzoo.hub.package import Package, package_file, package_run

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize_pickle import read_pickled_statistics
 from rlzoo.interop.sb3_file import Sb3File, read_sb3_file

@@ -16,9 +16,9 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
 from rlzoo.accel.fast_mlp import fast_forward
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UnsupportedSpace, UserError, unknown
 from rlzoo.core.preprocessing import get_flattened_obs_dim, is_image_space
+from rlzoo.core.runtime import get_device
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM
 

@@ -10,10 +10,9 @@ import torch
 
 from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import PlayConfig
-from rlzoo.core.device_and_seed import set_random_seed
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.core.runtime import set_random_seed
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.experiment.factories import build_evaluation_env, check_env_arguments, load_model
-from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.io.atomic import check_writable
 from rlzoo.runs import run_folder

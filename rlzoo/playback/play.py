@@ -15,13 +15,12 @@ import torch
 from rlzoo.callbacks.progress_bar import ProgressBar
 from rlzoo.config.hyperparams import merge
 from rlzoo.config.run import PlayConfig
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import UserError
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.core.runtime import set_random_seed
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.evaluate import Episodes, play_episodes
 from rlzoo.experiment.factories import build_evaluation_env, check_env_arguments, load_model
-from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.runs import run_folder

@@ -15,21 +15,19 @@ import numpy as np
 import torch
 
 from rlzoo.config import run as names
-from rlzoo.config.env_ids import bare_id
 from rlzoo.config.hyperparams import lookup, merge
-from rlzoo.config.run import PlayConfig, VideoConfig
-from rlzoo.core.device_and_seed import set_random_seed
+from rlzoo.config.run import PlayConfig, VideoConfig, bare_id
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
-from rlzoo.envs.single_env.registration import ensure_registered
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.envs.vec_env.tile_images import tile_images
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecEnvWrapper, VecStep, unwrap_vec_wrapper
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
 from rlzoo.envs.vec_wrappers.video_file import SUFFIXES, VideoWriter, draw_label, enlarged
 from rlzoo.evaluation.evaluate import Predictor, play_episodes
 from rlzoo.experiment.factories import build_evaluation_env, check_env_arguments, load_model
-from rlzoo.experiment.named_classes import import_packages
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.playback.play import DEFAULT_STEPS, has_display, progress

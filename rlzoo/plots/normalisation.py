@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.plots.aggregates import (
     CONFIDENCE,

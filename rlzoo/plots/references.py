@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from rlzoo.config.env_ids import bare_id, other_version
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
+from rlzoo.config.run import bare_id, other_version
 from rlzoo.core.errors import UserError
 
 SOURCES = {"SB3 zoo": "reference_scores.csv", "SB2 zoo": "reference_scores_sb2.csv"}

@@ -13,7 +13,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.distribution import Distribution
-from rlzoo.distributions.gaussian import sample_squashed
+from rlzoo.distributions.squashed_gaussian import sample_squashed
 from rlzoo.networks.torch_layers import BaseFeaturesExtractor, create_mlp
 from rlzoo.policies.base_policy import PolicyPart
 

@@ -24,8 +24,7 @@ from rlzoo.networks.torch_layers import (
     get_actor_critic_arch,
 )
 from rlzoo.policies.actors import Actor, SquashedGaussianActor
-from rlzoo.policies.base_policy import BasePolicy, variants
-from rlzoo.policies.policy_file import SavableModule
+from rlzoo.policies.base_policy import BasePolicy, SavableModule, variants
 
 
 class Critics(EnsembleMlp, SavableModule):

@@ -10,6 +10,7 @@ from rlzoo.policies.actor_critic_policies import (
     ActorCriticPolicy,
     MultiInputActorCriticPolicy,
 )
+from rlzoo.policies.base_policy import REGISTERED_CLASSES
 from rlzoo.policies.continuous_policies import CROSSQ_POLICIES, SAC_POLICIES, TD3_POLICIES, TQC_POLICIES
 from rlzoo.policies.linear_policy import ARSLinearPolicy, ARSPolicy
 from rlzoo.policies.masked_policies import (
@@ -17,7 +18,6 @@ from rlzoo.policies.masked_policies import (
     MaskableActorCriticPolicy,
     MaskableMultiInputActorCriticPolicy,
 )
-from rlzoo.policies.policy_file import REGISTERED_CLASSES
 from rlzoo.policies.recurrent_policies import (
     CnnLnLstmPolicy,
     MlpLnLstmPolicy,

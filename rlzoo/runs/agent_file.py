@@ -13,7 +13,7 @@ from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import BEST_MODEL, PlayConfig, checkpoint_steps, safe_name
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_wrappers.vec_normalize_pickle import SETTINGS, read_pickled_statistics

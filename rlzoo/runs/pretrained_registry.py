@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from rlzoo.config.hyperparams import shipped_folder
 from rlzoo.config.run import model_file, run_name
-from rlzoo.config.shipped import shipped_folder
 from rlzoo.core.errors import UserError, nearest
 from rlzoo.runs.json_records import as_written, check_record, read_records, write_records
 

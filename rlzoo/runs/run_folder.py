@@ -16,13 +16,12 @@ from shutil import rmtree
 
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import PlayConfig, RunConfig
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, is_function, plain, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.core.runtime import git_commit, processor_name, versions
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.io.atomic import atomic_write
-from rlzoo.processes.system_info import git_commit, processor_name, versions
 from rlzoo.runs import pretrained_registry
 from rlzoo.runs.agent_file import hyperparams_beside
 from rlzoo.runs.json_records import check_fields

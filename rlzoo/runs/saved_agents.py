@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import PlayConfig, all_runs, latest_run_id, safe_name
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import interpret, read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.runs.run_folder import find_agent, model_path, read_run
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO, ppo_loss
-from rlzoo.buffers.rollout_batch import EMPTY, RolloutBatch
+from rlzoo.buffers.rollout_buffer import EMPTY, RolloutBatch
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.stacked.optimizers import optimizer_key, optimizer_problem, step_of_all
 from rlzoo.stacked.stacked_mlp import stack_vectors

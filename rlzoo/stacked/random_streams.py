@@ -7,7 +7,7 @@ import random
 import numpy as np
 import torch
 
-from rlzoo.core.device_and_seed import RngState
+from rlzoo.core.runtime import RngState
 
 set_bit_generator = np.random.mtrand.set_bit_generator
 """Give the global functions of `np.random` another generator; it takes 0.4 microseconds."""

@@ -32,6 +32,8 @@ from torch import nn
 
 from rlzoo.accel.flat_parameters import fit_layout
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.runtime import get_system_info as get_system_info
+from rlzoo.core.runtime import git_commit, processor_name, utc_now, versions
 from rlzoo.io.container import (
     FileKind,
     PathOrFile,
@@ -43,8 +45,6 @@ from rlzoo.io.container import (
     tensors_to_bytes,
 )
 from rlzoo.io.zip_members import DAMAGE, DEFAULT_LIMITS, Limits, check_members, read_member
-from rlzoo.processes.system_info import get_system_info as get_system_info
-from rlzoo.processes.system_info import git_commit, processor_name, utc_now, versions
 
 FORMAT_VERSION = 1
 MAX_DEPTH = 64

@@ -12,9 +12,10 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.progress import Reporter
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.training.collector import Collector
+from rlzoo.training.training_state import Collector
 
 if TYPE_CHECKING:
     from rlzoo.distributed.ranks import Ranks

@@ -16,14 +16,15 @@ import torch
 from rlzoo.accel.denormals import denormals_as_zero
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import map_obs
-from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.callbacks.progress import LoopLocals, last_metrics, log_progress, record_episodes, record_metrics
+from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
+from rlzoo.callbacks.progress import last_metrics, log_progress, record_metrics
 from rlzoo.core.observations import copy_obs
 from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.vec_env.finite import check_finite, check_finite_obs
 from rlzoo.envs.vec_env.vec_env import VecEnv, VecStep, infos_of_step
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OffPolicyLearner, PrioritizedBuffer
+from rlzoo.training.training_state import record_episodes
 
 
 def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import torch
 
 from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer, map_obs
-from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.callbacks.progress import LoopLocals, log_progress, record_episodes, record_metrics
+from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
+from rlzoo.callbacks.progress import log_progress, record_metrics
 from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OnPolicyLearner
+from rlzoo.training.training_state import record_episodes
 
 
 def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:

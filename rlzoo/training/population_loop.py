@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.callbacks.progress import log_progress, record_episodes
+from rlzoo.callbacks.progress import log_progress
 from rlzoo.core.types import Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.candidates import AsyncEval, Outcome, play_here
+from rlzoo.training.training_state import record_episodes
 
 
 def population(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:

@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.runtime import get_device, get_system_info
 from rlzoo.io.container import described_from_bytes, described_to_bytes
 from rlzoo.io.encoding import decode_value, pack, unpack
 from rlzoo.io.pickle_tree import Instance, Reference, read_pickle, walk
 from rlzoo.io.pickled_values import plain_value
 from rlzoo.io.space_json import space_from_json
-from rlzoo.processes.system_info import get_system_info
 from rlzoo.training.checkpoint import ForeignCheckpoint, read_checkpoint
 
 KEY = "rlzoo_values"

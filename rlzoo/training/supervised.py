@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rlzoo.buffers.demonstrations import as_dataset, fit_actions, fit_observations, is_given
-from rlzoo.buffers.rollout_batch import PolicyContext
-from rlzoo.buffers.rollout_buffer import Obs, map_obs
+from rlzoo.buffers.rollout_buffer import Obs, PolicyContext, map_obs
 from rlzoo.buffers.sequences import Sequences
-from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.callbacks.progress import LoopLocals, log_progress
+from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
+from rlzoo.callbacks.progress import log_progress
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.core.types import Metrics, TensorObs
 from rlzoo.distributions import Distribution

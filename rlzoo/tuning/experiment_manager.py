@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import optuna
 
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.config.env_ids import is_atari
 from rlzoo.config.hyperparams import lookup, with_overrides
-from rlzoo.config.literals import overrides_of
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import RunConfig, is_atari
 from rlzoo.config.tune import TuneConfig
+from rlzoo.config.values_as_text import overrides_of
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.factories import (

@@ -15,8 +15,8 @@ import rlzoo
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.gpu.acceleration import captured, why_not, why_not_algorithm
 from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, map_tensors, tensors_of
-from rlzoo.core.device_and_seed import get_rng_state, set_rng_state
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import get_rng_state, set_rng_state
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 NAMES = ("PPO", "A2C", "SAC", "TD3", "TQC", "DQN", "QRDQN", "CrossQ")

@@ -10,8 +10,8 @@ import torch
 
 import rlzoo
 from rlzoo.accel.gpu.compiled_networks import compiled_networks
-from rlzoo.core.device_and_seed import get_rng_state, set_rng_state
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import get_rng_state, set_rng_state
 
 
 def make(name: str) -> Any:

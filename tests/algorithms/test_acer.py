@@ -16,7 +16,7 @@ from rlzoo.algorithms.off_policy.acer import policy_gradient, trust_region
 from rlzoo.buffers.trajectories import Trajectories
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import retrace
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 
 N, N_ACTIONS = 12, 4

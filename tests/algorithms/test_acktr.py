@@ -13,7 +13,7 @@ from rlzoo import ACKTR, BaseFeaturesExtractor, DummyVecEnv
 from rlzoo.algorithms.on_policy.acktr import acktr_loss, sampled_log_likelihood
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.returns import gae
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from rlzoo.distributions import Categorical, DiagGaussian
 
 SPACES = {"Discrete": spaces.Discrete(3), "Box": spaces.Box(-1, 1, (2,), np.float32)}

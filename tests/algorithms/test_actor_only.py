@@ -21,9 +21,9 @@ from rlzoo.algorithms.off_policy.td3 import TD3
 from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.config import catalog
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.preprocessing import choice_counts
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize

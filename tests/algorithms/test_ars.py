@@ -23,7 +23,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.algorithms.ars import ars_step
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from rlzoo.training.candidates import Outcome, play_here
 
 

@@ -13,7 +13,8 @@ from torch import nn
 from rlzoo import DDPG, AdaptiveParamNoiseSpec, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.ddpg import pop_art
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Counters, PolicyInput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import PolicyInput
 from tests.algorithms.idle_env import IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}

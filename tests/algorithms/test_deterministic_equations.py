@@ -9,7 +9,8 @@ import torch
 from rlzoo import DDPG, TD3, DummyVecEnv
 from rlzoo.algorithms.off_policy.td3 import td3_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Counters, PolicyInput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import PolicyInput
 from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}

@@ -28,7 +28,7 @@ from rlzoo import (
     UserError,
     make_vec_env,
 )
-from rlzoo.core.device_and_seed import get_device
+from rlzoo.core.runtime import get_device
 from rlzoo.training.save_files import load_from_zip_file
 
 SMALL = {"policy_kwargs": {"net_arch": [8]}}

@@ -28,7 +28,8 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, PolicyInput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import PolicyInput
 
 SMALL: dict[str, Any] = {
     "buffer_size": 100,

@@ -10,10 +10,10 @@ from gymnasium import spaces
 from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
 from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, PolicyInput, PolicyOutput
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from rlzoo import SAC, DummyVecEnv, UserError
 from rlzoo.algorithms.off_policy.sac import sac_actor_loss, sac_critic_loss, sac_target
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from tests.algorithms.idle_env import ASYMMETRIC_ACTIONS, IdleEnv
 
 SGD = {"optimizer_class": torch.optim.SGD}

@@ -38,9 +38,9 @@ from rlzoo.buffers.demonstrations import ExpertDataset
 from rlzoo.callbacks.callbacks import StopTrainingOnMaxEpisodes
 from rlzoo.config import catalog
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec, OrnsteinUhlenbeckActionNoise
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.preprocessing import choice_counts
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.core.schedules import LinearSchedule
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state

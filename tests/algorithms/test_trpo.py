@@ -15,9 +15,9 @@ from gymnasium import spaces
 from rlzoo import TRPO, DummyVecEnv, UserError, flat_grad
 from rlzoo.algorithms.on_policy import trpo
 from rlzoo.algorithms.on_policy.trpo import TRPOConfig, trpo_objective
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.core.types import Counters, PolicyOutput
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import PolicyOutput
 from rlzoo.distributions import Categorical, DiagGaussian, SquashedDiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecStep
 from tests.algorithms.idle_env import IdleEnv

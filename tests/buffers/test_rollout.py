@@ -7,8 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_batch import RolloutBatch, minibatches
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer, minibatches
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed
 from rlzoo.core.types import PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecStep

@@ -7,8 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.buffers.sequences import Sequences, rollout_sequences, sequence_minibatches
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from rlzoo.benchmark.finished import mark_finished
 from rlzoo.benchmark.run_list import Ended, Options
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml
 
 asked: list[Options] = []  # of the jobs that were done
 

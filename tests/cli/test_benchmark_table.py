@@ -139,7 +139,7 @@ def test_without_arguments_it_is_the_published_table(here, capsys, monkeypatch):
     (here / "shipped" / "benchmarks").mkdir(parents=True)
     Path("scores.json").rename("shipped/benchmarks/learning_scores.json")
     Path("list.yml").rename("shipped/benchmarks/learning.yml")
-    monkeypatch.setattr("rlzoo.config.shipped.shipped_folder", lambda name: here / "shipped" / name)
+    monkeypatch.setattr("rlzoo.config.hyperparams.shipped_folder", lambda name: here / "shipped" / name)
     assert main(["benchmark", "table"]) == 0
     out = capsys.readouterr().out
     assert "# Results of benchmarks/learning.yml\n" in out and str(here) not in out

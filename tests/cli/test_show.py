@@ -9,7 +9,7 @@ import pytest
 from rlzoo.cli.main import main
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import load_yaml
 from rlzoo.params.descriptions import describe
 
 

@@ -119,7 +119,7 @@ def test_command_and_function_are_the_same_thing(tmp_path, monkeypatch, capsys):
 def test_a_module_of_the_user_is_found_beside_her(runs, tmp_path, monkeypatch):
     (tmp_path / "environments_of_a_user.py").write_text("registered = True\n")
     monkeypatch.chdir(tmp_path)
-    from rlzoo.experiment.named_classes import import_packages
+    from rlzoo.envs.single_env.registration import import_packages
 
     import_packages(["environments_of_a_user"])
     assert isinstance(sys.modules["environments_of_a_user"], types.ModuleType)

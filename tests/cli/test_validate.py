@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlzoo.cli.main import main
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
 
 
 def validate(tmp_path, text, name="ppo.yml", *arguments):

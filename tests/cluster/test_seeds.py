@@ -12,8 +12,8 @@ from rlzoo.cli.flags.training_flags import seed_range
 from rlzoo.cli.main import main
 from rlzoo.cluster.local_pool import LocalPool
 from rlzoo.cluster.tasks import Ended, Task
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig
+from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import RunFailed
 from rlzoo.experiment.training_run import train
 from rlzoo.runs.run_folder import model_path

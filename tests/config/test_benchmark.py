@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.config.benchmark import Expert, Row, choose, parse_key, planned_steps, read_list
-from rlzoo.config.shipped import benchmark_file
+from rlzoo.config.hyperparams import benchmark_file
 from rlzoo.core.errors import UserError
 
 

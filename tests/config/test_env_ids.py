@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.env_ids import env_family, is_atari, other_version, plays_stochastically
+from rlzoo.config.run import env_family, is_atari, other_version, plays_stochastically
 
 
 @pytest.mark.parametrize(

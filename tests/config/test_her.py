@@ -8,8 +8,8 @@ import pytest
 
 from rlzoo.config.her_entries import expand_her
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import Name, interpret
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import Name, interpret
 from rlzoo.core.errors import UserError
 
 OLD = {

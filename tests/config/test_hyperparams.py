@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, with_overrides
-from rlzoo.config.literals import Name
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_folder, with_overrides
+from rlzoo.config.values_as_text import Name
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import make_schedule
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rlzoo.config.literals import (
+from rlzoo.config.values_as_text import (
     Name,
     interpret,
     merge,
@@ -219,7 +219,7 @@ def test_plain_names_classes_and_functions():
     assert plain(torch.nn.ReLU) == "nn.ReLU"
     assert plain(torch.nn.Bilinear) == "torch.nn.Bilinear"
     assert plain(math.sqrt) == "sqrt"
-    assert plain(Name) == "rlzoo.config.literals.Name"
+    assert plain(Name) == "rlzoo.config.values_as_text.Name"
 
 
 def test_the_table_of_names_is_right():

@@ -16,11 +16,10 @@ import pytest
 import yaml
 
 from rlzoo.config.class_names import class_path
-from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files
+from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_files, shipped_folder
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import Name
 from rlzoo.config.raw import RawConfig
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.values_as_text import Name
 
 SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "older_figures.json").read_text()

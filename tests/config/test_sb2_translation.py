@@ -16,8 +16,8 @@ from rlzoo.config.legacy.sb2_translation import (
     translate_sb2_entry,
     translate_sb2_kwargs,
 )
-from rlzoo.config.literals import Name, interpret
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import Name, interpret
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import make_schedule
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.cli.main import main
-from rlzoo.config.shipped import shipped_folder, shipped_path
+from rlzoo.config.hyperparams import shipped_folder, shipped_path
 
 
 @pytest.fixture(autouse=True)

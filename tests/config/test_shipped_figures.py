@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from rlzoo.config.class_names import class_path
-from rlzoo.config.hyperparams import load_file
-from rlzoo.config.literals import Name
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import load_file, shipped_folder
+from rlzoo.config.values_as_text import Name
 
 SOURCE: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "source_figures.json").read_text()

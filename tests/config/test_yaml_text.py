@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.literals import parse_value
-from rlzoo.config.yaml_text import dump_yaml, key_lines, load_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, key_lines, load_yaml, parse_value, read_yaml
 from rlzoo.core.errors import UserError
 
 

@@ -26,8 +26,8 @@ from rlzoo.core.action_noise import (
     OrnsteinUhlenbeckActionNoise,
     VectorizedActionNoise,
 )
-from rlzoo.core.device_and_seed import get_rng_state, set_rng_state
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.runtime import get_rng_state, set_rng_state
 from rlzoo.core.schedules import ConstantSchedule, FloatSchedule, LinearSchedule, PiecewiseSchedule
 from rlzoo.io.encoding import MissingCallable, decode_value, encode_value, pack, unpack
 
@@ -236,7 +236,7 @@ def test_classes_of_rlzoo_resolve() -> None:
     [
         "os.system", "builtins.eval", "subprocess.Popen", "collections.OrderedDict", "rlzoo.__main__.main",
         "rlzoo.cli.main.main", "rlzoo.envs.single_env.monitor.ResultsWriter",
-        "rlzoo.metrics.output_formats.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
+        "rlzoo.metrics.logger.CSVOutputFormat", "rlzoo.metrics.logger.Logger", "torch.load",
         "torch.hub.load",
         "torch.nn.modules.module.OrderedDict", "torch.nn.modules.module.torch.load",
         "torch.nn.functional.relu", "torch.nn.init.constant_",

@@ -15,11 +15,10 @@ import pytest
 import torch
 
 from rlzoo.core.errors import UserError
+from rlzoo.metrics import logger as formats
 from rlzoo.metrics import logger as logs
-from rlzoo.metrics import output_formats as formats
 from rlzoo.metrics.log_files import read_csv, read_json
-from rlzoo.metrics.logger import Logger, configure, configure_logger
-from rlzoo.metrics.output_formats import (
+from rlzoo.metrics.logger import (
     CSVOutputFormat,
     Figure,
     FormatUnsupportedError,
@@ -28,7 +27,10 @@ from rlzoo.metrics.output_formats import (
     Image,
     JSONOutputFormat,
     KVWriter,
+    Logger,
     Video,
+    configure,
+    configure_logger,
 )
 
 

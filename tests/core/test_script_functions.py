@@ -12,8 +12,7 @@ import torch
 from gymnasium import spaces
 
 import rlzoo
-from rlzoo.metrics.logger import Logger
-from rlzoo.metrics.output_formats import KVWriter
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 @pytest.mark.parametrize(

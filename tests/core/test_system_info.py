@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import rlzoo
-from rlzoo.processes import system_info
-from rlzoo.processes.system_info import get_system_info, git_commit, versions
+from rlzoo.core import runtime as system_info
+from rlzoo.core.runtime import get_system_info, git_commit, versions
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from rlzoo import ARS, PPO, make_vec_env
-from rlzoo.buffers.rollout_batch import RolloutBatch
+from rlzoo.buffers.rollout_buffer import RolloutBatch
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from rlzoo.distributed.launch import is_rank
 from rlzoo.distributed.minibatches import Shares
 from rlzoo.distributed.noise import GlobalNoise

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
-from rlzoo.distributions.gaussian import log_tanh_slope
+from rlzoo.distributions.distribution import log_tanh_slope
 
 ROWS = 20_000
 CASES = [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0), (2.0, 5.0), (9.0, 0.5), (9.0, 0.1)]

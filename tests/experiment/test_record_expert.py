@@ -12,7 +12,7 @@ import torch
 from rlzoo import BC, GAIL, ExpertDataset
 from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig, RunConfig
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.resumed_run import resume
 from rlzoo.experiment.training_run import train

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 import rlzoo
-from rlzoo.config.literals import interpret
+from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import NotInstalled, UserError
-from rlzoo.experiment.named_classes import import_packages, load_class
+from rlzoo.envs.single_env.registration import import_packages
+from rlzoo.experiment.named_classes import load_class
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.io.trust import trust
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import Name
 from rlzoo.config.run import PlayConfig, RunConfig, check_folder
+from rlzoo.config.values_as_text import Name
 from rlzoo.core.errors import UserError
 from rlzoo.runs import run_folder
 from rlzoo.training.checkpoint import Checkpoint, metadata, write_checkpoint

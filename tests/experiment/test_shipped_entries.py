@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo.config.hyperparams import load_file
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import load_file, shipped_folder
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.experiment.factories import build_model
 from rlzoo.experiment.resolve import resolve_config

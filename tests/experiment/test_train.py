@@ -16,7 +16,7 @@ import torch
 import rlzoo
 from rlzoo import PPO, BaseCallback, EvalCallback, VecNormalize
 from rlzoo.config.run import PlayConfig, RunConfig
-from rlzoo.config.yaml_text import dump_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.experiment import factories as build
 from rlzoo.experiment.resumed_run import reopen_run, resume
@@ -369,7 +369,7 @@ def test_a_user_defined_network_travels_with_its_run(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "networks_of_a_user", module)
     values = {
         "policy_kwargs": {
-            "features_extractor_class": rlzoo.config.literals.Name("networks_of_a_user.Extractor")
+            "features_extractor_class": rlzoo.config.values_as_text.Name("networks_of_a_user.Extractor")
         }
     }
     result = train(run(hyperparams=values, n_timesteps=40))

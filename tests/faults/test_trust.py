@@ -17,8 +17,7 @@ import yaml
 
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
-from rlzoo.envs.single_env.registration import Family, ensure_registered
-from rlzoo.experiment.named_classes import import_packages_of
+from rlzoo.envs.single_env.registration import Family, ensure_registered, import_packages_of
 from rlzoo.experiment.training_run import train
 from rlzoo.io.trust import is_trusted
 from rlzoo.runs import run_folder

@@ -15,15 +15,13 @@ from rlzoo.benchmark.finished import learned_from, mark_finished, training_secon
 from rlzoo.cli.main import main
 from rlzoo.config.benchmark import experts_of, read_list
 from rlzoo.config.her_entries import expand_her
-from rlzoo.config.hyperparams import lookup
+from rlzoo.config.hyperparams import lookup, shipped_folder
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import parse_overrides
 from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import RunConfig
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.values_as_text import parse_overrides
 from rlzoo.core.errors import UserError
-from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.experiment.named_classes import import_packages
+from rlzoo.envs.single_env.registration import ensure_registered, import_packages
 from rlzoo.experiment.session import TrainingSession
 from rlzoo.experiment.training_run import create_run
 from rlzoo.experiment.validate_hyperparams import validate_file

@@ -24,7 +24,7 @@ from rlzoo.envs.single_env.monitor import ResultsWriter, load_results
 from rlzoo.experiment.resumed_run import reopen_run
 from rlzoo.experiment.training_run import check, train
 from rlzoo.metrics.log_files import read_csv, read_json
-from rlzoo.metrics.output_formats import CSVOutputFormat, JSONOutputFormat
+from rlzoo.metrics.logger import CSVOutputFormat, JSONOutputFormat
 from rlzoo.playback.play import play
 from rlzoo.plots import results as plots
 from rlzoo.plots.comparison import compare, comparison_table

@@ -15,7 +15,7 @@ from huggingface_hub import constants
 
 import rlzoo
 from rlzoo.cli.main import main
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.hub import hub_files
 from rlzoo.runs.run_folder import read_run

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.plots import gather, normalise
 from rlzoo.plots.normalisation import scales_of

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from rlzoo.config.shipped import shipped_folder
+from rlzoo.config.hyperparams import shipped_folder
 from rlzoo.core.errors import UserError
 from rlzoo.plots import references
 from rlzoo.plots.references import Reference, reference

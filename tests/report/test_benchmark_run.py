@@ -45,7 +45,7 @@ from rlzoo.benchmark.run_list import (
 )
 from rlzoo.benchmark.scores import digest
 from rlzoo.config.benchmark import Expert, Row
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.training_run import TrainResult
 from rlzoo.processes import job_lock

@@ -19,7 +19,7 @@ from rlzoo.benchmark.scores import digest, read_score_file, write_score
 from rlzoo.benchmark.scoring import score_run
 from rlzoo.config.benchmark import HELD_OUT, SELECTION, Row
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.experiment.resumed_run import resume
 from rlzoo.experiment.training_run import train

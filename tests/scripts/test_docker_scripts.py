@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo.cli.main import build, load_command
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(shutil.which("sh") is None, reason="needs sh")

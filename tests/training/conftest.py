@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlzoo.callbacks.callbacks import to_callback
-from rlzoo.core.types import Counters
+from rlzoo.callbacks.base_callback import to_callback
+from rlzoo.callbacks.callbacks import ProgressBarCallback
+from rlzoo.core.schedules import Counters
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_monitor import VecMonitor
-from rlzoo.metrics.logger import Logger
-from rlzoo.metrics.output_formats import KVWriter
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 class Steps(gym.Env):
@@ -81,7 +81,7 @@ class Model:
         Path(path).write_text(str(self.num_timesteps))
 
     def learn(self, total_timesteps: int, callback: Any = None, progress_bar: bool = False) -> Model:
-        hooks = to_callback(callback, progress_bar)
+        hooks = to_callback(callback, *([ProgressBarCallback()] if progress_bar else []))
         self.counters.total_timesteps = self.num_timesteps + total_timesteps
         hooks.init_callback(self)
         self.env.reset()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlzoo.callbacks.base_callback import BaseCallback
+from rlzoo.callbacks.base_callback import BaseCallback, to_callback
 from rlzoo.callbacks.callbacks import (
     CallbackList,
     CheckpointCallback,
@@ -18,15 +18,15 @@ from rlzoo.callbacks.callbacks import (
     EvalCallback,
     EventCallback,
     EveryNTimesteps,
+    ProgressBarCallback,
     RawStatisticsCallback,
     SaveVecNormalizeCallback,
     StopTrainingOnMaxEpisodes,
     StopTrainingOnNoModelImprovement,
     StopTrainingOnRewardThreshold,
-    to_callback,
 )
 from rlzoo.core.errors import UserError
-from rlzoo.metrics.output_formats import TensorBoardOutputFormat
+from rlzoo.metrics.logger import TensorBoardOutputFormat
 
 
 class Diary(BaseCallback):
@@ -274,7 +274,7 @@ def test_state_survives_json(make_model: Any, make_env: Any) -> None:
     make_model(make_env(2)).learn(7, hooks)
     state = json.loads(json.dumps(hooks.state_dict()))
     counter, every, stop = callbacks()
-    resumed = to_callback([stop, counter, Diary(), every], progress_bar=True)  # another order, new ones
+    resumed = to_callback([stop, counter, Diary(), every], ProgressBarCallback())  # another order, new ones
     resumed.load_state_dict(state)
     assert (counter.total, counter.n_calls, counter.scratch) == (80, 8, 0)
     assert (every.last_time_trigger, every.callback.total) == (6, 20)

@@ -22,8 +22,7 @@ from rlzoo.callbacks.callbacks import (
 )
 from rlzoo.envs.make_vec_env import make_vec_env
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.metrics.logger import Logger
-from rlzoo.metrics.output_formats import KVWriter
+from rlzoo.metrics.logger import KVWriter, Logger
 
 
 class Recorder(KVWriter):

@@ -13,8 +13,8 @@ import torch
 
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.callbacks import EvalCallback
-from rlzoo.core.device_and_seed import set_random_seed
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import set_random_seed
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize

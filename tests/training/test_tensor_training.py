@@ -16,7 +16,7 @@ from rlzoo.buffers.tensor_rollout import TensorRolloutBuffer
 from rlzoo.core.returns import bootstrap_values, explained_variance, gae
 from rlzoo.envs.make_vec_env import make_vec_env
 from rlzoo.evaluation.evaluate import evaluate_policy
-from rlzoo.training.collector import Collector
+from rlzoo.training.training_state import Collector
 
 
 def refuse(*args: object, **kwargs: object) -> Any:

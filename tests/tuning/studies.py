@@ -11,7 +11,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml
 from rlzoo.tuning.storage.study_settings import StudySettings
 
 BEGAN = datetime(2026, 1, 1, 12)

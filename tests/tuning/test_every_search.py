@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from rlzoo.config import catalog
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import SAMPLERS, TuneConfig
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml
 from rlzoo.tuning.study import study as studies
 from rlzoo.tuning.study import trial_worker as worker
 from rlzoo.tuning.study.stopping import Stop

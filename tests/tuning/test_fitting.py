@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlzoo.config.literals import Name
+from rlzoo.config.values_as_text import Name
 from rlzoo.tuning.space.default_spaces import overrides
 
 MLP = {"policy": "MlpPolicy", "n_timesteps": 1_000_000}

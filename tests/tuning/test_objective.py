@@ -15,9 +15,8 @@ import yaml
 from optuna.trial import TrialState, create_trial
 
 from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
-from rlzoo.config.literals import plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.experiment import factories, session

@@ -15,19 +15,22 @@ from rlzoo.callbacks.hyperparameter_schedule import HyperparameterSchedule
 from rlzoo.cli.main import main
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import TuneConfig
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.envs.make_vec_env import make_vec_env
 from rlzoo.tuning.pbt import search
 from rlzoo.tuning.pbt.population import (
     Explorer,
     Generation,
+    Range,
     first_generation,
     lineage,
     next_generation,
     replay,
     sample,
 )
+from rlzoo.tuning.pbt.population_figures import population_figures
+from rlzoo.tuning.pbt.population_study import Population
 from rlzoo.tuning.pbt.search import optimize_population
 from rlzoo.tuning.space.search_space import Space
 
@@ -71,6 +74,13 @@ def test_suggestions_stay_in_their_ranges() -> None:
     explorer.frozen = True
     assert explorer.suggest_float("x", 0.5, 1.0) == 0.9
     assert FloatDistribution(0.5, 1.0)._contains(explorer.params["x"])
+
+
+def test_linear_ranges_are_perturbed_by_their_width() -> None:
+    assert Range(0.8, 1.0).perturbed(0.9, 1.2) == pytest.approx(0.94)
+    assert Range(1e-4, 1e-2, log=True).perturbed(1e-3, 0.8) == pytest.approx(8e-4)
+    values = [Explorer(np.random.default_rng(k), {"x": 0.9}).suggest_float("x", 0.8, 1.0) for k in range(50)]
+    assert min(values) > 0.8 and max(values) < 1.0
 
 
 def test_replay_returns_what_was_sampled() -> None:
@@ -117,19 +127,84 @@ def test_population_is_trained_and_continued(
     monkeypatch.setattr(search, "_train_interval", train)
     cut = optimize_population(config(tmp_path / "cut"), 2, 64)
     assert whole.is_done and cut.is_done
-    values = [[[member.value for member in row] for row in each.history] for each in (whole, cut)]
-    assert values[0] == values[1]
+    members = [[(m.parent, m.params, m.value) for row in each.history for m in row] for each in (whole, cut)]
+    assert members[0] == members[1]
     rows = list(csv.DictReader((whole.folder / "lineage.csv").open()))
     assert [row["interval"] for row in rows] == ["0", "0", "1", "1"]
     (worst,) = [row for row in rows[2:] if row["parent"] != row["member"]]
     assert float(worst["steps"]) >= 128
     with pytest.raises(UserError, match="begun with population size 2, not 3"):
         optimize_population(config(tmp_path / "cut"), 3, 64)
+    with pytest.raises(UserError, match="begun with scheduler 'pbt', not 'pb2'"):
+        optimize_population(config(tmp_path / "cut"), 2, 64, "pb2")
     assert (whole.output(0, 1) / "agent.zip").is_file()
     flags = ["--conf-file", str(whole.folder / "schedule.yml"), "-f", str(tmp_path), "--eval-freq", "0"]
     assert main(["train", "--algo", "ppo", "--env", "CartPole-v1", *flags]) == 0
     assert "Done after 128 steps" in capsys.readouterr().out
     assert read_yaml(whole.folder / "schedule.yml")["CartPole-v1"]["n_steps"] == 16
+
+
+class Trainer:
+    """Trains no agent: the return of a member follows from its hyperparameters and that of its parent.
+
+    :param stops_at: interval before which it is interrupted
+    """
+
+    def __init__(self, stops_at: int = -1) -> None:
+        self.stops_at = stops_at
+
+    def __call__(self, population: Population, pool: object, threads: int, verbose: int) -> None:
+        for member in population.history[-1]:
+            if member.interval == self.stops_at:
+                raise KeyboardInterrupt
+            before = population.history[-2][member.parent].value if member.interval else 0.0
+            rate = float(str(member.params["learning_rate"]))
+            member.value = (before or 0.0) + 1.0 - abs(np.log10(rate) + 3.0)
+            member.n_steps = population.steps_after(member.interval)
+        population.save()
+
+
+def test_bandits_are_repeatable_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    populations = []
+    for name, stops in {"whole": [-1], "again": [-1], "cut": [2, 3, -1]}.items():
+        for stop in stops:
+            monkeypatch.setattr(search, "_train_interval", Trainer(stop))
+            tuning = replace(config(tmp_path / name), figures=name == "whole")
+            last = optimize_population(tuning, 4, 32, "pb2")
+        populations.append(last)
+    whole, again, cut = populations
+    assert whole.is_done and whole.history == again.history == cut.history
+    assert not (cut.folder / "report.html").exists()
+    page = (whole.folder / "report.html").read_text()
+    assert "population based bandits" in page and "Lineage of the winner" in page
+    (whole.folder / "report.html").unlink()
+    assert main(["optimize", "--report", whole.folder.name, "-f", str(tmp_path / "whole")]) == 0
+    assert "lineage.csv, schedule.yml, report.html" in capsys.readouterr().out
+    assert (whole.folder / "report.html").read_text() == page
+    state = whole.folder / "pbt.json"
+    state.write_text(state.read_text().replace('"parent": 1', '"parent": 9'))
+    assert main(["optimize", "--report", whole.folder.name, "-f", str(tmp_path / "whole")]) == 2
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_figures_show_the_lineage_of_the_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_train_interval", Trainer())
+    tuning = replace(config(tmp_path), figures=False)
+    population = optimize_population(tuning, 4, 32)
+    returns, hyperparameters = population_figures(population)
+    series = {each.label: each for each in returns.panels[0].series}
+    line = population.winner
+    assert [member.interval for member in line] == [0, 1, 2, 3]
+    assert list(series["winner's lineage"].y) == [member.value for member in line]
+    assert list(series["winner's lineage"].x) == [32, 64, 96, 128]
+    copies = [m for row in population.history for m in row if m.parent != m.member]
+    assert len(series["copied"].y) == 3 * len(copies) > 0  # parent, child, gap
+    titles = [panel.y.title for panel in hyperparameters.panels]
+    assert {"learning_rate", "gamma", "gae_lambda", "clip_range"} <= set(titles)
+    rates = hyperparameters.panels[titles.index("learning_rate")].series[-1]
+    assert list(rates.y) == [member.params["learning_rate"] for member in [*line, line[-1]]]
 
 
 def test_schedule_changes_hyperparameters_in_time() -> None:
@@ -166,11 +241,16 @@ def test_wrong_schedules_are_refused(changes: list[list[object]], message: str) 
         (["--scheduler", "ptb"], "did you mean 'pbt'?"),
         (["--population-size", "1"], "at least 2"),
         (["--perturbation-interval", "0"], "at least 1"),
+        (["--scheduler", "pb2", "--algo", "dqn"], "--scheduler pb2 trains ppo"),
+        (["--scheduler", "pb2", "--space", "SPACE"], "pb2 needs a range of numbers"),
     ],
 )
 def test_wrong_flags_of_pbt_are_one_line(
-    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["optimize", "--scheduler", "pbt", "--env", "CartPole-v1", *flags]) == 2
+    (tmp_path / "space.yml").write_text("gamma: [0.9, 0.99]\nn_steps: {low: 8, high: 64}\n")
+    flags = [str(tmp_path / "space.yml") if flag == "SPACE" else flag for flag in flags]
+    folder = ["-f", str(tmp_path / "logs")]
+    assert main(["optimize", "--scheduler", "pbt", "--env", "CartPole-v1", *folder, *flags]) == 2
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,8 +13,14 @@ import numpy as np
 import pytest
 from studies import make_settings, make_study
 
+from rlzoo.config.run import RunConfig
+from rlzoo.config.tune import TuneConfig
+from rlzoo.tuning.pbt.population import first_generation, next_generation
+from rlzoo.tuning.pbt.population_report import write_population_report
+from rlzoo.tuning.pbt.population_study import Population
 from rlzoo.tuning.report.figures import BLUE, ORANGE, RED
 from rlzoo.tuning.report.study_report import write_report
+from rlzoo.tuning.study.study import validate
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -80,6 +87,24 @@ def test_every_figure_is_drawn(two: bool, tmp_path: Path) -> None:
     plots = Plots()
     plots.feed(dom)
     assert len(plots.placed) >= 10
+    assert {name: plots.marks.get(name, 0) >= 5 for name in plots.placed} == dict.fromkeys(plots.placed, True)
+
+
+def test_every_figure_of_a_population_is_drawn(tmp_path: Path) -> None:
+    run = RunConfig(algo="ppo", env_id="CartPole-v1", n_timesteps=500, seed=3)
+    settings, space = validate(TuneConfig(run=run))
+    history = [first_generation(space, 8, seed=3)]
+    for interval in range(5):
+        if interval:
+            history.append(next_generation(space, history[-1], 3))
+        history[-1] = [replace(m, value=10.0 * interval + m.member % 5) for m in history[-1]]
+    population = Population(tmp_path, settings, space, "pbt", 8, 100, 500, history)
+    write_population_report(population)
+    dom, console = browse(tmp_path / "report.html", "--dump-dom")
+    assert console == []
+    plots = Plots()
+    plots.feed(dom)
+    assert len(plots.placed) >= 9
     assert {name: plots.marks.get(name, 0) >= 5 for name in plots.placed} == dict.fromkeys(plots.placed, True)
 
 

@@ -15,8 +15,8 @@ from gymnasium import spaces
 
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup, merge, shipped_files, with_overrides
-from rlzoo.config.literals import Name
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import Name
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.experiment.factories import build_model
 from rlzoo.experiment.resolve import resolve_config

@@ -16,10 +16,9 @@ from optuna.trial import TrialState
 
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig, all_runs
 from rlzoo.config.tune import TuneConfig
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import interpret, load_yaml
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.storage.trial_queue import claim_trial, release_trial

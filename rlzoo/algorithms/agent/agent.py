@@ -19,15 +19,14 @@ from gymnasium import spaces
 from rlzoo.accel.threads import Threaded
 from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.agent.action_probability import action_probability
-from rlzoo.algorithms.agent.counters import CounterProperties
 from rlzoo.algorithms.agent.position import ResumeState, resume_episodes
 from rlzoo.algorithms.hyperparameters import schedule_names
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.callbacks.base_callback import CallbackLike
-from rlzoo.callbacks.callbacks import BaseCallback, to_callback
-from rlzoo.core.device_and_seed import set_random_seed
+from rlzoo.callbacks.base_callback import BaseCallback, CallbackLike, to_callback
+from rlzoo.callbacks.callbacks import ProgressBarCallback
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters
+from rlzoo.core.runtime import set_random_seed
+from rlzoo.core.schedules import Counters
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, unwrap_vec_normalize
@@ -35,8 +34,8 @@ from rlzoo.io.container import PathOrFile
 from rlzoo.io.encoding import MissingCallable
 from rlzoo.metrics.logger import Logger, configure_logger
 from rlzoo.training.checkpoint import write_checkpoint
-from rlzoo.training.collector import Collector
 from rlzoo.training.supervised import pretrain
+from rlzoo.training.training_state import Collector, CounterProperties
 
 if TYPE_CHECKING:
     from rlzoo.distributed.ranks import Ranks
@@ -159,7 +158,7 @@ class Agent(CounterProperties, Threaded):
     def _prepare_callback(self, callback: CallbackLike, progress_bar: bool) -> BaseCallback:
         if self.ranks is not None and self.ranks.rank:
             callback, progress_bar = None, False  # those of rank 0 decide
-        hooks = to_callback(callback, progress_bar=progress_bar)
+        hooks = to_callback(callback, *([ProgressBarCallback()] if progress_bar else []))
         hooks.init_callback(self)
         if self.resume_state.callbacks is not None:
             hooks.load_state_dict(self.resume_state.callbacks)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from rlzoo.core.device_and_seed import set_rng_state
 from rlzoo.core.errors import CheckpointError
 from rlzoo.core.observations import Obs, copy_obs, copy_of, map_obs, n_bytes
+from rlzoo.core.runtime import set_rng_state
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.episodes import savable_episodes
 

@@ -19,14 +19,13 @@ from rlzoo.algorithms.agent.foreign import load_sb3
 from rlzoo.algorithms.agent.position import ResumeState, last_obs, position, resume_from_last_obs
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
-from rlzoo.core.device_and_seed import get_rng_state
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
+from rlzoo.core.runtime import get_rng_state, get_system_info
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.envs.vec_env.vec_env import env_state
 from rlzoo.io.encoding import decode_value, encode_value, pack, unpack
 from rlzoo.io.space_json import space_from_json, space_to_json
 from rlzoo.policies.policy_registry import policy_name
-from rlzoo.processes.system_info import get_system_info
 from rlzoo.training.checkpoint import (
     Checkpoint,
     ForeignCheckpoint,

@@ -26,7 +26,8 @@ from gymnasium import spaces
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.distributions import DiagGaussian
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.params import ranges, shared

@@ -39,7 +39,8 @@ from rlzoo.algorithms.on_policy.trpo import TRPO
 from rlzoo.buffers.demonstrations import check_source, is_given
 from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.core.errors import UserError, unknown
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.networks.discriminator import Discriminator
 from rlzoo.optim.network_optimizer import NetworkOptimizer

@@ -36,8 +36,8 @@ from rlzoo.buffers.stored import Conversion
 from rlzoo.buffers.trajectories import Trajectories, TrajectoryBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import bootstrap_values, explained_variance, retrace
-from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput
+from rlzoo.core.schedules import Counters, lr_schedule
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.io.container import PathOrFile

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
-from rlzoo.core.types import Counters
+from rlzoo.core.schedules import Counters
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.policies.continuous_policies import ContinuousPolicy

@@ -35,7 +35,8 @@ from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters, Metrics, TensorObs
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Int, SearchSpace

@@ -35,7 +35,8 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
 from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (

@@ -36,8 +36,8 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
-from rlzoo.core.schedules import LinearSchedule
-from rlzoo.core.types import Counters, Metrics, TensorObs
+from rlzoo.core.schedules import Counters, LinearSchedule
+from rlzoo.core.types import Metrics, TensorObs
 from rlzoo.networks.parameter_noise import ParameterNoise, greedy_distance
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.params import ranges, shared

@@ -29,8 +29,9 @@ from rlzoo.callbacks.progress import record_metrics
 from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.schedules import Counters
 from rlzoo.core.signatures import constructor_parameters
-from rlzoo.core.types import Counters, Metrics, PolicyInput, PolicyOutput, TensorObs
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer

@@ -31,7 +31,8 @@ from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
-from rlzoo.core.types import Counters, Metrics, TensorObs
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, TensorObs
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace

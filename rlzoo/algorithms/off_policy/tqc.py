@@ -30,7 +30,8 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace

@@ -20,10 +20,10 @@ import torch.nn.functional as F
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace

@@ -30,8 +30,8 @@ from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.schedules import lr_schedule
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters, lr_schedule
+from rlzoo.core.types import Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.networks.lstm import LayerNormLSTMCell
 from rlzoo.optim.kfac import KFAC

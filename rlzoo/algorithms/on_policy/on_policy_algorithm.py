@@ -17,15 +17,21 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
-from rlzoo.algorithms.overrides import OF_ROLLOUT_BUFFERS, refuse_overrides
-from rlzoo.buffers.rollout_batch import PolicyContext, RolloutBatch, minibatches
-from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, Obs, RolloutBuffer, map_obs
+from rlzoo.algorithms.base import COMMON_ARGUMENTS, UNCALLED_BUFFER_METHODS, Algorithm, refuse_overrides
+from rlzoo.buffers.rollout_buffer import (
+    DictRolloutBuffer,
+    Obs,
+    PolicyContext,
+    RolloutBatch,
+    RolloutBuffer,
+    map_obs,
+    minibatches,
+)
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.core.device_and_seed import gpu_hint
 from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.returns import bootstrap_values, gae
+from rlzoo.core.runtime import gpu_hint
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
@@ -57,7 +63,7 @@ class OnPolicyAlgorithm(Algorithm):
             raise UserError(
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
-        refuse_overrides(buffer_class, OF_ROLLOUT_BUFFERS)
+        refuse_overrides(buffer_class, UNCALLED_BUFFER_METHODS)
         for name in self.rollout_buffer_kwargs:
             if name not in constructor_parameters(buffer_class):
                 text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"

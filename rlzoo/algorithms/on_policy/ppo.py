@@ -20,11 +20,11 @@ import torch
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
-from rlzoo.buffers.rollout_batch import RolloutBatch, single_minibatch, uneven_minibatches
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer, single_minibatch, uneven_minibatches
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters, Metrics, StochasticPolicy
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics, StochasticPolicy
 from rlzoo.optim.network_optimizer import mean_squared_error
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param

@@ -31,10 +31,10 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
-from rlzoo.buffers.rollout_batch import RolloutBatch
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
-from rlzoo.core.types import Counters, Metrics
+from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.distributions import Distribution
 from rlzoo.optim.conjugate_gradient import conjugate_gradient_solver, fisher_vector_product, flat_grad
 from rlzoo.optim.network_optimizer import NetworkOptimizer

@@ -16,9 +16,8 @@ import numpy as np
 
 from rlzoo.callbacks.eval_callback import EvalCallback
 from rlzoo.cluster.tasks import Ended, Json, Pool, Task, TaskContext
-from rlzoo.config.literals import interpret, plain
 from rlzoo.config.run import RunConfig, find_runs, latest_run_id, run_name
-from rlzoo.config.yaml_text import dump_yaml, load_yaml, read_yaml
+from rlzoo.config.values_as_text import dump_yaml, interpret, load_yaml, plain, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.experiment.session import TrainingSession
 from rlzoo.experiment.training_run import TrainResult, create_run, learn

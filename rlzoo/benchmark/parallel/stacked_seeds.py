@@ -13,8 +13,8 @@ import gymnasium as gym
 from rlzoo.benchmark.parallel.seed_runs import FILES, finished_run, outcome_of, run_of
 from rlzoo.cluster.tasks import Json, TaskContext
 from rlzoo.config.run import RunConfig
-from rlzoo.core.device_and_seed import kept_random_state
 from rlzoo.core.errors import RunFailed, UserError, one_line
+from rlzoo.core.runtime import kept_random_state
 from rlzoo.experiment.session import TrainingSession, open_session
 from rlzoo.experiment.training_run import check, create_run, learn
 from rlzoo.processes.stop_signals import StopSignals

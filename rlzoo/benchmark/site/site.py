@@ -22,9 +22,9 @@ from rlzoo.benchmark.site.site_rows import SiteRow
 from rlzoo.benchmark.table_formats import cells_of, columns_of
 from rlzoo.config.run import PlayConfig, VideoConfig
 from rlzoo.core.errors import RunFailed, UserError
+from rlzoo.core.runtime import utc_now
 from rlzoo.io.atomic import atomic_write, check_writable
 from rlzoo.plots.style import write_files
-from rlzoo.processes.system_info import utc_now
 
 TEMPLATES = Path(__file__).with_name("site_templates")
 STATIC = ("style.css", "sort.js")
@@ -123,7 +123,7 @@ def _row(row: SiteRow, options: SiteOptions, figures: dict[str, bytes]) -> dict[
 
 def _video(row: SiteRow, folder: Path, options: SiteOptions, on_row: Callable[[str], None]) -> str:
     """Record the best agent of a row; returns the file's name, "" where that is not possible."""
-    from rlzoo.experiment.named_classes import import_packages_of
+    from rlzoo.envs.single_env.registration import import_packages_of
     from rlzoo.playback.video_recording import record
     from rlzoo.runs.run_folder import read_run
 

@@ -20,8 +20,7 @@ from rlzoo.benchmark.suites import suite_of
 from rlzoo.benchmark.table_formats import cells_of, columns_of, number
 from rlzoo.config.benchmark import Row
 from rlzoo.config.hyperparams import lookup, merge
-from rlzoo.config.literals import plain
-from rlzoo.config.yaml_text import dump_yaml
+from rlzoo.config.values_as_text import dump_yaml, plain
 from rlzoo.core.errors import UserError
 from rlzoo.metrics.short_count import short_count
 from rlzoo.runs.run_folder import config_path, model_path, read_run

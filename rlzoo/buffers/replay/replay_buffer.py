@@ -25,9 +25,9 @@ from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch
 from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
 from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info
+from rlzoo.core.runtime import get_device
 
 CHUNK_BYTES = 4 * 2**20
 """Largest gather for several batches at once: it stays in the CPU caches until it is used."""

@@ -8,32 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlzoo.cli.flags.parser import FlagGroup, IntInRange
-from rlzoo.config.benchmark import parse_key
+from rlzoo.cli.flags.parser import IntInRange
 from rlzoo.core.errors import RunFailed, UserError
-
-
-def add_rows_flag(parser: FlagGroup) -> None:
-    """Add `--rows`, which selects rows of the list."""
-    parser.add_argument(
-        "--rows",
-        nargs="+",
-        type=_row,
-        default=[],
-        metavar="NAME:ENV",
-        help="only these rows; NAME is the name of the row, or its algorithm (default: all)",
-    )
-
-
-def add_packages_flag(parser: FlagGroup) -> None:
-    """Add `--gym-packages`, whose modules `rlzoo.cli.main` trusts."""
-    parser.add_argument(
-        "--gym-packages",
-        nargs="+",
-        default=[],
-        metavar="MODULE",
-        help="modules that register environments; imported first",
-    )
 
 
 def add_jobs_flag(parser: argparse.ArgumentParser, what: str) -> None:
@@ -96,10 +72,3 @@ def folder_for_results(folder: Path) -> Iterator[None]:
             for path in new:
                 path.rmdir()
         raise
-
-
-def _row(text: str) -> tuple[str, str]:
-    try:
-        return parse_key(text)
-    except UserError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

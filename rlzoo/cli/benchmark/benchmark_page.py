@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
 from rlzoo.cli.benchmark.benchmark_table import LIST, SCORES, read_table
+from rlzoo.cli.flags.list_flags import add_rows_flag
 from rlzoo.cli.flags.parser import IntInRange
 
 EPILOG = """\
@@ -49,7 +49,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.site.site import SiteOptions, write_site
     from rlzoo.benchmark.site.site_rows import site_rows
-    from rlzoo.config.shipped import shipped_folder
+    from rlzoo.config.hyperparams import shipped_folder
 
     places = [Path(place) for place in args.places]
     if not args.places:

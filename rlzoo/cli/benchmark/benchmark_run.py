@@ -9,16 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark.benchmark_flags import (
-    add_jobs_flag,
-    add_packages_flag,
-    add_rows_flag,
-    choose_jobs,
-    make_folder,
-)
-from rlzoo.cli.flags.parser import IntInRange
+from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, choose_jobs, make_folder
+from rlzoo.cli.flags.list_flags import add_list_flags
 from rlzoo.cli.flags.search_flags import add_ray_flags, ray_config
-from rlzoo.config.benchmark import FOLDER, MAX_SEED
 from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 
 if TYPE_CHECKING:
@@ -57,47 +50,8 @@ apart, such as 0 100 200, do not.
 def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("list", metavar="LIST", help="benchmark list (YAML)")
-    parser.add_argument(
-        "-f",
-        "--folder",
-        type=Path,
-        default=Path(FOLDER),
-        metavar="DIR",
-        help=f"folder of the runs (default: {FOLDER})",
-    )
-    add_rows_flag(parser)
-    parser.add_argument(
-        "--seeds",
-        nargs="+",
-        type=IntInRange(0, MAX_SEED),
-        default=None,
-        metavar="SEED",
-        help="training seeds (default: those of the list)",
-    )
+    add_list_flags(parser)
     add_jobs_flag(parser, "trainings")
-    parser.add_argument(
-        "--num-threads",
-        type=IntInRange(1),
-        default=1,
-        metavar="N",
-        help="PyTorch threads per training (default: 1)",
-    )
-    parser.add_argument(
-        "--n-evaluations",
-        type=IntInRange(0),
-        default=20,
-        metavar="N",
-        help="evaluations per training for the learning curve, without effect on the agent; 0: none"
-        " (default: 20)",
-    )
-    parser.add_argument(
-        "--eval-episodes",
-        type=IntInRange(1),
-        default=5,
-        metavar="N",
-        help="episodes per evaluation (default: 5)",
-    )
-    add_packages_flag(parser)
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -111,7 +65,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.run_list import Options, jobs_of
     from rlzoo.config.benchmark import choose, read_list
-    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.config.hyperparams import benchmark_file
 
     ray = ray_config(args, args.n_jobs)
     options = Options(

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, add_packages_flag, choose_jobs, make_folder
+from rlzoo.cli.benchmark.benchmark_flags import add_jobs_flag, choose_jobs, make_folder
+from rlzoo.cli.flags.list_flags import add_packages_flag
 from rlzoo.cli.flags.parser import IntInRange, NotNeeded
 from rlzoo.core.errors import RunFailed, UserError
 
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.scores import write_scores
     from rlzoo.benchmark.scoring import find_agents, score_all
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import benchmark_file, shipped_folder, shipped_path
+    from rlzoo.config.hyperparams import benchmark_file, shipped_folder, shipped_path
     from rlzoo.io.atomic import check_writable
 
     rows = read_list(benchmark_file(args.list)) if args.list else None

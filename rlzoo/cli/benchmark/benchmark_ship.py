@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rlzoo.cli.benchmark.benchmark_flags import (
     add_jobs_flag,
-    add_packages_flag,
     choose_jobs,
     folder_for_results,
 )
+from rlzoo.cli.flags.list_flags import add_packages_flag
 from rlzoo.cli.flags.parser import IntInRange
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from rlzoo.benchmark.model_zoo import NotPublished, Published, index, publish
     from rlzoo.config.benchmark import read_list
-    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.config.hyperparams import benchmark_file
     from rlzoo.core.errors import RunFailed, UserError
 
     listed = read_list(benchmark_file(args.list)) if args.list else None

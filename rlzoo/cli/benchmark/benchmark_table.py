@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.cli.benchmark.benchmark_flags import add_rows_flag
+from rlzoo.cli.flags.list_flags import add_rows_flag
 from rlzoo.cli.flags.parser import Choice, output_width
 from rlzoo.core.errors import UserError, unknown
 
@@ -96,7 +96,7 @@ def read_table(
     from rlzoo.benchmark.score_table import table
     from rlzoo.benchmark.scores import read_scores
     from rlzoo.config.benchmark import choose, experts_of, read_list
-    from rlzoo.config.shipped import benchmark_file
+    from rlzoo.config.hyperparams import benchmark_file
 
     listed = read_list(benchmark_file(list_path)) if list_path else None
     wanted = None if listed is None else choose(listed, keys)

@@ -7,9 +7,9 @@ from typing import Any
 
 from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, NotNeeded
 from rlzoo.config import catalog
-from rlzoo.config.literals import overrides_of
+from rlzoo.config.hyperparams import shipped_path
 from rlzoo.config.run import PlayConfig
-from rlzoo.config.shipped import shipped_path
+from rlzoo.config.values_as_text import overrides_of
 from rlzoo.core.errors import UserError
 
 LOCATION_FLAGS = ("exp_id", "load_best", "load_checkpoint", "load_last_checkpoint")

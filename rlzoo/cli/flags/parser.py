@@ -7,10 +7,9 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NoReturn, Protocol
 
-from rlzoo.config.literals import parse_overrides
 from rlzoo.core.errors import UserError, nearest, unknown
 
 MANY_FLAGS = 6  # a command with more has a short usage line
@@ -63,6 +62,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str) -> None:
         self.hidden: set[str] = set()
+        self._deferred: list[Callable[[Parser], None]] = []
         super().__init__(
             prog=prog,
             description=description,
@@ -73,7 +73,24 @@ class Parser(argparse.ArgumentParser):
     @property
     def actions(self) -> list[argparse.Action]:
         """Every flag and positional argument, `--help` included."""
+        self._add_deferred()
         return self._actions
+
+    def defer(self, add: Callable[[Parser], None]) -> None:
+        """Add flags later: when the command line has a flag that is not known yet, or all are asked for.
+
+        :param add: adds them to the parser
+        """
+        self._deferred.append(add)
+
+    def _add_deferred(self) -> None:
+        deferred, self._deferred = self._deferred, []
+        for add in deferred:
+            add(self)
+
+    def _is_unknown_flag(self, text: str) -> bool:
+        is_flag = text.startswith("-") and not self._negative_number_matcher.match(text)
+        return is_flag and text.partition("=")[0] not in self._option_string_actions
 
     def format_usage(self) -> str:
         self._shorten_usage()
@@ -102,6 +119,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse all arguments, and raise if there is an unknown flag or an argument too many."""
+        args = sys.argv[1:] if args is None else list(args)
+        if any(map(self._is_unknown_flag, args)):
+            self._add_deferred()
         parsed, extras = self.parse_known_args(args, namespace)
         if extras:
             first = extras[0].split("=")[0]
@@ -137,7 +157,8 @@ class StoreDict(argparse.Action):
     """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        from rlzoo.experiment.named_classes import resolve_names
+        from rlzoo.config.values_as_text import parse_overrides
+        from rlzoo.experiment.resolve import resolve_names
 
         try:
             parsed = resolve_names(

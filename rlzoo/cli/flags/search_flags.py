@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import Choice, IntInRange, Parser
+from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, Parser
 from rlzoo.cli.flags.training_flags import run_config, seed_range
 from rlzoo.config.tune import OBJECTIVES, PRUNERS, SAMPLERS, RayConfig, TuneConfig
 from rlzoo.core.errors import UserError
@@ -268,12 +268,12 @@ def _positive(text: str) -> float:
     return number
 
 
-def add_hidden_search_flags(parser: Parser) -> None:
-    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes."""
+def add_hidden_search_flags(group: FlagGroup, parser: Parser) -> None:
+    """Add `-optimize` and the flags of a search, which the help of `rlzoo optimize` describes.
+
+    :param group: the group of `-optimize` and `--seeds`
+    """
     before = set(parser.actions)
-    group = parser.add_argument_group(
-        "search", "-optimize and --trial-id K take the search flags of `rlzoo optimize --help`"
-    )
     group.add_argument(
         "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
     )

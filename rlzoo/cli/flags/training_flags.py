@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from rlzoo.cli.flags.parser import SEED, Choice, FlagGroup, IntInRange
+from rlzoo.cli.flags.parser import SEED, Choice, FlagGroup, IntInRange, boolean
 from rlzoo.config import catalog
-from rlzoo.config.literals import overrides_of
 from rlzoo.config.run import RunConfig
-from rlzoo.config.shipped import shipped_path
 
 MAX_SEEDS = 10_000  # of one range
 
@@ -171,6 +169,49 @@ def add_output_args(parser: argparse.ArgumentParser) -> FlagGroup:
     return keep
 
 
+def add_run_output_args(keep: FlagGroup) -> None:
+    """Add what a single run evaluates, saves and logs."""
+    keep.add_argument(
+        "-uuid", "--uuid", action="store_true", help="append a unique id to the name of the run folder"
+    )
+    keep.add_argument(
+        "--eval-freq",
+        type=int,
+        default=25000,
+        metavar="N",
+        help="evaluate every N steps; 0: never (default: 25000)",
+    )
+    keep.add_argument(
+        "--save-freq",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="save a checkpoint every N steps (default: never)",
+    )
+    keep.add_argument(
+        "--save-replay-buffer",
+        action="store_true",
+        help="save the replay buffer with each checkpoint and at the end",
+    )
+    keep.add_argument(
+        "--truncate-last-trajectory",
+        type=boolean,
+        default=True,
+        metavar="BOOL",
+        help="treat the unfinished episodes of a reloaded replay buffer as truncated (default: true)",
+    )
+    keep.add_argument(
+        "-tb", "--tensorboard-log", default="", metavar="DIR", help="write TensorBoard logs to this folder"
+    )
+    keep.add_argument(
+        "--log-interval",
+        type=IntInRange(1, special=(-2, -1)),
+        default=-1,
+        metavar="N",
+        help="log every N iterations; -2: never (default: the default of the algorithm)",
+    )
+
+
 def add_tracking_args(parser: argparse.ArgumentParser) -> None:
     """Add the flags of Weights & Biases."""
     track = parser.add_argument_group("Weights & Biases (needs the extra `wandb`)")
@@ -200,6 +241,9 @@ def seed_range(text: str) -> range:
 
 def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
     """Build the configuration of a run from the flags that a command has."""
+    from rlzoo.config.hyperparams import shipped_path
+    from rlzoo.config.values_as_text import overrides_of
+
     values = {name: value for name, value in vars(args).items() if name in RunConfig.__dataclass_fields__}
     for key in ("hyperparams", "env_kwargs", "eval_env_kwargs"):
         values[key] = overrides_of(values[key])

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rlzoo.cli.benchmark.benchmark_flags import add_packages_flag, add_rows_flag
+from rlzoo.cli.flags.list_flags import add_list_flags
 from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, Parser, warn_ignored_flags
 from rlzoo.cli.jobs.study_file import study_commands
-from rlzoo.config.benchmark import FOLDER, MAX_SEED, choose, read_list
-from rlzoo.config.shipped import benchmark_file
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.benchmark import choose, read_list
+from rlzoo.config.hyperparams import benchmark_file
+from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import NotInstalled, UserError
 from rlzoo.jobs.job_options import (
     GRACE,
@@ -63,7 +63,8 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     )
     _add_resource_flags(parser.add_argument_group("resources"))
     _add_site_flags(parser.add_argument_group("site"))
-    _add_list_flags(parser.add_argument_group("tasks of a list, as in `rlzoo benchmark run`"))
+    tasks = parser.add_argument_group("tasks of a list, as in `rlzoo benchmark run`")
+    add_list_flags(tasks, ", on a shared file system")
 
 
 def _add_resource_flags(asks: FlagGroup) -> None:
@@ -130,48 +131,6 @@ def _add_site_flags(asks: FlagGroup) -> None:
         metavar="LINE",
         help="shell commands to run before each task",
     )
-
-
-def _add_list_flags(group: FlagGroup) -> None:
-    group.add_argument(
-        "-f",
-        "--folder",
-        type=Path,
-        default=Path(FOLDER),
-        metavar="DIR",
-        help=f"folder of the runs, on a shared file system (default: {FOLDER})",
-    )
-    add_rows_flag(group)
-    group.add_argument(
-        "--seeds",
-        nargs="+",
-        type=IntInRange(0, MAX_SEED),
-        default=None,
-        metavar="SEED",
-        help="training seeds (default: those of the list)",
-    )
-    group.add_argument(
-        "--num-threads",
-        type=IntInRange(1),
-        default=1,
-        metavar="N",
-        help="PyTorch threads per training (default: 1)",
-    )
-    group.add_argument(
-        "--n-evaluations",
-        type=IntInRange(0),
-        default=20,
-        metavar="N",
-        help="evaluations per training (default: 20)",
-    )
-    group.add_argument(
-        "--eval-episodes",
-        type=IntInRange(1),
-        default=5,
-        metavar="N",
-        help="episodes per evaluation (default: 5)",
-    )
-    add_packages_flag(group)
 
 
 def run(args: argparse.Namespace) -> int:

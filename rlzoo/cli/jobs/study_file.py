@@ -6,7 +6,7 @@ import re
 
 from rlzoo.cli.flags.parser import Parser
 from rlzoo.cli.flags.search_flags import tune_config
-from rlzoo.config.literals import override_text
+from rlzoo.config.values_as_text import override_text
 from rlzoo.core.errors import UserError, unknown
 
 NO_SEARCH = ("help", "report", "retrain_best", "serve", "trial_id", "trust")

@@ -6,7 +6,7 @@ import argparse
 
 from rlzoo.cli.flags.parser import Choice
 from rlzoo.config import catalog
-from rlzoo.config.literals import parse_overrides
+from rlzoo.config.values_as_text import parse_overrides
 
 EPILOG = """\
 examples:

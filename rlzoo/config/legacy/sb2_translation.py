@@ -27,8 +27,8 @@ from rlzoo.config.legacy.sb2_options import (
     Values,
     is_number,
 )
-from rlzoo.config.literals import Name, parse_value
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import Name, parse_value
 from rlzoo.core.errors import UserError
 
 

@@ -29,8 +29,8 @@ from rlzoo.core.observations import Info
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper, needs_fire
 from rlzoo.envs.single_env.monitor import EXTENSION, Monitor, ResultsWriter
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep, is_wrapped
 
 GAME_SETTINGS = {
     "game",

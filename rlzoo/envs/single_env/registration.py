@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ import gymnasium as gym
 
 from rlzoo.core.errors import NotInstalled, UserError, install_command, nearest, unknown
 from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, register_without_velocity
-from rlzoo.io.trust import is_in_working_directory, is_trusted
+from rlzoo.io.trust import is_in_working_directory, is_trusted, trust
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,55 @@ def require_packages(where: str, modules: Iterable[str]) -> None:
                 f"{where} names the package {module!r}, whose code runs only if you trust it: add"
                 f" --trust {module}"
             )
+
+
+def import_packages(modules: Iterable[str], env_id: str = "") -> None:
+    """Import the modules of `--gym-packages`: they register environments and may define classes.
+
+    An environment id may name a module, too: "package:Name-v0".
+
+    The user named them, so they are trusted. The working directory is searched last, so that a module beside
+    the user is found and shadows nothing.
+
+    :raises UserError: there is no such module
+    """
+    if modules := _with_package_of(modules, env_id):
+        trust(modules)
+        _import_packages(modules)
+
+
+def import_packages_of(where: str, modules: Iterable[str], env_id: str) -> None:
+    """Import the modules that a file names with an environment, as `import_packages`, if they are trusted.
+
+    That a file names a package of environments makes nothing of it trusted that was not before.
+
+    :param where: the file, for the error
+    :raises UserError: it names one that is not trusted, or there is no such module
+    """
+    modules = _with_package_of(modules, env_id)
+    require_packages(where, modules)
+    _import_packages(modules)
+
+
+def _import_packages(modules: Iterable[str]) -> None:
+    for module in modules:
+        search_working_directory()
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise UserError(f"--gym-packages {module}: {error}") from None
+        except Exception as error:
+            raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
+
+
+def _with_package_of(modules: Iterable[str], env_id: str) -> list[str]:
+    return [*modules, *filter(None, [package_of(env_id)])]
+
+
+def search_working_directory() -> None:
+    """Let modules beside the user be found; they shadow nothing, since they come last."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def not_installed(wanted_by: str, module: str) -> NotInstalled:

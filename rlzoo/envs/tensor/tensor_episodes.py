@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlzoo.core.errors import EnvironmentFailed
 from rlzoo.core.observations import Info
-from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics
+from rlzoo.envs.single_env.monitor import EpisodeStatistics
 
 READ_INTERVAL = 64
 """Steps between two readings of the episodes that have ended: each waits for the device."""

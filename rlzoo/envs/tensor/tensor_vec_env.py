@@ -14,9 +14,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.core.device_and_seed import get_device
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info
+from rlzoo.core.runtime import get_device
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.tensor.tensor_episodes import TensorEpisodes
 from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep

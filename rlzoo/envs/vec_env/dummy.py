@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,15 +17,12 @@ from rlzoo.envs.single_env.env_failures import describe, is_failure
 from rlzoo.envs.single_env.monitor import MONITOR_NAMES, Monitor
 from rlzoo.envs.single_env.old_gym import patch_env
 from rlzoo.envs.vec_env import episode_state
-from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
-
-W = TypeVar("W")
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, CountingVecEnv, Indices, State, VecStep, is_wrapped
 
 logger = logging.getLogger(__name__)
 
 
-class DummyVecEnv(VecEnv):
+class DummyVecEnv(CountingVecEnv):
     """Step `len(env_fns)` environments one after the other: the fastest for environments that step quickly.
 
     >>> venv = DummyVecEnv([lambda: gym.make("Pendulum-v1") for _ in range(2)])
@@ -43,8 +39,6 @@ class DummyVecEnv(VecEnv):
     :raises UserError: no environment, the same one twice, no Gymnasium environment, or different spaces
     :raises EnvironmentFailed: an environment cannot be made
     """
-
-    _statistics: EpisodeStatistics | None = None
 
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], first_index: int = 0) -> None:
         self._envs = [made_env(env_fn, first_index + index) for index, env_fn in enumerate(env_fns)]
@@ -80,25 +74,6 @@ class DummyVecEnv(VecEnv):
             logger.debug("single environments were accessed: each gets a Monitor")
             self._envs, self._statistics = self._statistics.wrap_in_monitors(self._envs), None
         return self._envs
-
-    def record_episode_statistics(
-        self,
-        filename: str | os.PathLike[str] | None = None,
-        info_keywords: Sequence[str] = (),
-        override_existing: bool = True,
-        start_index: int = 0,
-    ) -> None:
-        """Record `info["episode"]` at the end of episodes, as a Monitor around each environment would.
-
-        :param filename: folder for `<start_index + i>.monitor.csv`; None writes no files
-        :param info_keywords: keys of an episode's last info to record
-        :param override_existing: replace existing files instead of appending to them
-        :param start_index: number of the first file
-        """
-        env_id = None if filename is None else getattr(self.get_attr("spec", 0)[0], "id", None)
-        self._statistics = EpisodeStatistics(
-            self.num_envs, filename, info_keywords, override_existing, start_index, env_id
-        )
 
     def reset(self) -> Obs:
         self._actions = None
@@ -312,18 +287,3 @@ def check_spaces(
             f"environments with different spaces cannot step together: {first_obs} and {obs},"
             f" {first_action} and {action}"
         )
-
-
-def is_wrapped(env: gym.Env, wrapper_class: type) -> bool:
-    """Return whether `env` is wrapped by (or is) a wrapper of a class."""
-    return unwrap_wrapper(env, wrapper_class) is not None
-
-
-def unwrap_wrapper(env: gym.Env, wrapper_class: type[W]) -> W | None:
-    """Return the outermost wrapper of a class around (or being) `env`, or None."""
-    layer = env
-    while isinstance(layer, gym.Wrapper):
-        if isinstance(layer, wrapper_class):
-            return layer
-        layer = layer.env
-    return None

@@ -28,9 +28,9 @@ from rlzoo.core.observations import Info
 from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, VELOCITIES, WITHOUT_VELOCITY
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.single_env.registration import ensure_registered
-from rlzoo.envs.vec_env.dummy import DummyVecEnv, is_wrapped, unwrap_wrapper
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.episode_state import set_np_random_seed
-from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep
+from rlzoo.envs.vec_env.vec_env import NO_ENDS, Indices, State, VecEnv, VecStep, is_wrapped, unwrap_wrapper
 
 GRAVITY = 9.8
 POLE_MASS = 0.1

@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, in_one_line
+from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, show_warning
 from rlzoo.core.observations import Info, Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.vec_env.dummy import DummyVecEnv, check_spaces, made_env
@@ -422,7 +422,7 @@ def _work(connection: Connection, first_index: int, makers: Pickled, threads: in
         answer_error(connection, error)
         return
     _serve(connection, chunk)
-    warnings.showwarning = in_one_line(warnings.showwarning)
+    warnings.showwarning = partial(show_warning, warnings.showwarning)
     chunk.close()
 
 

@@ -10,17 +10,20 @@ them (same-step autoreset).
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info, Obs, copy_obs, obs_row, stack_obs
+from rlzoo.envs.single_env.monitor import EpisodeStatistics
 from rlzoo.envs.vec_env.tile_images import show_image, tile_images
 
 Indices: TypeAlias = int | Iterable[int] | None
@@ -29,6 +32,7 @@ Options: TypeAlias = dict[str, object]  # of `reset`
 State: TypeAlias = dict[str, Any]  # of episodes or wrappers, in a checkpoint: plain values and arrays, nested
 VecEnvIndices, VecEnvObs, VecEnvStepReturn = Indices, Obs, StepReturn
 W = TypeVar("W", bound="VecEnvWrapper")
+Wrapper = TypeVar("Wrapper")
 
 
 @dataclass(slots=True)
@@ -336,6 +340,31 @@ class VecEnv(ABC):
         return ((seed, options or None) for seed, options in pairs)
 
 
+class CountingVecEnv(VecEnv):
+    """A VecEnv that can count the episodes of all its environments at once."""
+
+    _statistics: EpisodeStatistics | None = None
+
+    def record_episode_statistics(
+        self,
+        filename: str | os.PathLike[str] | None = None,
+        info_keywords: Sequence[str] = (),
+        override_existing: bool = True,
+        start_index: int = 0,
+    ) -> None:
+        """Record `info["episode"]` at the end of episodes, as a Monitor around each environment would.
+
+        :param filename: folder for `<start_index + i>.monitor.csv`; None writes no files
+        :param info_keywords: keys of an episode's last info to record
+        :param override_existing: replace existing files instead of appending to them
+        :param start_index: number of the first file
+        """
+        env_id = None if filename is None else getattr(self.get_attr("spec", 0)[0], "id", None)
+        self._statistics = EpisodeStatistics(
+            self.num_envs, filename, info_keywords, override_existing, start_index, env_id
+        )
+
+
 class VecEnvWrapper(VecEnv):
     """Base class of wrappers of vectorised environments; missing attributes are looked up in `venv`.
 
@@ -495,6 +524,21 @@ def unwrap_vec_wrapper(env: object, vec_wrapper_class: type[W]) -> W | None:
 def is_vecenv_wrapped(env: object, vec_wrapper_class: type[VecEnvWrapper]) -> bool:
     """Return whether `env` is wrapped by (or is) a wrapper of a class."""
     return unwrap_vec_wrapper(env, vec_wrapper_class) is not None
+
+
+def is_wrapped(env: gym.Env, wrapper_class: type) -> bool:
+    """Return whether `env` is wrapped by (or is) a wrapper of a class."""
+    return unwrap_wrapper(env, wrapper_class) is not None
+
+
+def unwrap_wrapper(env: gym.Env, wrapper_class: type[Wrapper]) -> Wrapper | None:
+    """Return the outermost wrapper of a class around (or being) `env`, or None."""
+    layer = env
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, wrapper_class):
+            return layer
+        layer = layer.env
+    return None
 
 
 def env_state(venv: VecEnv) -> dict[str, np.ndarray]:

@@ -10,8 +10,7 @@ from typing import cast
 import numpy as np
 
 from rlzoo.core.observations import Obs
-from rlzoo.envs.single_env.monitor import Monitor, ResultsWriter
-from rlzoo.envs.vec_env.episode_statistics import EpisodeStatistics, StatisticsState
+from rlzoo.envs.single_env.monitor import EpisodeStatistics, Monitor, ResultsWriter, StatisticsState
 from rlzoo.envs.vec_env.vec_env import State, VecEnv, VecEnvWrapper, VecStep
 
 

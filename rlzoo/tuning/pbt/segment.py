@@ -13,14 +13,13 @@ from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.hyperparameter_schedule import CHANGEABLE
 from rlzoo.cluster.tasks import Json, TaskContext
 from rlzoo.config.hyperparams import plays_stochastically
-from rlzoo.config.literals import interpret
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import interpret, load_yaml
 from rlzoo.core.errors import RunFailed
+from rlzoo.envs.single_env.registration import import_packages_of
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.evaluation.evaluate import evaluate_policy
 from rlzoo.experiment.factories import build_callbacks, has_buffer
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_run
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import Parts, open_session

@@ -161,15 +161,20 @@ def usual_range(values: Sequence[float], high_is_good: bool = True) -> tuple[flo
     return ends if high_is_good else (-ends[1], -ends[0])
 
 
-def _cut_note(values: Sequence[float], shown: tuple[float, float] | None) -> list[str]:
+def cut_note(values: Sequence[float], shown: tuple[float, float] | None, what: str = "trial") -> list[str]:
+    """Return how many values are outside of an axis, in words; empty if none are."""
     if shown is None:
         return []
     outside = sum(not shown[0] <= value <= shown[1] for value in values)
-    trials = "trial is" if outside == 1 else "trials are"
-    return [f"{outside} {trials} outside the axis range; double-click to show all."]
+    noun = f"{what} is" if outside == 1 else f"{what}s are"
+    return [f"{outside} {noun} outside the axis range; double-click to show all."]
 
 
-def _axis(name: str, distribution: BaseDistribution, title: str) -> Axis:
+def axis_of(name: str, distribution: BaseDistribution, title: str) -> Axis:
+    """Return the axis of a parameter.
+
+    :param name: as it was sampled, such as `log2(n_steps)`
+    """
     if isinstance(distribution, CategoricalDistribution):
         return Axis(title, names=tuple(natural_text(name, choice) for choice in distribution.choices))
     log = isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log
@@ -218,7 +223,7 @@ def _history(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure
             )
             y = y + last
         shown = usual_range(y, high_is_good)
-        notes += _cut_note(y, shown)
+        notes += cut_note(y, shown)
         panels.append(
             Panel(tuple(series), Axis("trial", ticks=whole_ticks(min(x), max(x))), Axis(title, range=shown))
         )
@@ -255,7 +260,7 @@ def _front(trials: Sequence[FrozenTrial], objectives: Sequence[str]) -> Figure:
     values = [trial.values[0] for trial in done]
     shown = usual_range(values)
     panel = Panel(series, Axis(objectives[1]), Axis(objectives[0], range=shown))
-    return replace(figure, panels=(panel,), notes=tuple(_cut_note(values, shown)))
+    return replace(figure, panels=(panel,), notes=tuple(cut_note(values, shown)))
 
 
 def _in_the_plane(kind: Kind, trials: Sequence[FrozenTrial], label: str, color: str, width: float) -> Series:
@@ -318,7 +323,7 @@ def _dimension(
     name: str, title: str, distribution: BaseDistribution, trials: Sequence[FrozenTrial]
 ) -> Dimension:
     """Build the axis of a parameter; trials without it pass below the low end."""
-    axis = _axis(name, distribution, title)
+    axis = axis_of(name, distribution, title)
     found = [_position(trial, name) if name in trial.params else math.nan for trial in trials]
     sign = -1.0 if axis.reversed else 1.0
     positions = [sign * math.log10(value) for value in found] if axis.log else found
@@ -383,9 +388,9 @@ def _slices(trials: Sequence[FrozenTrial], objective: str) -> Figure:
             width=6,
         )
         panels.append(
-            Panel((points,), _axis(name, distribution, natural_name(name)), Axis(objective, range=shown))
+            Panel((points,), axis_of(name, distribution, natural_name(name)), Axis(objective, range=shown))
         )
-    return replace(figure, panels=tuple(panels), notes=tuple(_cut_note(values, shown)))
+    return replace(figure, panels=tuple(panels), notes=tuple(cut_note(values, shown)))
 
 
 def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figure:
@@ -414,7 +419,7 @@ def _intermediate_values(trials: Sequence[FrozenTrial], objective: str) -> Figur
     steps = [step for trial in kept for step in trial.intermediate_values]
     axis = Axis("evaluation", ticks=whole_ticks(min(steps), max(steps)))
     panel = Panel(series, axis, Axis(objective, range=shown))
-    return replace(figure, panels=(panel,), notes=(*notes, *_cut_note(lasts, shown)))
+    return replace(figure, panels=(panel,), notes=(*notes, *cut_note(lasts, shown)))
 
 
 def _curves(label: str, color: str, width: float, trials: Sequence[FrozenTrial]) -> Series:

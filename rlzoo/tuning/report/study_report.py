@@ -11,7 +11,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial
 
-from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.config.values_as_text import dump_yaml, load_yaml
 from rlzoo.core.errors import printable
 from rlzoo.io.atomic import atomic_write
 from rlzoo.io.csv_cells import cell

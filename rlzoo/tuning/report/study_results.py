@@ -11,7 +11,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from rlzoo.config.yaml_text import load_yaml
+from rlzoo.config.values_as_text import load_yaml
 from rlzoo.core.errors import UserError
 
 NOTHING = "-"

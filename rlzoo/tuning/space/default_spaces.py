@@ -17,8 +17,8 @@ from gymnasium import spaces as gym_spaces
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER, expand_her
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import interpret, merge, plain
 from rlzoo.config.raw import RawConfig
+from rlzoo.config.values_as_text import interpret, merge, plain
 from rlzoo.core.errors import UserError
 from rlzoo.params import ranges
 from rlzoo.params.search_parameters import OneOrSampled, SearchSpace

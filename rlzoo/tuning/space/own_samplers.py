@@ -19,7 +19,7 @@ import numpy as np
 
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER
-from rlzoo.config.literals import merge
+from rlzoo.config.values_as_text import merge
 from rlzoo.core.errors import UserError
 from rlzoo.tuning.space.default_spaces import overrides, search_space
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from rlzoo.config.literals import plain
+from rlzoo.config.values_as_text import plain
 from rlzoo.core.errors import UserError
 from rlzoo.params.grid import Label, NotEnumerable, SuggestingTrial, combinations
 from rlzoo.params.search_parameters import OTHER_VERSION, Parameter

@@ -21,8 +21,7 @@ from rlzoo.config import catalog
 from rlzoo.config.her_entries import BUFFER_KEYS, HER
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.legacy.sb2_translation import current_algorithm
-from rlzoo.config.literals import interpret
-from rlzoo.config.yaml_text import read_yaml
+from rlzoo.config.values_as_text import interpret, read_yaml
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.params.search_parameters import Choice, Float, Int, Parameter
 from rlzoo.tuning.space.search_space import NESTED, Space

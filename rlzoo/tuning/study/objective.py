@@ -15,13 +15,12 @@ import optuna
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.callbacks.trial_eval_callback import TrialEvalCallback
 from rlzoo.config.hyperparams import lookup, plays_stochastically
-from rlzoo.config.literals import interpret, plain
 from rlzoo.config.run import RunConfig
-from rlzoo.config.yaml_text import dump_yaml, load_yaml
+from rlzoo.config.values_as_text import dump_yaml, interpret, load_yaml, plain
 from rlzoo.core.errors import RunFailed
+from rlzoo.envs.single_env.registration import import_packages_of
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment.factories import build_callbacks
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_run, warn_if_untrained
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.session import Parts, open_session

@@ -27,14 +27,13 @@ from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
-from rlzoo.config.literals import is_function, plain
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import RayConfig, TuneConfig, default_evaluations
-from rlzoo.config.yaml_text import dump_yaml, load_yaml
-from rlzoo.core.device_and_seed import get_device
+from rlzoo.config.values_as_text import dump_yaml, is_function, load_yaml, plain
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.runtime import get_device
+from rlzoo.envs.single_env.registration import import_packages_of
 from rlzoo.experiment.factories import build_training_env
-from rlzoo.experiment.named_classes import import_packages_of
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.experiment.training_run import TrainResult, check, train
