@@ -32,6 +32,7 @@ CAPTIONS = {
     "plots": "curves and aggregates",
     "experiment": "a run, from flags to agent",
     "runs": "run folders",
+    "stacked": "several seeds at once",
     "algorithms": "one file each",
     "interop": "stable-baselines3 files",
     "training": "loops, checkpoints",
@@ -55,7 +56,7 @@ CAPTIONS = {
 GROUPS = {  # the colour of a box, and the folders that have it
     "#2b66d9": ("cli",),
     "#7248c2": ("hub", "export", "jobs", "tuning", "benchmark", "playback", "plots", "experiment", "runs"),
-    "#b05a12": ("algorithms", "training", "interop", "callbacks", "evaluation"),
+    "#b05a12": ("algorithms", "stacked", "training", "interop", "callbacks", "evaluation"),
     "#1c7a50": ("policies", "networks", "envs", "buffers", "distributions", "optim"),
 }
 OTHER = "#5a6772"

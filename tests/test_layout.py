@@ -32,7 +32,7 @@ LAYERS = (
     ("distributed",),
     ("training", "interop"),
     ("algorithms",),
-    ("runs",),
+    ("runs", "stacked"),
     ("experiment",),
     ("playback", "plots"),
     ("tuning", "benchmark"),

@@ -82,13 +82,13 @@ def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
     """
     if not FAST or not torch.is_grad_enabled() or x.requires_grad or torch.jit.is_tracing() or is_compiled():
         return fast_forward(network, x)
-    if _has_hooks(network):
+    if has_hooks(network):
         return cast(Tensor, network(x))
     kinds: list[type[nn.Module]] = []
     parameters: list[nn.Parameter | None] = []
     for layer in network if type(network) is nn.Sequential else (network,):
         kind = type(layer)
-        if _has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
+        if has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
             return cast(Tensor, network(x))
         kinds.append(kind)
         if kind is nn.Linear:
@@ -241,7 +241,8 @@ def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
     return None
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether calling the module, or its backward pass, does more than its `forward`."""
     return bool(module._backward_hooks or module._backward_pre_hooks) or is_hooked(module)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -29,131 +29,6 @@ from torch.optim import Optimizer
 from rlzoo.accel.fast_mlp import fast_backward
 from rlzoo.accel.foreach import fused_adam_
 from rlzoo.accel.switch import enabled
-
-WITHOUT_DYNAMO = enabled("without_dynamo")
-BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
-
-
-_MADE: dict[Any, Any] = {}
-
-
-def without_dynamo(optimizer_class: Any) -> Any:
-    """Return the same optimiser as a subclass that never imports the compiler.
-
-    >>> optimizer = without_dynamo(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
-    """
-    if not isinstance(optimizer_class, type) or not WITHOUT_DYNAMO:
-        return optimizer_class  # a function that makes one
-    if optimizer_class not in _MADE:
-        _MADE[optimizer_class] = _subclass(optimizer_class)
-    return _MADE[optimizer_class]
-
-
-def _subclass(optimizer_class: type) -> type:
-    methods: dict[str, Any] = {"__reduce__": _reduce, "__module__": optimizer_class.__module__}
-    for name in BOOKKEEPING:
-        if getattr(optimizer_class, name) is getattr(Optimizer, name):
-            methods[name] = inspect.unwrap(getattr(Optimizer, name))
-    if optimizer_class.__module__.startswith("torch.optim."):
-        methods["step"] = _step_of(optimizer_class)
-    return type(optimizer_class.__name__, (optimizer_class,), methods)
-
-
-def _step_of(optimizer_class: Any) -> Any:
-    step = inspect.unwrap(optimizer_class.step)  # without the hooks, which PyTorch adds to the subclass
-
-    @functools.wraps(step)
-    def plain_step(self: Optimizer, closure: object = None) -> Any:
-        with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
-            return step(self, closure)
-
-    return plain_step
-
-
-def _reduce(self: Optimizer) -> Any:
-    """Name the class of PyTorch in copies and pickles: the subclass has no importable name."""
-    return _empty, (type(self).__mro__[1],), self.__getstate__()
-
-
-def _empty(optimizer_class: Any) -> Any:
-    subclass = without_dynamo(optimizer_class)
-    return subclass.__new__(subclass)
-
-
-_Adam: Any = without_dynamo(torch.optim.Adam)
-_RMSprop: Any = without_dynamo(torch.optim.RMSprop)
-
-
-class Adam(_Adam):  # type: ignore[misc]
-    """Adam (Kingma and Ba 2015, algorithm 1)."""
-
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        group = self.param_groups[0]
-        if closure is not None or _has_any(group, "weight_decay", "amsgrad", "maximize", "differentiable"):
-            return super().step(closure)
-        (vector,) = group["params"]
-        state = self.state[vector]
-        if not state:
-            state["step"] = torch.tensor(0.0)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
-        state["step"] += 1
-        with torch.no_grad():  # one pass over all five vectors
-            fused_adam_(
-                [vector],
-                [vector.grad],
-                [state["exp_avg"]],
-                [state["exp_avg_sq"]],
-                [],
-                [state["step"]],
-                lr=float(group["lr"]),
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                weight_decay=0.0,
-                eps=group["eps"],
-                amsgrad=False,
-                maximize=False,
-            )
-        return None
-
-    step.hooked = True  # type: ignore[attr-defined]  # spares the profiler's wrapper around every step
-
-    def __reduce__(self) -> Any:
-        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
-
-
-class RMSprop(_RMSprop):  # type: ignore[misc]
-    """RMSprop (Tieleman and Hinton 2012), with epsilon outside of the root as PyTorch has it."""
-
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        group = self.param_groups[0]
-        if closure is not None or _has_any(
-            group, "weight_decay", "momentum", "centered", "maximize", "differentiable"
-        ):
-            return super().step(closure)
-        (vector,) = group["params"]
-        state = self.state[vector]
-        if not state:
-            state["step"], state["square_avg"] = torch.tensor(0.0), torch.zeros_like(vector)
-        state["step"] += 1
-        gradient, square, alpha = vector.grad, state["square_avg"], group["alpha"]
-        with torch.no_grad():
-            square.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
-            vector.addcdiv_(gradient, square.sqrt().add_(group["eps"]), value=-group["lr"])
-        return None
-
-    step.hooked = True  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
-
-
-def _has_any(group: dict[str, Any], *options: str) -> bool:
-    return any(group[option] for option in options)
-
-
-FLAT_OPTIMIZERS: dict[type, type] = {torch.optim.Adam: Adam, torch.optim.RMSprop: RMSprop}
-"""What stands in for an optimiser of PyTorch when all parameters are one vector on the CPU."""
-
 
 FAST = enabled("flat_parameters")
 ELEMENTWISE_OPTIMIZERS: tuple[type[torch.optim.Optimizer], ...] = (
@@ -345,3 +220,150 @@ def is_elementwise(optimizer_class: type[torch.optim.Optimizer]) -> bool:
     """Return whether an optimiser treats every number by itself."""
     elementwise = bool(getattr(optimizer_class, "elementwise", False))
     return elementwise or issubclass(optimizer_class, ELEMENTWISE_OPTIMIZERS)
+
+
+# ---------------------------------------------------------------------- optimisers
+
+WITHOUT_DYNAMO = enabled("without_dynamo")
+BOOKKEEPING = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+_MADE: dict[Any, Any] = {}
+
+
+def without_dynamo(optimizer_class: Any) -> Any:
+    """Return the same optimiser as a subclass that never imports the compiler.
+
+    >>> optimizer = without_dynamo(torch.optim.Adam)([torch.nn.Parameter(torch.zeros(3))], lr=1e-3)
+    """
+    if not isinstance(optimizer_class, type) or not WITHOUT_DYNAMO:
+        return optimizer_class  # a function that makes one
+    if optimizer_class not in _MADE:
+        _MADE[optimizer_class] = _subclass(optimizer_class)
+    return _MADE[optimizer_class]
+
+
+def _subclass(optimizer_class: type) -> type:
+    methods: dict[str, Any] = {"__reduce__": _reduce, "__module__": optimizer_class.__module__}
+    for name in BOOKKEEPING:
+        if getattr(optimizer_class, name) is getattr(Optimizer, name):
+            methods[name] = inspect.unwrap(getattr(Optimizer, name))
+    if optimizer_class.__module__.startswith("torch.optim."):
+        methods["step"] = _step_of(optimizer_class)
+    return type(optimizer_class.__name__, (optimizer_class,), methods)
+
+
+def _step_of(optimizer_class: Any) -> Any:
+    step = inspect.unwrap(optimizer_class.step)  # without the hooks, which PyTorch adds to the subclass
+
+    @functools.wraps(step)
+    def plain_step(self: Optimizer, closure: object = None) -> Any:
+        with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
+            return step(self, closure)
+
+    return plain_step
+
+
+def _reduce(self: Optimizer) -> Any:
+    """Name the class of PyTorch in copies and pickles: the subclass has no importable name."""
+    return _empty, (type(self).__mro__[1],), self.__getstate__()
+
+
+def _empty(optimizer_class: Any) -> Any:
+    subclass = without_dynamo(optimizer_class)
+    return subclass.__new__(subclass)
+
+
+_Adam: Any = without_dynamo(torch.optim.Adam)
+_RMSprop: Any = without_dynamo(torch.optim.RMSprop)
+
+
+class Adam(_Adam):  # type: ignore[misc]
+    """Adam (Kingma and Ba 2015, algorithm 1)."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option changes the plain method."""
+        return not _has_any(self.param_groups[0], "weight_decay", "amsgrad", "maximize", "differentiable")
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        if closure is not None or not self.is_plain:
+            return super().step(closure)
+        adam_steps([self])
+        return None
+
+    step.hooked = True  # type: ignore[attr-defined]  # spares the profiler's wrapper around every step
+
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
+
+def adam_steps(optimizers: Sequence[Optimizer]) -> None:
+    """Take a step of each of several `Adam` with equal options: one pass over the five vectors of each."""
+    group = optimizers[0].param_groups[0]
+    vectors = [optimizer.param_groups[0]["params"][0] for optimizer in optimizers]
+    states = [optimizer.state[vector] for optimizer, vector in zip(optimizers, vectors, strict=True)]
+    for vector, state in zip(vectors, states, strict=True):
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
+        state["step"] += 1
+    with torch.no_grad():
+        fused_adam_(
+            vectors,
+            [vector.grad for vector in vectors],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            lr=float(group["lr"]),
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=0.0,
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
+
+
+class RMSprop(_RMSprop):  # type: ignore[misc]
+    """RMSprop (Tieleman and Hinton 2012), with epsilon outside of the root as PyTorch has it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option changes the plain method."""
+        return not _has_any(
+            self.param_groups[0], "weight_decay", "momentum", "centered", "maximize", "differentiable"
+        )
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        if closure is not None or not self.is_plain:
+            return super().step(closure)
+        rmsprop_steps([self])
+        return None
+
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
+
+def rmsprop_steps(optimizers: Sequence[Optimizer]) -> None:
+    """Take a step of each of several `RMSprop` with equal options."""
+    for optimizer in optimizers:
+        (group,) = optimizer.param_groups
+        (vector,) = group["params"]
+        state = optimizer.state[vector]
+        if not state:
+            state["step"], state["square_avg"] = torch.tensor(0.0), torch.zeros_like(vector)
+        state["step"] += 1
+        gradient, square, alpha = vector.grad, state["square_avg"], group["alpha"]
+        with torch.no_grad():
+            square.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
+            vector.addcdiv_(gradient, square.sqrt().add_(group["eps"]), value=-group["lr"])
+
+
+def _has_any(group: dict[str, Any], *options: str) -> bool:
+    return any(group[option] for option in options)
+
+
+FLAT_OPTIMIZERS: dict[type, type] = {torch.optim.Adam: Adam, torch.optim.RMSprop: RMSprop}
+"""What stands in for an optimiser of PyTorch when all parameters are one vector on the CPU."""

@@ -465,9 +465,9 @@ class RolloutBatch:
 
     def normalized_advantages(self) -> Tensor:
         """Return the advantages with mean 0 and standard deviation 1; the one of a single row unchanged."""
-        if len(self.advantages) < 2:
+        if self.advantages.shape[-1] < 2:
             return self.advantages
-        std, mean = torch.std_mean(self.advantages)
+        std, mean = torch.std_mean(self.advantages, -1, keepdim=True)
         return (self.advantages - mean) / (std + 1e-8)
 
     def take(self: Batch, rows: Tensor) -> Batch:

@@ -205,6 +205,9 @@ def _report(error: Exception | str, code: int) -> int:
     return code
 
 
+# ---------------------------------------------------------------------- streams that may close early
+
+
 def open_closed_streams() -> None:
     """Replace streams that were closed at the start (`>&-`) with the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

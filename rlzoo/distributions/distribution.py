@@ -111,12 +111,16 @@ def linear_head(latent_dim: int, n_params: int) -> nn.Linear:
     return nn.Linear(latent_dim, n_params)
 
 
-def gumbel_argmax(logits: Tensor) -> Tensor:
+def gumbel_argmax(logits: Tensor, exponentials: Tensor | None = None) -> Tensor:
     """Sample an index per row with probabilities softmax(logits), [..., n] -> [...].
 
     The arg max of p_i / E_i with E_i ~ Exp(1) has distribution p; in log space p needs no normalisation.
+
+    :param exponentials: the E_i, where they were drawn before; they are overwritten
     """
-    return (logits - torch.empty_like(logits).exponential_().log_()).argmax(dim=-1)
+    if exponentials is None:
+        exponentials = torch.empty_like(logits).exponential_()
+    return (logits - exponentials.log_()).argmax(dim=-1)
 
 
 class Categorical(Distribution):

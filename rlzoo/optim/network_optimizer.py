@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from rlzoo.accel.flat_parameters import ParameterGroup
 
@@ -43,3 +44,13 @@ class NetworkOptimizer:
         if max_grad_norm is not None:
             self.parameters.clip_grad_norm(max_grad_norm)
         self.owner.optimizer.step()
+
+
+def mean_squared_error(values: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of (values - targets)^2 over the last axis.
+
+    :param values, targets: [n_rows], or [n_seeds, n_rows] of several agents
+    """
+    if values.dim() == 1:
+        return F.mse_loss(values, targets)
+    return F.mse_loss(values, targets, reduction="none").mean(-1)

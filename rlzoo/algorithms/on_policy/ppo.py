@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -26,6 +25,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, StochasticPolicy
+from rlzoo.optim.network_optimizer import mean_squared_error
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, OneOrSampled, PowerOfTwo, Scheduled, SearchSpace
@@ -89,8 +89,8 @@ def ppo_loss(
 ) -> tuple[torch.Tensor, Metrics]:
     """Compute the negated objective of eq. 9 on one minibatch.
 
-    :param batch: with `advantages, returns, values, log_probs`
-    :return: the scalar loss, and metrics as detached tensors
+    :param batch: with `advantages, returns, values, log_probs`, [n_rows]; [n_seeds, n_rows] of several agents
+    :return: the scalar loss, and metrics as detached tensors; [n_seeds] each of several agents
     """
     values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
     advantages = batch.normalized_advantages() if config.normalize_advantage else batch.advantages
@@ -98,15 +98,15 @@ def ppo_loss(
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1 - clip_range, 1 + clip_range)
-    policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean()  # eq. 7
+    policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean(-1)  # eq. 7
 
-    values = values.flatten()
+    values = values.view_as(batch.returns)
     if clip_range_vf is not None:
         values = batch.values + (values - batch.values).clamp(-clip_range_vf, clip_range_vf)
-    value_loss = F.mse_loss(values, batch.returns)
+    value_loss = mean_squared_error(values, batch.returns)
 
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
-    entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
+    entropy_loss = log_probs.mean(-1) if entropy is None else -entropy.mean(-1)
     loss = policy_loss + config.vf_coef * value_loss
     if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
@@ -118,8 +118,8 @@ def ppo_loss(
             "value_loss": value_loss.detach(),
             "entropy_loss": entropy_loss.detach(),
             # the estimator k3 of http://joschu.net/blog/kl-approx.html
-            "approx_kl": (ratio - 1 - log_ratio).mean(),
-            "clip_fraction": (ratio != clipped_ratio).float().mean(),
+            "approx_kl": (ratio - 1 - log_ratio).mean(-1),
+            "clip_fraction": (ratio != clipped_ratio).float().mean(-1),
         }
     return loss, metrics
 

@@ -19,13 +19,15 @@ from rlzoo.cluster.tasks import Ended, Json, Pool, Task, TaskContext
 from rlzoo.config.run import RunConfig, find_runs, latest_run_id, run_name
 from rlzoo.config.values_as_text import dump_yaml, interpret, load_yaml, plain, read_yaml
 from rlzoo.core.errors import CheckpointError, UserError
-from rlzoo.experiment.training_run import create_run, learn
+from rlzoo.experiment.session import TrainingSession
+from rlzoo.experiment.training_run import TrainResult, create_run, learn
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs.json_records import check_fields
 from rlzoo.runs.run_folder import config_path, model_path, read_run
 from rlzoo.training.checkpoint import read_checkpoint
 
 TARGET = "rlzoo.benchmark.parallel.seed_runs:train_seed"
+STACKED_TARGET = "rlzoo.benchmark.parallel.stacked_seeds:train_stack"
 MAX_LOSSES = 3  # of the processes of one run
 POLL = 0.5  # seconds between two looks at the pool
 SAVE = 600.0  # seconds that interrupted runs have to save
@@ -89,13 +91,17 @@ def run_of(text: str) -> RunConfig:
     return RunConfig(**{**given, **parsed})
 
 
-def train_seeds(runs: Sequence[RunConfig], pool: Pool, command: str) -> Iterator[SeedResult]:
+def train_seeds(runs: Sequence[RunConfig], pool: Pool, command: str, size: int = 1) -> Iterator[SeedResult]:
     """Train runs as tasks of a pool; yield each as it ends. Ctrl-C saves those that run, and ends.
 
     :param command: the command line, for command.txt
+    :param size: the most runs of a task, which differ in their seeds; see `stacked_seeds`
     """
-    tasks = [_task(run, command, number) for number, run in enumerate(runs)]
-    running = {pool.submit(task): (run, task) for run, task in zip(runs, tasks, strict=True)}
+    tasks = [_task(group, command, first) for first, group in groups_of(runs, size)]
+    running = {
+        pool.submit(task): (group, task)
+        for (_, group), task in zip(groups_of(runs, size), tasks, strict=True)
+    }
     n_lost: dict[tuple[str, int], int] = {}
     with StopSignals("saving and ending the runs") as stop:
         try:
@@ -104,29 +110,57 @@ def train_seeds(runs: Sequence[RunConfig], pool: Pool, command: str) -> Iterator
                     for event in pool.wait(POLL):
                         if not isinstance(event, Ended) or event.key not in running:
                             continue
-                        run, task = running.pop(event.key)
-                        key = run.env_id, run.seed
+                        group, task = running.pop(event.key)
+                        key = group[0].env_id, group[0].seed
                         n_lost[key] = n_lost.get(key, 0) + event.lost
                         if event.lost and n_lost[key] < MAX_LOSSES:
-                            running[pool.submit(task)] = run, task
+                            running[pool.submit(task)] = group, task
                         else:
-                            yield _result(run, event)
+                            yield from _results(group, event)
         except KeyboardInterrupt:
             for event in pool.interrupt(SAVE):
                 if isinstance(event, Ended) and event.key in running:
-                    yield replace(_result(running.pop(event.key)[0], event), interrupted=True)
-            for run, _ in running.values():
-                yield SeedResult(run, interrupted=True, problem="not begun")
+                    for result in _results(running.pop(event.key)[0], event):
+                        yield replace(result, interrupted=True)
+            for group, _ in running.values():
+                yield from (SeedResult(run, interrupted=True, problem="not begun") for run in group)
 
 
-def _task(run: RunConfig, command: str, number: int) -> Task:
-    """Return the task of a run.
+def groups_of(runs: Sequence[RunConfig], size: int) -> list[tuple[int, Sequence[RunConfig]]]:
+    """Return runs in groups of at most `size`, of one environment each, with the index of their first."""
+    groups: list[tuple[int, Sequence[RunConfig]]] = []
+    start = 0
+    for env_id in dict.fromkeys(run.env_id for run in runs):
+        own = [run for run in runs if run.env_id == env_id]
+        for first in range(0, len(own), size):
+            groups.append((start + first, own[first : first + size]))
+        start += len(own)
+    return groups
+
+
+def _task(runs: Sequence[RunConfig], command: str, number: int) -> Task:
+    """Return the task of runs.
 
     :param number: distinguishes the runs of one command
     """
+    run = runs[0]
     latest = latest_run_id(run.log_folder, run.algo, run.env_id) + number
     inputs = tuple(path for name in FILES if (path := getattr(run, name)) and Path(path).is_file())
+    if len(runs) > 1:
+        payload: dict[str, Any] = {"runs": [text_of(run) for run in runs], "command": command}
+        return Task(STACKED_TARGET, payload, inputs, run.log_folder)
     return Task(TARGET, {"run": text_of(run), "command": command, "latest": latest}, inputs, run.log_folder)
+
+
+def _results(runs: Sequence[RunConfig], event: Ended) -> list[SeedResult]:
+    """Return how the runs of a task ended."""
+    if len(runs) == 1 or event.result is None:
+        return [_result(run, event) for run in runs]
+    outcomes = event.result["runs"]
+    return [
+        _result(run, Ended(event.key, outcome.get("result"), outcome.get("error", "")))
+        for run, outcome in zip(runs, outcomes, strict=True)
+    ]
 
 
 def _result(run: RunConfig, event: Ended) -> SeedResult:
@@ -162,13 +196,21 @@ def train_seed(context: TaskContext) -> Json:
             result = learn(session, stop)
     except KeyboardInterrupt:
         return {"folder": "", "interrupted": True}
+    return outcome_of(session, result, time.monotonic() - began, context.output)
+
+
+def outcome_of(session: TrainingSession, result: TrainResult, seconds: float, folder: str) -> Json:
+    """Return what the submitter is told about a training that has ended.
+
+    :param folder: what the path of the run folder is relative to
+    """
     returns = [episode["r"] for episode in session.model.ep_info_buffer]
     evaluations = [call.best_mean_reward for call in session.callbacks if isinstance(call, EvalCallback)]
     best = max(evaluations, default=-np.inf)
     return {
-        "folder": str(result.folder.relative_to(context.output)),
+        "folder": str(result.folder.relative_to(folder)),
         "n_steps": result.num_timesteps,
-        "seconds": time.monotonic() - began,
+        "seconds": seconds,
         "mean_return": float(np.mean(returns)) if returns else None,
         "best_return": float(best) if np.isfinite(best) else None,
         "interrupted": result.interrupted,

@@ -22,6 +22,9 @@ from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.experiment.training_run import check
 
+MAX_STACK = 32
+"""The most seeds of a process."""
+
 
 def train_all(args: argparse.Namespace, runs: Sequence[RunConfig]) -> int:
     """Train every run with every seed, print how each ended and a table, and return the exit code.
@@ -48,10 +51,12 @@ def train_all(args: argparse.Namespace, runs: Sequence[RunConfig]) -> int:
     waiting = [replace(run, num_threads=n_threads) for run in planned if (run.env_id, run.seed) not in done]
     if not waiting:
         return 0
+    n_jobs = args.n_jobs if ray is not None else choose_jobs(args.n_jobs, n_threads)
+    size = stack_size(args.stack_seeds, runs, len(waiting), None if ray is not None else n_jobs)
     with ExitStack() as resources:
-        pool = open_pool(args, n_threads, runs[0], resources)
+        pool = open_pool(args, n_jobs, n_threads, runs[0], resources)
         for n_ended, result in enumerate(
-            train_seeds(waiting, pool, shlex.join(["rlzoo", *sys.argv[1:]])), len(results) + 1
+            train_seeds(waiting, pool, shlex.join(["rlzoo", *sys.argv[1:]]), size), len(results) + 1
         ):
             results.append(result)
             how = result.problem or f"{result.n_steps:,} steps in {result.seconds:.0f} s, {result.folder}"
@@ -66,7 +71,9 @@ def train_all(args: argparse.Namespace, runs: Sequence[RunConfig]) -> int:
     return 0
 
 
-def open_pool(args: argparse.Namespace, n_threads: int, run: RunConfig, resources: ExitStack) -> Pool:
+def open_pool(
+    args: argparse.Namespace, n_jobs: int, n_threads: int, run: RunConfig, resources: ExitStack
+) -> Pool:
     """Return the processes that train, until `resources` is closed."""
     folder = Path(run.log_folder)
     make_folder(folder)
@@ -75,9 +82,37 @@ def open_pool(args: argparse.Namespace, n_threads: int, run: RunConfig, resource
         cluster.share(folder)
         return cluster
     log = folder / run.algo / "workers.log"
-    return resources.enter_context(LocalPool(choose_jobs(args.n_jobs, n_threads), n_threads, log))
+    return resources.enter_context(LocalPool(n_jobs, n_threads, log))
 
 
 def label(result: SeedResult) -> str:
     """Return how messages call a run."""
     return f"{result.run.algo} {result.run.env_id} seed {result.run.seed}"
+
+
+def stack_size(choice: str, runs: Sequence[RunConfig], n_waiting: int, n_jobs: int | None) -> int:
+    """Return how many seeds a process trains together.
+
+    :param choice: `--stack-seeds`
+    :param runs: one of each environment
+    :param n_waiting: number of runs that are to be trained
+    :param n_jobs: processes of this machine; None: a Ray cluster trains
+    :raises UserError: `--stack-seeds on` where it is not possible
+    """
+    if choice == "off":
+        return 1
+    if n_jobs is None:
+        if choice == "on":
+            raise UserError("--stack-seeds on is for processes of this machine: leave --backend ray out")
+        return 1
+    if choice == "auto" and n_waiting <= n_jobs:
+        return 1  # a core for each
+    from rlzoo.benchmark.parallel.stacked_seeds import stack_problem
+
+    for run in runs:
+        if (problem := stack_problem(run)) is not None:
+            if choice == "on":
+                raise UserError(f"--stack-seeds on: {run.algo} on {run.env_id} cannot be stacked: {problem}")
+            print(f"a process trains one seed at a time, since {problem} (see --stack-seeds)")
+            return 1
+    return min(MAX_STACK, -(-n_waiting // n_jobs))

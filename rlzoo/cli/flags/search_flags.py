@@ -285,7 +285,18 @@ def add_hidden_search_flags(group: FlagGroup, parser: Parser) -> None:
         metavar="SEED",
         help="train one run for each seed, such as 0-9 or 0 100 200; --n-jobs N at a time, or --backend ray",
     )
+    group.add_argument(
+        "--stack-seeds",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="train the seeds of --seeds in --n-jobs processes, in each of which they share batched matrix"
+        " products; auto: where that is supported and faster (default: auto)",
+    )
     add_study_flags(parser)
     add_search_flags(parser)
     add_ray_flags(parser, "trials")
-    parser.hide(action for action in parser.actions if action not in before and action.dest != "seeds")
+    parser.hide(
+        action
+        for action in parser.actions
+        if action not in before and action.dest not in ("seeds", "stack_seeds")
+    )

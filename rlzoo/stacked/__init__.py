@@ -1,0 +1,1 @@
+"""Several seeds of one training in one process, computed in batched products."""

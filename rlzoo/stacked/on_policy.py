@@ -1,0 +1,132 @@
+"""PPO and A2C of several seeds: acting and gradient steps in batched products."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
+from rlzoo.algorithms.on_policy.ppo import PPO, ppo_loss
+from rlzoo.buffers.rollout_buffer import EMPTY, RolloutBatch
+from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
+from rlzoo.stacked.optimizers import optimizer_key, optimizer_problem, step_of_all
+from rlzoo.stacked.stacked_mlp import stack_vectors
+from rlzoo.stacked.stacked_policies import StackedActorCritic, policy_problem
+from rlzoo.stacked.turns import Seat
+
+STEP, ACT = 0, 1
+"""Urgencies: gradient steps come first, since a training that acts has finished its own."""
+
+
+def on_policy_problem(model: OnPolicyAlgorithm) -> str | None:
+    """Return why an agent cannot be trained together with other seeds, else None."""
+    if model.rollout_buffer_class is not None:
+        return "it has a rollout_buffer_class"
+    return policy_problem(model.policy) or optimizer_problem(model.policy.optimizer)
+
+
+@dataclass(slots=True)
+class ActRequest:
+    """Observations of one training: `features` [B, F], `noise` [B, A]."""
+
+    model: OnPolicyAlgorithm
+    features: Tensor
+    noise: Tensor
+
+
+@dataclass(slots=True)
+class StepRequest:
+    """A minibatch of one training, whose `obs` are features [B, F]."""
+
+    model: PPO
+    batch: RolloutBatch
+    clip_range: float
+    clip_range_vf: float | None
+
+
+class OnPolicyStack:
+    """Computes actions and gradient steps of several trainings of one algorithm.
+
+    :param model: one of them
+    """
+
+    def __init__(self, model: OnPolicyAlgorithm) -> None:
+        self.policy = StackedActorCritic(model.policy, model.flat)
+
+    def add(self, model: OnPolicyAlgorithm, seat: Seat) -> None:
+        """Let an agent ask for actions and gradient steps instead of computing them."""
+
+        def act(inputs: PolicyInput) -> PolicyOutput:
+            features = model.policy.extract_features(inputs.obs)
+            request = ActRequest(model, features, self.policy.noise(len(features)))
+            actions = cast(Tensor, seat.ask(self.act, ("act", features.shape), ACT, request))
+            actions = model.policy.in_action_shape(actions)
+            return PolicyOutput(actions, model.to_env_action(actions))
+
+        def gradient_step(
+            batch: RolloutBatch, clip_range: float, clip_range_vf: float | None
+        ) -> tuple[Metrics, bool]:
+            features = model.policy.extract_features(batch.obs)
+            row = RolloutBatch(
+                features, batch.actions, {}, batch.values, batch.log_probs, batch.advantages, batch.returns
+            )
+            request = StepRequest(cast(PPO, model), row, clip_range, clip_range_vf)
+            result = seat.ask(self.ppo_steps, ppo_key(request), STEP, request)
+            return cast("tuple[Metrics, bool]", result)
+
+        model.act = act  # type: ignore[method-assign]
+        cast(PPO, model).gradient_step = gradient_step  # type: ignore[method-assign]
+
+    def act(self, requests: Sequence[object]) -> Sequence[object]:
+        """Return the actions of each training."""
+        asked = cast("Sequence[ActRequest]", requests)
+        self.policy.leaves = self.policy.layout.leaves(stack_vectors(a.model.flat for a in asked))
+        features, noise = torch.stack([a.features for a in asked]), torch.stack([a.noise for a in asked])
+        return self.policy.act(features, noise).unbind(0)
+
+    def ppo_steps(self, requests: Sequence[object]) -> Sequence[object]:
+        """Take a gradient step of each training; return its metrics, and whether `target_kl` stops it."""
+        asked = cast("Sequence[StepRequest]", requests)
+        first = asked[0]
+        config, policy = first.model.config, self.policy
+        batch = stack_batches([a.batch for a in asked])
+        policy.leaves = [
+            leaf.requires_grad_() for leaf in policy.layout.leaves(stack_vectors(a.model.flat for a in asked))
+        ]
+        losses, metrics = ppo_loss(policy, batch, first.clip_range, first.clip_range_vf, config)
+        columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
+        stops = [False] * len(asked)
+        if config.target_kl is not None:
+            stops = (cast(Tensor, metrics["approx_kl"]) > 1.5 * config.target_kl).tolist()
+        step_of_all(
+            [a.model.policy.optimizer for a in asked],
+            losses,
+            policy.leaves,
+            config.max_grad_norm,
+            [k for k, stop in enumerate(stops) if not stop],
+        )
+        return [({name: values[k] for name, values in columns.items()}, stop) for k, stop in enumerate(stops)]
+
+
+def ppo_key(request: StepRequest) -> Hashable:
+    """Return what gradient steps must share to be taken at once."""
+    config = request.model.config
+    options = (config.normalize_advantage, config.vf_coef, config.ent_coef, config.max_grad_norm)
+    limits = (request.clip_range, request.clip_range_vf, config.target_kl)
+    shape = len(request.batch.actions)
+    return "step", shape, options, limits, optimizer_key(request.model.policy.optimizer)
+
+
+def stack_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
+    """Return the rows of n trainings in one batch, [n, B, ...]."""
+
+    def rows(name: str) -> Tensor:
+        columns = [cast(Tensor, batch[name]) for batch in batches]
+        return EMPTY if columns[0] is EMPTY else torch.stack(columns)
+
+    names = ("values", "log_probs", "advantages", "returns")
+    return RolloutBatch(rows("obs"), rows("actions"), {}, *(rows(name) for name in names))

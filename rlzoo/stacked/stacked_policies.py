@@ -1,0 +1,99 @@
+"""Actor-critic policies of several trainings: what `ActorCriticPolicy` does, for tensors [n, B, ...]."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from rlzoo.accel.flat_parameters import ParameterGroup
+from rlzoo.core.types import TensorObs
+from rlzoo.distributions import Categorical, DiagGaussian
+from rlzoo.distributions.distribution import gumbel_argmax
+from rlzoo.networks.torch_layers import FlattenExtractor
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.stacked.stacked_mlp import Layout, Leaves, StackedMLP, can_be_stacked
+
+
+def policy_problem(policy: object) -> str | None:
+    """Return why several policies cannot be computed at once, else None."""
+    if type(policy) is not ActorCriticPolicy:
+        return f"the policy is a {type(policy).__name__}, no MlpPolicy"
+    if type(policy.features_extractor) is not FlattenExtractor or not policy.share_features_extractor:
+        return f"its features come from a {type(policy.features_extractor).__name__}"
+    if type(policy.action_dist) not in (Categorical, DiagGaussian):
+        return f"its actions are drawn from a {type(policy.action_dist).__name__}"
+    extractor = policy.mlp_extractor
+    networks = [extractor.policy_net, extractor.value_net, policy.action_net, policy.value_net]
+    if extractor.has_shared_net:
+        networks.append(extractor.shared_net)
+    if not all(can_be_stacked(network) for network in networks):
+        return "its networks have layers other than linear, tanh and ReLU"
+    return None
+
+
+class StackedActorCritic:
+    """`evaluate_actions` and `act` of n policies with networks of the same shape.
+
+    `leaves` are their parameters; set them before a call.
+
+    :param policy: one of the policies
+    :param parameters: its parameters
+    """
+
+    leaves: Leaves
+
+    def __init__(self, policy: ActorCriticPolicy, parameters: ParameterGroup) -> None:
+        self.layout = layout = Layout(parameters)
+        extractor = policy.mlp_extractor
+        self.shared = StackedMLP([extractor.shared_net] if extractor.has_shared_net else [], layout)
+        self.actor = StackedMLP([extractor.policy_net, policy.action_net], layout)
+        self.critic = StackedMLP([extractor.value_net, policy.value_net], layout)
+        self.distribution = copy.copy(policy.action_dist)
+        self.log_std = layout.index(policy.log_std) if hasattr(policy, "log_std") else None
+        self.n_noise = policy.action_net.out_features
+
+    def evaluate_actions(
+        self, obs: TensorObs, actions: Tensor, **context: object
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Compute values [n, B, 1], log-probabilities of actions [n, B] and entropies [n, B].
+
+        :param obs: features [n, B, F]
+        """
+        assert isinstance(obs, Tensor)
+        latent = self.shared(obs, self.leaves)
+        self._set_distribution(self.actor(latent, self.leaves))
+        flat = actions.flatten(0, 1)
+        if not isinstance(self.distribution, Categorical):
+            flat = flat.reshape(len(flat), -1)
+        log_probs = self.distribution.log_prob(flat).view(actions.shape[:2])
+        entropy = self.distribution.entropy()
+        values = self.critic(latent, self.leaves)
+        return values, log_probs, None if entropy is None else entropy.view(actions.shape[:2])
+
+    def _set_distribution(self, params: Tensor) -> None:
+        """:param params: output of the actor, [n, B, A]"""
+        rows = params.flatten(0, 1)
+        if self.log_std is None:
+            self.distribution.proba_distribution(rows)
+        else:
+            log_std = self.leaves[self.log_std].unsqueeze(1).expand_as(params)
+            self.distribution.proba_distribution(rows, log_std.flatten(0, 1))
+
+    def noise(self, n_rows: int) -> Tensor:
+        """Draw what `act` needs for one training, as its own policy draws it, [n_rows, A]."""
+        if self.log_std is None:
+            return torch.empty(n_rows, self.n_noise).exponential_()
+        return torch.randn(n_rows, self.n_noise)
+
+    def act(self, features: Tensor, noise: Tensor) -> Tensor:
+        """Return actions, [n, B] or [n, B, A].
+
+        :param features: [n, B, F]
+        :param noise: [n, B, A]
+        """
+        params = self.actor(self.shared(features, self.leaves), self.leaves)
+        if self.log_std is None:
+            return gumbel_argmax(params, noise)
+        return torch.addcmul(params, self.leaves[self.log_std].exp().unsqueeze(1), noise)

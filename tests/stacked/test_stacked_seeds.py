@@ -1,0 +1,179 @@
+"""Several seeds of one training in one process."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from rlzoo.benchmark.parallel.seed_runs import groups_of, text_of
+from rlzoo.benchmark.parallel.stacked_seeds import stack_problem, train_stack
+from rlzoo.cli.main import main
+from rlzoo.cluster.tasks import TaskContext
+from rlzoo.config.run import RunConfig
+from rlzoo.experiment.resumed_run import resume
+from rlzoo.experiment.training_run import train
+from rlzoo.runs.run_folder import model_path
+
+PPO = {"n_steps": 8, "batch_size": 8, "n_epochs": 16, "n_envs": 2, "policy_kwargs": {"net_arch": [16]}}
+
+
+def run_of(folder: Path, algo: str = "ppo", env_id: str = "CartPole-v1", **changes: object) -> RunConfig:
+    values = {"n_timesteps": 128, "seed": 0, "hyperparams": PPO, "eval_freq": 64, "verbose": 0}
+    return RunConfig(
+        **{"algo": algo, "env_id": env_id, "log_folder": str(folder), "num_threads": 1, **values, **changes}  # type: ignore[arg-type]
+    )
+
+
+def stacked(runs: Sequence[RunConfig]) -> dict[str, Any]:
+    """Train runs in this process, as a worker does."""
+    payload = {"runs": [text_of(run) for run in runs], "command": "rlzoo train"}
+    return train_stack(TaskContext(payload, runs[0].log_folder, {}, lambda message, wait: {}))
+
+
+def tensors_of(folder: Path, env_id: str) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(model_path(folder, env_id)) as archive:
+        for name in archive.namelist():
+            if name.endswith(".safetensors"):
+                found |= {name + key: value for key, value in load(archive.read(name)).items()}
+    return found
+
+
+def assert_equal_runs(one: Path, other: Path, env_id: str) -> None:
+    """The final agents, their optimisers and random generators, and all episodes."""
+    a, b = tensors_of(one, env_id), tensors_of(other, env_id)
+    assert a.keys() == b.keys()
+    for name, values in a.items():
+        np.testing.assert_allclose(values, b[name], rtol=0, atol=1e-5, err_msg=name)
+    episodes = [
+        [line.rsplit(",", 1)[0] for line in (folder / "0.monitor.csv").read_text().splitlines()[1:]]
+        for folder in (one, other)
+    ]
+    assert episodes[0] == episodes[1]
+    results = [np.load(folder / "evaluations.npz")["results"] for folder in (one, other)]
+    np.testing.assert_allclose(*results)
+
+
+@pytest.mark.parametrize(
+    ("algo", "env_id", "n_timesteps", "hyperparams"),
+    [
+        ("ppo", "CartPole-v1", 512, PPO),  # 1,024 gradient steps
+        ("ppo", "CartPole-v1", 128, {**PPO, "target_kl": 0.002, "clip_range_vf": 0.2}),
+        ("ppo", "Pendulum-v1", 128, {**PPO, "normalize": True, "use_sde": False}),
+    ],
+)
+def test_seeds_are_trained_as_alone(
+    algo: str, env_id: str, n_timesteps: int, hyperparams: dict[str, object], tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "all")
+    run = run_of(tmp_path, algo, env_id, n_timesteps=n_timesteps, hyperparams=hyperparams)
+    run = replace(run, log_folder=folder, eval_freq=n_timesteps // 2, eval_episodes=1)
+    outcome = stacked([replace(run, seed=seed) for seed in (3, 4)])
+    assert [set(end) for end in outcome["runs"]] == [{"result"}] * 2
+    assert outcome["together"] > 2 * outcome["alone"]
+    single = train(replace(run, seed=4, log_folder=str(tmp_path / "one")))
+    assert_equal_runs(single.folder, Path(folder) / outcome["runs"][1]["result"]["folder"], env_id)
+
+
+def test_environment_that_fails_ends_one_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlzoo.core.errors import RunFailed
+    from rlzoo.envs.vec_env.native import NativeCartPole
+
+    step = NativeCartPole.step_arrays
+
+    def fail(self: NativeCartPole, actions: np.ndarray) -> Any:
+        if self.broken_at == 0:
+            raise RunFailed("the simulator crashed")
+        self.broken_at -= 1
+        return step(self, actions)
+
+    made: list[NativeCartPole] = []
+    init = NativeCartPole.__init__
+
+    def make(self: NativeCartPole, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        made.append(self)
+        self.broken_at = 20 if len(made) == 2 else -1
+
+    monkeypatch.setattr(NativeCartPole, "__init__", make)
+    monkeypatch.setattr(NativeCartPole, "step_arrays", fail)
+    run = run_of(tmp_path, n_timesteps=64, eval_freq=0)
+    ends = stacked([replace(run, seed=seed) for seed in range(3)])["runs"]
+    assert [set(end) for end in ends] == [{"result"}, {"error"}, {"result"}]
+    assert ends[1]["error"].startswith("the simulator crashed; the agent is saved in ")
+    assert [end["result"]["n_steps"] for end in (ends[0], ends[2])] == [64, 64]
+
+
+def test_stopped_seeds_are_saved_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    from rlzoo.stacked.on_policy import OnPolicyStack
+
+    n_calls = 0
+    steps = OnPolicyStack.ppo_steps
+
+    def interrupt(self: OnPolicyStack, requests: Sequence[object]) -> Sequence[object]:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 50:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return steps(self, requests)
+
+    monkeypatch.setattr(OnPolicyStack, "ppo_steps", interrupt)
+    run = run_of(tmp_path, n_timesteps=400, eval_freq=0)
+    ends = stacked([replace(run, seed=seed) for seed in range(2)])["runs"]
+    assert all(end["result"]["interrupted"] for end in ends)
+    assert 0 < ends[0]["result"]["n_steps"] < 400
+    resumed = resume(str(tmp_path / ends[1]["result"]["folder"]))
+    assert resumed.num_timesteps >= 400 and not resumed.interrupted
+
+
+def test_finished_seeds_are_not_repeated(tmp_path: Path) -> None:
+    run = run_of(tmp_path, n_timesteps=64, eval_freq=0)
+    train(run)
+    ends = stacked([run, replace(run, seed=1)])["runs"]
+    assert [end["result"]["folder"] for end in ends] == ["ppo/CartPole-v1_1", "ppo/CartPole-v1_2"]
+
+
+@pytest.mark.parametrize(
+    ("algo", "env_id", "hyperparams", "problem"),
+    [
+        ("ars", "CartPole-v1", {}, "ARS is none of PPO"),
+        ("ppo", "Pendulum-v1", {"use_sde": True}, "gSDE"),
+        ("ppo", "CartPole-v1", {"policy_kwargs": {"activation_fn": "nn.ELU"}}, "linear, tanh and ReLU"),
+    ],
+)
+def test_what_cannot_be_stacked(
+    algo: str, env_id: str, hyperparams: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    if "policy_kwargs" in hyperparams:
+        import torch
+
+        hyperparams = {"policy_kwargs": {"activation_fn": torch.nn.ELU}}
+    found = stack_problem(run_of(tmp_path, algo, env_id, hyperparams=hyperparams))
+    assert found is not None and problem in found
+
+
+def test_stacking_that_is_asked_for_and_impossible(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--algo", "ars", "--env", "CartPole-v1", "-n", "100", "--seeds", "0-1", "--stack-seeds", "on"]
+    assert main(["train", *flags]) == 2
+    assert "cannot be stacked: ARS is none of PPO" in capsys.readouterr().err
+
+
+def test_groups_hold_one_environment() -> None:
+    runs = [run_of(Path(), env_id=env, seed=seed) for env in ("a", "b") for seed in range(3)]
+    groups = [(first, [(run.env_id, run.seed) for run in group]) for first, group in groups_of(runs, 2)]
+    assert groups == [
+        (0, [("a", 0), ("a", 1)]),
+        (2, [("a", 2)]),
+        (3, [("b", 0), ("b", 1)]),
+        (5, [("b", 2)]),
+    ]
