@@ -115,15 +115,16 @@ def test_files_come_back_without_a_shared_folder(
     assert "rlzoo-task-" not in "".join(path.read_text() for path in run.rglob("*.yml"))
 
 
+@pytest.mark.parametrize("scheduler", ["pbt", "pb2"])
 def test_population_is_that_of_one_machine(
-    ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scheduler: str, ray_here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RayPool, "share", lambda self, folder: None)  # files go through Ray
     populations = [
-        optimize_population(config(tmp_path / name, ray=ray), 2, 32)
+        optimize_population(config(tmp_path / name, ray=ray), 2, 32, scheduler)
         for name, ray in (("here", None), ("there", RayConfig()))
     ]
-    here, there = ([[m.value for m in row] for row in each.history] for each in populations)
+    here, there = ([[(m.params, m.value) for m in row] for row in each.history] for each in populations)
     assert here == there and len(here) == 2
     assert (populations[1].output(0, 1) / "agent.zip").is_file()
 
