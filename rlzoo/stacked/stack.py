@@ -13,6 +13,9 @@ from rlzoo.stacked.turns import Seat
 STACKED = (PPO, A2C)
 """Algorithms of which several seeds are trained together."""
 
+MANY_MULTIPLICATIONS = 4_000_000
+"""Of a minibatch with the largest matrix of a network: beyond it, `auto` does not stack."""
+
 
 def stack_problem(model: Algorithm) -> str | None:
     """Return why an agent cannot be trained together with other seeds, as a clause, else None."""
@@ -33,6 +36,17 @@ def stack_problem(model: Algorithm) -> str | None:
         return "its networks have layers that behave differently in training"
     assert isinstance(model, OnPolicyAlgorithm)
     return on_policy_problem(model)
+
+
+def is_slower(model: Algorithm) -> bool:
+    """Return whether the arithmetic of a gradient step takes longer than what stacking spares.
+
+    PPO took 0.8 of the processor time with 10 seeds, two layers of 64 units and minibatches of 256; with four
+    seeds and layers of 256 units it took 1.1.
+    """
+    config = model.config
+    rows = getattr(config, "batch_size", None) or config.n_steps * model.n_envs
+    return max(parameter.numel() for parameter in model.policy.parameters()) * rows > MANY_MULTIPLICATIONS
 
 
 class Stack:

@@ -163,6 +163,14 @@ def test_what_cannot_be_stacked(
     assert found is not None and problem in found
 
 
+def test_wide_networks_are_stacked_on_request_only(tmp_path: Path) -> None:
+    wide = {"batch_size": 256, "policy_kwargs": {"net_arch": [256, 256]}}
+    run = run_of(tmp_path, hyperparams=wide)
+    assert stack_problem(run) is None
+    assert "wide" in str(stack_problem(run, only_if_faster=True))
+    assert stack_problem(run_of(tmp_path), only_if_faster=True) is None
+
+
 def test_stacking_that_is_asked_for_and_impossible(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--algo", "ars", "--env", "CartPole-v1", "-n", "100", "--seeds", "0-1", "--stack-seeds", "on"]
     assert main(["train", *flags]) == 2

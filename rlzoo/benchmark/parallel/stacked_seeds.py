@@ -25,14 +25,21 @@ from rlzoo.stacked.turns import Seat, Turns
 from rlzoo.training.checkpoint import read_checkpoint
 
 
-def stack_problem(run: RunConfig) -> str | None:
+def stack_problem(run: RunConfig, only_if_faster: bool = False) -> str | None:
     """Return why several seeds of a run cannot be trained in one process, as a clause, else None.
 
     An agent and its environments are made for that, and no file is written.
+
+    :param only_if_faster: it is a problem, too, that nothing would be gained
     """
+    if run.track:
+        return "Weights & Biases tracks one run of a process (--track)"
     quiet = replace(run, eval_freq=-1, verbose=0, seed=0, track=False)
     with open_session(quiet, check(quiet), threads=1) as session:
-        return stack.stack_problem(session.model)
+        problem = stack.stack_problem(session.model)
+        if problem is None and only_if_faster and stack.is_slower(session.model):
+            return "its networks are wide, so that batched products are not faster"
+        return problem
 
 
 def train_stack(context: TaskContext) -> Json:

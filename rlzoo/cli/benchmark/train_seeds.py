@@ -110,7 +110,7 @@ def stack_size(choice: str, runs: Sequence[RunConfig], n_waiting: int, n_jobs: i
     from rlzoo.benchmark.parallel.stacked_seeds import stack_problem
 
     for run in runs:
-        if (problem := stack_problem(run)) is not None:
+        if (problem := stack_problem(run, only_if_faster=choice == "auto")) is not None:
             if choice == "on":
                 raise UserError(f"--stack-seeds on: {run.algo} on {run.env_id} cannot be stacked: {problem}")
             print(f"a process trains one seed at a time, since {problem} (see --stack-seeds)")
