@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from rlzoo.algorithms.on_policy.a2c import A2C, a2c_loss
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO, ppo_loss
 from rlzoo.buffers.rollout_buffer import EMPTY, RolloutBatch
@@ -26,6 +27,8 @@ def on_policy_problem(model: OnPolicyAlgorithm) -> str | None:
     """Return why an agent cannot be trained together with other seeds, else None."""
     if model.rollout_buffer_class is not None:
         return "it has a rollout_buffer_class"
+    if isinstance(model, A2C) and model.config.normalize_advantage:
+        return "A2C normalises its advantages (normalize_advantage)"
     return policy_problem(model.policy) or optimizer_problem(model.policy.optimizer)
 
 
@@ -42,10 +45,10 @@ class ActRequest:
 class StepRequest:
     """A minibatch of one training, whose `obs` are features [B, F]."""
 
-    model: PPO
+    model: OnPolicyAlgorithm
     batch: RolloutBatch
-    clip_range: float
-    clip_range_vf: float | None
+    clip_range: float = 0.0
+    clip_range_vf: float | None = None
 
 
 class OnPolicyStack:
@@ -74,12 +77,24 @@ class OnPolicyStack:
             row = RolloutBatch(
                 features, batch.actions, {}, batch.values, batch.log_probs, batch.advantages, batch.returns
             )
-            request = StepRequest(cast(PPO, model), row, clip_range, clip_range_vf)
+            request = StepRequest(model, row, clip_range, clip_range_vf)
             result = seat.ask(self.ppo_steps, ppo_key(request), STEP, request)
             return cast("tuple[Metrics, bool]", result)
 
+        def a2c_step(batch: RolloutBatch, evaluated: object) -> tuple[Metrics, Tensor]:
+            row = RolloutBatch(
+                model.policy.extract_features(batch.obs), batch.actions, {},
+                advantages=batch.advantages, returns=batch.returns,
+            )  # fmt: skip
+            request = StepRequest(model, row)
+            return cast("tuple[Metrics, Tensor]", seat.ask(self.a2c_steps, a2c_key(request), STEP, request))
+
         model.act = act  # type: ignore[method-assign]
-        cast(PPO, model).gradient_step = gradient_step  # type: ignore[method-assign]
+        if isinstance(model, A2C):
+            model.is_captured = True  # values are not computed together with the loss
+            model.gradient_step = a2c_step  # type: ignore[method-assign, assignment]
+        else:
+            cast(PPO, model).gradient_step = gradient_step  # type: ignore[method-assign]
 
     def act(self, requests: Sequence[object]) -> Sequence[object]:
         """Return the actions of each training."""
@@ -88,15 +103,33 @@ class OnPolicyStack:
         features, noise = torch.stack([a.features for a in asked]), torch.stack([a.noise for a in asked])
         return self.policy.act(features, noise).unbind(0)
 
+    def _prepare(self, asked: Sequence[StepRequest]) -> RolloutBatch:
+        """Copy the parameters of the trainings into leaves with gradients; return their batches in one."""
+        leaves = self.policy.layout.leaves(stack_vectors(a.model.flat for a in asked))
+        self.policy.leaves = [leaf.requires_grad_() for leaf in leaves]
+        return stack_batches([a.batch for a in asked])
+
+    def a2c_steps(self, requests: Sequence[object]) -> Sequence[object]:
+        """Take a gradient step of each training; return its metrics, and the log-probabilities [B]."""
+        asked = cast("Sequence[StepRequest]", requests)
+        config, batch = asked[0].model.config, self._prepare(asked)
+        values, log_probs, entropy = self.policy.evaluate_actions(batch.obs, batch.actions)
+        values = values.squeeze(-1)
+        losses, metrics = a2c_loss(values, log_probs, entropy, batch.advantages, batch.returns, config)
+        optimizers = [a.model.policy.optimizer for a in asked]
+        step_of_all(optimizers, losses, self.policy.leaves, config.max_grad_norm)
+        columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
+        return [
+            ({name: values[k] for name, values in columns.items()}, row)
+            for k, row in enumerate(log_probs.detach().unbind(0))
+        ]
+
     def ppo_steps(self, requests: Sequence[object]) -> Sequence[object]:
         """Take a gradient step of each training; return its metrics, and whether `target_kl` stops it."""
         asked = cast("Sequence[StepRequest]", requests)
         first = asked[0]
         config, policy = first.model.config, self.policy
-        batch = stack_batches([a.batch for a in asked])
-        policy.leaves = [
-            leaf.requires_grad_() for leaf in policy.layout.leaves(stack_vectors(a.model.flat for a in asked))
-        ]
+        batch = self._prepare(asked)
         losses, metrics = ppo_loss(policy, batch, first.clip_range, first.clip_range_vf, config)
         columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
         stops = [False] * len(asked)
@@ -119,6 +152,13 @@ def ppo_key(request: StepRequest) -> Hashable:
     limits = (request.clip_range, request.clip_range_vf, config.target_kl)
     shape = len(request.batch.actions)
     return "step", shape, options, limits, optimizer_key(request.model.policy.optimizer)
+
+
+def a2c_key(request: StepRequest) -> Hashable:
+    """Return what gradient steps must share to be taken at once."""
+    config = request.model.config
+    options = (len(request.batch.actions), config.vf_coef, config.ent_coef, config.max_grad_norm)
+    return "step", options, optimizer_key(request.model.policy.optimizer)
 
 
 def stack_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:

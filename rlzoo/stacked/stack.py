@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.on_policy.a2c import A2C
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.stacked.on_policy import OnPolicyStack, on_policy_problem
 from rlzoo.stacked.turns import Seat
 
-STACKED = (PPO,)
+STACKED = (PPO, A2C)
 """Algorithms of which several seeds are trained together."""
 
 

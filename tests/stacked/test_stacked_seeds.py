@@ -67,6 +67,7 @@ def assert_equal_runs(one: Path, other: Path, env_id: str) -> None:
         ("ppo", "CartPole-v1", 512, PPO),  # 1,024 gradient steps
         ("ppo", "CartPole-v1", 128, {**PPO, "target_kl": 0.002, "clip_range_vf": 0.2}),
         ("ppo", "Pendulum-v1", 128, {**PPO, "normalize": True, "use_sde": False}),
+        ("a2c", "CartPole-v1", 400, {"n_envs": 2, "n_steps": 4, "ent_coef": 0.01}),
     ],
 )
 def test_seeds_are_trained_as_alone(
@@ -146,7 +147,7 @@ def test_finished_seeds_are_not_repeated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algo", "env_id", "hyperparams", "problem"),
     [
-        ("ars", "CartPole-v1", {}, "ARS is none of PPO"),
+        ("ars", "CartPole-v1", {}, "ARS is none of PPO, A2C"),
         ("ppo", "Pendulum-v1", {"use_sde": True}, "gSDE"),
         ("ppo", "CartPole-v1", {"policy_kwargs": {"activation_fn": "nn.ELU"}}, "linear, tanh and ReLU"),
     ],
@@ -165,7 +166,7 @@ def test_what_cannot_be_stacked(
 def test_stacking_that_is_asked_for_and_impossible(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--algo", "ars", "--env", "CartPole-v1", "-n", "100", "--seeds", "0-1", "--stack-seeds", "on"]
     assert main(["train", *flags]) == 2
-    assert "cannot be stacked: ARS is none of PPO" in capsys.readouterr().err
+    assert "cannot be stacked: ARS is none of PPO, A2C" in capsys.readouterr().err
 
 
 def test_groups_hold_one_environment() -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-import torch.nn.functional as F
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
@@ -24,6 +23,7 @@ from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
+from rlzoo.optim.network_optimizer import mean_squared_error
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
@@ -85,16 +85,18 @@ def a2c_loss(
 ) -> tuple[torch.Tensor, Metrics]:
     """Compute the negated objective on one rollout; every argument is [n_steps * n_envs].
 
+    Of several agents, without `normalize_advantage`, it is [n_seeds, n_steps * n_envs].
+
     :param moments: mean and standard deviation of the advantages of all ranks; None: of `advantages`
-    :return: the scalar loss, and metrics as detached tensors
+    :return: the scalar loss, and metrics as detached tensors; [n_seeds] each of several agents
     """
     if config.normalize_advantage and len(advantages) > 1:
         mean, std = moments or (advantages.mean(), advantages.std())
         advantages = (advantages - mean) / (std + 1e-8)
-    policy_loss = -(advantages * log_probs).mean()
-    value_loss = F.mse_loss(values, returns)
+    policy_loss = -(advantages * log_probs).mean(-1)
+    value_loss = mean_squared_error(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
-    entropy_loss = log_probs.mean() if entropy is None else -entropy.mean()
+    entropy_loss = log_probs.mean(-1) if entropy is None else -entropy.mean(-1)
     loss = policy_loss + config.vf_coef * value_loss
     if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
