@@ -299,21 +299,27 @@ class Adam(_Adam):  # type: ignore[misc]
 def adam_steps(optimizers: Sequence[Optimizer]) -> None:
     """Take a step of each of several `Adam` with equal options: one pass over the five vectors of each."""
     group = optimizers[0].param_groups[0]
-    vectors = [optimizer.param_groups[0]["params"][0] for optimizer in optimizers]
-    states = [optimizer.state[vector] for optimizer, vector in zip(optimizers, vectors, strict=True)]
-    for vector, state in zip(vectors, states, strict=True):
+    vectors, gradients, averages, squares, steps = [], [], [], [], []
+    for optimizer in optimizers:
+        vector = optimizer.param_groups[0]["params"][0]
+        state = optimizer.state[vector]
         if not state:
             state["step"] = torch.tensor(0.0)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(vector), torch.zeros_like(vector)
         state["step"] += 1
+        vectors.append(vector)
+        gradients.append(vector.grad)
+        averages.append(state["exp_avg"])
+        squares.append(state["exp_avg_sq"])
+        steps.append(state["step"])
     with torch.no_grad():
         fused_adam_(
             vectors,
-            [vector.grad for vector in vectors],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
+            gradients,
+            averages,
+            squares,
             [],
-            [state["step"] for state in states],
+            steps,
             lr=float(group["lr"]),
             beta1=group["betas"][0],
             beta2=group["betas"][1],

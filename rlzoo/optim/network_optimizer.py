@@ -46,11 +46,13 @@ class NetworkOptimizer:
         self.owner.optimizer.step()
 
 
-def mean_squared_error(values: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean of (values - targets)^2 over the last axis.
+def mean_over_rows(values: Tensor) -> Tensor:
+    """Return the mean over the last axis of [n_rows], or of [n_seeds, n_rows] for several agents."""
+    return values.mean() if values.dim() == 1 else values.mean(-1)  # `mean()` has the cheaper backward pass
 
-    :param values, targets: [n_rows], or [n_seeds, n_rows] of several agents
-    """
+
+def mean_squared_error(values: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of (values - targets)^2 over the last axis, as `mean_over_rows`."""
     if values.dim() == 1:
         return F.mse_loss(values, targets)
     return F.mse_loss(values, targets, reduction="none").mean(-1)

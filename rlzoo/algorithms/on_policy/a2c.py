@@ -23,7 +23,7 @@ from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
-from rlzoo.optim.network_optimizer import mean_squared_error
+from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Choice, Float, Int, Scheduled, SearchSpace
@@ -93,10 +93,10 @@ def a2c_loss(
     if config.normalize_advantage and len(advantages) > 1:
         mean, std = moments or (advantages.mean(), advantages.std())
         advantages = (advantages - mean) / (std + 1e-8)
-    policy_loss = -(advantages * log_probs).mean(-1)
+    policy_loss = -mean_over_rows(advantages * log_probs)
     value_loss = mean_squared_error(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
-    entropy_loss = log_probs.mean(-1) if entropy is None else -entropy.mean(-1)
+    entropy_loss = mean_over_rows(log_probs) if entropy is None else -mean_over_rows(entropy)
     loss = policy_loss + config.vf_coef * value_loss
     if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss

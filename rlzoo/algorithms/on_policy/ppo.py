@@ -25,7 +25,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.returns import explained_variance, gae
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, StochasticPolicy
-from rlzoo.optim.network_optimizer import mean_squared_error
+from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, OneOrSampled, PowerOfTwo, Scheduled, SearchSpace
@@ -98,7 +98,7 @@ def ppo_loss(
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1 - clip_range, 1 + clip_range)
-    policy_loss = -torch.minimum(advantages * ratio, advantages * clipped_ratio).mean(-1)  # eq. 7
+    policy_loss = -mean_over_rows(torch.minimum(advantages * ratio, advantages * clipped_ratio))  # eq. 7
 
     values = values.view_as(batch.returns)
     if clip_range_vf is not None:
@@ -106,7 +106,7 @@ def ppo_loss(
     value_loss = mean_squared_error(values, batch.returns)
 
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
-    entropy_loss = log_probs.mean(-1) if entropy is None else -entropy.mean(-1)
+    entropy_loss = mean_over_rows(log_probs) if entropy is None else -mean_over_rows(entropy)
     loss = policy_loss + config.vf_coef * value_loss
     if config.ent_coef != 0:  # skip the entropy term when its coefficient is 0
         loss = loss + config.ent_coef * entropy_loss
