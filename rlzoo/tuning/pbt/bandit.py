@@ -18,8 +18,9 @@ They lower the deviation near them, so that several replaced members try differe
 Desautels, Krause and Burdick, 2014).
 
 Differences from the paper: the return before the interval is one more input of the kernel, because agents
-near the highest return improve less. Outliers among the changes are clipped. Booleans and choices are
-explored as in population based training: kept, or drawn again.
+near the highest return improve less. Outliers among the changes are clipped, and an interval in which a
+member failed counts as the lowest change. Booleans and choices are explored as in population based training:
+kept, or drawn again.
 """
 
 from __future__ import annotations
@@ -57,20 +58,27 @@ class Observation:
 
 
 def observations(history: Sequence[Sequence[Generation]]) -> list[Observation]:
-    """Return the changes in return of all intervals that ended with a value.
+    """Return the changes in return of all intervals, in their order.
 
     The return of untrained agents is not measured. The lowest one after the first interval is the estimate.
+    A member that failed has no return. Its change is the lowest of all others, after outliers are clipped.
 
-    :param history: members by interval and number
+    :param history: members by interval and number; those of the last interval have ended
     """
-    found = []
+    found: list[tuple[int, Start, float | None]] = []
     first = [member.value for member in history[0] if member.value is not None]
     for interval, generation in enumerate(history):
         for member in generation:
             before = min(first, default=None) if interval == 0 else history[interval - 1][member.parent].value
-            if member.value is not None and before is not None:
-                found.append(Observation(interval, Start(member.params, before), member.value - before))
-    return found
+            if before is not None:
+                change = None if member.value is None else member.value - before
+                found.append((interval, Start(member.params, before), change))
+    changes = [change for _, _, change in found if change is not None]
+    lowest = float(clip_outliers(np.array(changes)).min()) if changes else 0.0
+    return [
+        Observation(interval, start, lowest if change is None else change)
+        for interval, start, change in found
+    ]
 
 
 @dataclass(frozen=True)
@@ -210,14 +218,22 @@ class _Scale:
         return np.array(rows, dtype=np.float64).reshape(len(starts), len(self.ranges) + 1)
 
 
-def standardise(changes: Array) -> Array:
-    """Clip outliers, and scale to mean 0 and standard deviation 1.
+def clip_outliers(changes: Array) -> Array:
+    """Clip changes at a distance of twice the middle 80% from it.
 
-    One agent that diverged must not hide the differences of all others: changes are clipped at a distance of
-    twice the middle 80% from it.
+    One agent that diverged must not hide the differences of all others. Nothing is clipped where the middle
+    80% are equal: the few other changes are then all that is known.
     """
     low, high = np.quantile(changes, [0.1, 0.9])
-    clipped = np.clip(changes, low - 2 * (high - low), high + 2 * (high - low))
+    if low == high:
+        return changes
+    clipped: Array = np.clip(changes, low - 2 * (high - low), high + 2 * (high - low))
+    return clipped
+
+
+def standardise(changes: Array) -> Array:
+    """Clip outliers, and scale to mean 0 and standard deviation 1."""
+    clipped = clip_outliers(changes)
     deviation = float(clipped.std())
     scaled: Array = (clipped - clipped.mean()) / (deviation if deviation > 0 else 1.0)
     return scaled

@@ -95,7 +95,8 @@ class Range:
     def snap(self, value: float) -> float:
         """Return the nearest value that the range has."""
         if self.step is not None:
-            value = self.low + round((value - self.low) / self.step) * self.step
+            last = math.floor((self.high - self.low) / self.step + 1e-9)  # 0.3 / 0.1 is below 3
+            value = self.low + min(round((value - self.low) / self.step), last) * self.step
         return min(max(value, self.low), self.high)
 
 
