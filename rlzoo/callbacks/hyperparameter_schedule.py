@@ -41,7 +41,7 @@ class HyperparameterSchedule(BaseCallback):
 
     def __init__(self, changes: Sequence[Sequence[object]], verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.changes = [(int(str(step)), _checked(values)) for step, values in changes]
+        self.changes = [_change(pair) for pair in _pairs(changes)]
         steps = [step for step, _ in self.changes]
         if steps != sorted(set(steps)):
             raise UserError(f"changes: the steps must increase, not be {steps}")
@@ -57,6 +57,33 @@ class HyperparameterSchedule(BaseCallback):
 
     def _on_step(self) -> bool:
         return True
+
+
+def _pairs(changes: object) -> Sequence[object]:
+    """Return the changes as they are given.
+
+    :raises UserError: they are no list
+    """
+    if isinstance(changes, str) or not isinstance(changes, Sequence):
+        raise UserError(f"changes: expected a list of pairs [steps, hyperparameters], not {changes!r:.60}")
+    return changes
+
+
+def _change(pair: object) -> tuple[int, dict[str, object]]:
+    """Return the steps and the hyperparameters of a change.
+
+    :raises UserError: it is no such pair, the steps are not a whole number of at least 0, or a hyperparameter
+        cannot be changed
+    """
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise UserError(f"changes: expected pairs [steps, hyperparameters], not {pair!r:.60}")
+    try:
+        steps = float(pair[0])
+    except (TypeError, ValueError):
+        steps = -1.0
+    if steps < 0 or not steps.is_integer():
+        raise UserError(f"changes: steps must be a whole number of at least 0, not {pair[0]!r:.60}")
+    return int(steps), _checked(pair[1])
 
 
 def _checked(values: object) -> dict[str, object]:

@@ -145,24 +145,26 @@ def search_all(args: argparse.Namespace) -> None:
     from rlzoo.tuning.study.study import validate
 
     wanted = configs(args)
-    if getattr(args, "scheduler", "none") != "none":
-        for config in wanted:
-            train_population(config, args)
-        return
     for config in wanted[1:]:  # a mistake in the last must not wait until the first are searched
         validate(config)
+    if getattr(args, "scheduler", "none") != "none":
+        for config in wanted:
+            if not train_population(config, args).is_done:
+                break
+        return
     for config in wanted:
         if search(config).interrupted:
             break
 
 
-def train_population(config: TuneConfig, args: argparse.Namespace) -> None:
-    """Train a population and print its best member."""
+def train_population(config: TuneConfig, args: argparse.Namespace) -> Population:
+    """Train a population, print its best member, and return the population."""
     from rlzoo.tuning.pbt.search import optimize_population
 
     _warn_ignored_by_population(args)
     population = optimize_population(config, args.population_size, args.perturbation_interval, args.scheduler)
     conclude_population(population)
+    return population
 
 
 def conclude_population(population: Population) -> None:

@@ -223,12 +223,27 @@ def test_networks_are_found_at_the_agent() -> None:
         _ = q_learner.actor
 
 
+def test_assigned_entropy_coefficient_takes_effect() -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", **SMALL)
+    learned = model.entropy_coefficient
+    assert learned.learned
+    model.ent_coef = 0.3
+    assert not model.entropy_coefficient.learned and model.ent_coef_tensor.item() == pytest.approx(0.3)
+    fixed = model.entropy_coefficient
+    model.ent_coef = 0.2
+    assert model.entropy_coefficient is fixed and model.ent_coef_tensor.item() == pytest.approx(0.2)
+    model.ent_coef = "auto_0.5"
+    assert model.entropy_coefficient.learned and model.ent_coef_tensor.item() == pytest.approx(0.5)
+    with pytest.raises(UserError, match="ent_coef must be a number"):
+        model.ent_coef = -1.0
+
+
 def test_assigned_hyperparameters_take_effect_or_are_refused() -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", **SMALL)
     model.buffer_size = 60  # there is no buffer yet
     assert model.replay_buffer.buffer_size == 60
     model.action_noise = None
-    for name, value in {"buffer_size": 70, "n_steps": 3, "ent_coef": 0.3, "use_sde": True}.items():
+    for name, value in {"buffer_size": 70, "n_steps": 3, "target_entropy": -2.0, "use_sde": True}.items():
         with pytest.raises(UserError, match=f"{name} cannot be changed"):
             setattr(model, name, value)
     model.buffer_size = 60  # as it is

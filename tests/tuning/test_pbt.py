@@ -30,9 +30,15 @@ from rlzoo.tuning.pbt.population import (
     sample,
 )
 from rlzoo.tuning.pbt.population_figures import population_figures
-from rlzoo.tuning.pbt.population_study import Population
+from rlzoo.tuning.pbt.population_study import (
+    Population,
+    load_population,
+    open_population,
+    rollout_steps,
+)
 from rlzoo.tuning.pbt.search import optimize_population
 from rlzoo.tuning.space.search_space import Space
+from rlzoo.tuning.study.study import validate
 
 SPACE = Space({key: SEARCH_SPACE[key] for key in ("learning_rate", "n_steps", "gamma", "n_epochs")})
 
@@ -227,11 +233,61 @@ def test_schedule_changes_hyperparameters_in_time() -> None:
         ([[1, {"n_steps": 3}]], "n_steps cannot change during training"),
         ([[2, {}], [1, {}]], "the steps must increase"),
         ([[1, 0.5]], "pairs of steps and hyperparameters"),
+        ([[1]], "pairs"),
+        ([["many", {}]], "steps must be a whole number of at least 0, not 'many'"),
+        ([[-5, {}]], "steps must be a whole number of at least 0, not -5"),
+        (5, "expected a list of pairs"),
     ],
 )
 def test_wrong_schedules_are_refused(changes: list[list[object]], message: str) -> None:
     with pytest.raises(UserError, match=message):
         HyperparameterSchedule(changes)
+
+
+def test_steps_of_a_schedule_may_be_written_as_a_float() -> None:
+    assert HyperparameterSchedule([[1e2, {"gamma": 0.9}]]).changes == [(100, {"gamma": 0.9})]
+
+
+def test_rollouts_of_all_members_fit_into_an_interval(tmp_path: Path) -> None:
+    given = config(tmp_path, n_timesteps=512)
+    given = replace(given, run=replace(given.run, hyperparams={"n_envs": 1, "batch_size": 8, "n_epochs": 1}))
+    settings, space = validate(given)
+    for seed in range(5):
+        opened = replace(given, study_name=f"seed_{seed}")
+        members = open_population(opened, replace(settings, seed=seed), space, "pbt", 6, 64).history[0]
+        assert (
+            [member.member for member in members] == [member.parent for member in members] == list(range(6))
+        )
+        population = load_population(opened.folder)
+        steps = [rollout_steps(population.resolved(member)) for member in members]
+        assert max(steps) <= 64 and len(set(steps)) > 1
+
+
+def test_entropy_coefficient_of_copies_changes(tmp_path: Path) -> None:
+    values = {"learning_starts": 20, "train_freq": 20, "gradient_steps": 1, "batch_size": 8, "n_envs": 1}
+    given = config(tmp_path, algo="sac", env_id="Pendulum-v1", n_timesteps=200, hyperparams=values)
+    population = optimize_population(given, 4, 100)
+    copies = [member for member in population.history[1] if member.parent != member.member]
+    assert copies and not any(member.error for member in population.history[1])
+
+
+def test_search_refuses_the_folder_of_a_population(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["optimize", "--algo", "ppo", "--env", "CartPole-v1", "-f", str(tmp_path), "--study-name", "one"]
+    (tmp_path / "optimize" / "one").mkdir(parents=True)
+    (tmp_path / "optimize" / "one" / "pbt.json").write_text("{}")
+    assert main([*flags, "-n", "64", "--n-trials", "1"]) == 2
+    assert "holds a population" in capsys.readouterr().err
+
+
+def test_mistake_in_a_later_environment_is_found_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--env", "CartPole-v1", "Foo-v0", "-n", "200", "--population-size", "2", "-f", str(tmp_path)]
+    assert main(["optimize", "--algo", "ppo", "--scheduler", "pbt", *flags]) == 2
+    assert "Foo-v0" in capsys.readouterr().err
+    assert not (tmp_path / "optimize").exists()
 
 
 @pytest.mark.parametrize(
@@ -241,6 +297,8 @@ def test_wrong_schedules_are_refused(changes: list[list[object]], message: str) 
         (["--scheduler", "ptb"], "did you mean 'pbt'?"),
         (["--population-size", "1"], "at least 2"),
         (["--perturbation-interval", "0"], "at least 1"),
+        (["-n", "200", "--perturbation-interval", "150"], "leaves no second interval in 200 steps"),
+        (["-n", "400", "-params", "n_steps:64", "n_envs:1", "--perturbation-interval", "50"], "do not fit"),
         (["--scheduler", "pb2", "--algo", "dqn"], "--scheduler pb2 trains ppo"),
         (["--scheduler", "pb2", "--space", "SPACE"], "pb2 needs a range of numbers"),
     ],

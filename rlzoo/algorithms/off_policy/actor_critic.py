@@ -92,6 +92,13 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
             raise AttributeError(f"{type(self).__name__} has no entropy coefficient")
         return self.entropy_coefficient
 
+    def replace_config(self, **changes: object) -> None:
+        """:raises UserError: what was built from the present value would not follow"""
+        before = getattr(self.config, "ent_coef", None)
+        super().replace_config(**changes)
+        if before is not None and "entropy_coefficient" in self.__dict__ and self.config.ent_coef != before:
+            self.entropy_coefficient = self.entropy_coefficient.replaced(self)
+
     def set_learning_rates(self, counters: Counters) -> float:
         """Set the current learning rate of all optimisers, and return it."""
         if "entropy_coefficient" in self.__dict__ and self.entropy_coefficient.learned:

@@ -94,6 +94,14 @@ class EntropyCoefficient:
             self.optimizer = parameters.optimizer(torch.optim.Adam, lr=model.schedules["learning_rate"](1.0))
             self.minimizer = NetworkOptimizer(self, parameters)
 
+    def replaced(self, model: MaximumEntropyModel) -> EntropyCoefficient:
+        """Return the coefficient of the model's new `ent_coef`, which starts at its initial value."""
+        new = EntropyCoefficient(model)
+        if self.learned or new.learned:
+            return new
+        self.fixed.copy_(new.fixed)
+        return self
+
     def value(self) -> torch.Tensor:
         """Return alpha, a scalar without gradient."""
         return self.log_ent_coef.detach().exp().squeeze(0) if self.learned else self.fixed

@@ -43,7 +43,7 @@ BUFFER_FIELDS = (
     "buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device",
 )  # fmt: skip
 BUILT_IN = (
-    "ent_coef", "target_entropy", "use_sde", "param_noise", "normalize_observations", "observation_range",
+    "target_entropy", "use_sde", "param_noise", "normalize_observations", "observation_range",
     "normalize_returns", "return_range",
 )  # fmt: skip
 """Hyperparameters that are read when the replay buffer, or the agent, is made."""

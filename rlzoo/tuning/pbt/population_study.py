@@ -15,9 +15,11 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.cluster.tasks import Task
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import RunConfig
@@ -36,6 +38,8 @@ from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.study.objective import training_seed
 from rlzoo.tuning.study.study import difference
+
+N_DRAWS = 32  # for each member of the first interval
 
 
 @dataclass
@@ -58,8 +62,8 @@ class Population:
 
     @property
     def n_intervals(self) -> int:
-        """Intervals of a whole training."""
-        return -(-self.n_timesteps // self.interval)
+        """Intervals of a whole training; the steps that are left over belong to the last."""
+        return self.n_timesteps // self.interval
 
     @property
     def winner(self) -> list[Generation]:
@@ -82,7 +86,7 @@ class Population:
 
     def steps_after(self, interval: int) -> int:
         """Return the environment steps of a member after an interval."""
-        return min((interval + 1) * self.interval, self.n_timesteps)
+        return (interval + 1) * self.interval if interval + 1 < self.n_intervals else self.n_timesteps
 
     def output(self, member: int, interval: int) -> Path:
         """Return the folder of a member's agent after an interval."""
@@ -166,7 +170,12 @@ def open_population(
     folder = config.folder
     refuse_links(folder)
     n_timesteps = resolve_run(replace(config.run, verbose=0)).n_timesteps
-    interval = min(interval or max(1, n_timesteps // 10), n_timesteps)
+    interval = interval or max(1, n_timesteps // 10)
+    if 2 * interval > n_timesteps:
+        raise UserError(
+            f"--perturbation-interval {interval} leaves no second interval in {n_timesteps} steps: nothing"
+            f" would be replaced; give at most {n_timesteps // 2}"
+        )
     if not (folder / POPULATION).is_file():
         if (folder / "journal.log").is_file():
             raise UserError(
@@ -174,8 +183,8 @@ def open_population(
             )
         seed = settings.seed if settings.seed >= 0 else secrets.randbelow(2**31)
         settings = replace(settings, seed=seed)
-        first = first_generation(space, size, seed)
-        population = Population(folder, settings, space, scheduler, size, interval, n_timesteps, [first])
+        population = Population(folder, settings, space, scheduler, size, interval, n_timesteps, [])
+        population.history.append(members_that_fit(population))
         population.save()
         return population
     population = load_population(folder)
@@ -189,6 +198,36 @@ def open_population(
     if changed is not None:
         raise UserError(f"study {config.study} was begun with {changed}; give another --study-name")
     return population
+
+
+def rollout_steps(resolved: ResolvedConfig) -> int:
+    """Return the environment steps of a rollout; 0 for an off-policy algorithm, which learns at any time."""
+    if not issubclass(resolved.algorithm, OnPolicyAlgorithm):
+        return 0
+    n_steps = resolved.hyperparams.get("n_steps", resolved.algorithm.Config().n_steps)
+    return int(n_steps) * resolved.n_envs
+
+
+def members_that_fit(population: Population) -> list[Generation]:
+    """Draw the members of the first interval: those whose rollout is not longer than an interval.
+
+    Otherwise a member would train in some intervals and only be evaluated in others.
+
+    :raises UserError: too few of many draws fit
+    """
+    fitting: list[Generation] = []
+    shortest = sys.maxsize
+    for drawn in first_generation(population.space, N_DRAWS * population.size, population.settings.seed):
+        n_steps = rollout_steps(population.resolved(drawn))
+        shortest = min(shortest, n_steps)
+        if n_steps <= population.interval:
+            fitting.append(replace(drawn, member=len(fitting), parent=len(fitting)))
+        if len(fitting) == population.size:
+            return fitting
+    raise UserError(
+        f"rollouts of {shortest} steps and more (n_steps times n_envs) do not fit into an interval of"
+        f" {population.interval}: give a larger --perturbation-interval, or fewer n_steps"
+    )
 
 
 def _asked(scheduler: str, size: int, interval: int) -> dict[str, object]:
@@ -218,6 +257,7 @@ def load_population(folder: Path) -> Population:
     for generation in history:
         whole &= [member.member for member in generation] == numbers
         whole &= all(member.parent in numbers for member in generation)
+    whole &= all(m.interval == index for index, generation in enumerate(history) for m in generation)
     if not whole:
         raise UserError(f"{path} is damaged: its members are not those of a population")
     space = Space.from_json(settings.space)

@@ -28,7 +28,7 @@ from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.run import RunConfig
-from rlzoo.config.tune import RayConfig, TuneConfig, default_evaluations
+from rlzoo.config.tune import POPULATION, RayConfig, TuneConfig, default_evaluations
 from rlzoo.config.values_as_text import dump_yaml, is_function, load_yaml, plain
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.runtime import get_device
@@ -122,6 +122,8 @@ def _stays_here(algo: str) -> bool:
 def create_or_load_study(config: TuneConfig) -> StudyHandle:
     """Check everything, make the study or find it, and bring its list of trials to its length."""
     refuse_links(config.folder)
+    if (config.folder / POPULATION).is_file():
+        raise UserError(f"{config.folder} holds a population (--scheduler): give another --study-name")
     settings, space = validate(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
