@@ -372,4 +372,4 @@ def _has_any(group: dict[str, Any], *options: str) -> bool:
 
 
 FLAT_OPTIMIZERS: dict[type, type] = {torch.optim.Adam: Adam, torch.optim.RMSprop: RMSprop}
-"""What stands in for an optimiser of PyTorch when all parameters are one vector on the CPU."""
+"""Replacements of PyTorch optimisers when all parameters are one vector on the CPU."""

@@ -72,7 +72,7 @@ def _pairs(changes: object) -> Sequence[object]:
 def _change(pair: object) -> tuple[int, dict[str, object]]:
     """Return the steps and the hyperparameters of a change.
 
-    :raises UserError: it is no such pair, the steps are not a whole number of at least 0, or a hyperparameter
+    :raises UserError: it is no such pair, the steps are not an integer of at least 0, or a hyperparameter
         cannot be changed
     """
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
@@ -82,7 +82,7 @@ def _change(pair: object) -> tuple[int, dict[str, object]]:
     except (TypeError, ValueError):
         steps = -1.0
     if steps < 0 or not steps.is_integer():
-        raise UserError(f"changes: steps must be a whole number of at least 0, not {pair[0]!r:.60}")
+        raise UserError(f"changes: steps must be an integer of at least 0, not {pair[0]!r:.60}")
     return int(steps), _checked(pair[1])
 
 

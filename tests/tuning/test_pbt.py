@@ -234,8 +234,8 @@ def test_schedule_changes_hyperparameters_in_time() -> None:
         ([[2, {}], [1, {}]], "the steps must increase"),
         ([[1, 0.5]], "pairs of steps and hyperparameters"),
         ([[1]], "pairs"),
-        ([["many", {}]], "steps must be a whole number of at least 0, not 'many'"),
-        ([[-5, {}]], "steps must be a whole number of at least 0, not -5"),
+        ([["many", {}]], "steps must be an integer of at least 0, not 'many'"),
+        ([[-5, {}]], "steps must be an integer of at least 0, not -5"),
         (5, "expected a list of pairs"),
     ],
 )
