@@ -1,4 +1,4 @@
-"""Compare the time and memory of several seeds, stacked and in a process each, with those of one seed.
+"""Compare the time and memory of several seeds, stacked and not stacked, with those of one seed.
 
     python scripts/compare_seeds.py --algo ppo --env CartPole-v1 -n 25000 --seeds 0-9 --n-jobs 2
 
@@ -57,7 +57,7 @@ def main() -> None:
     ways = {
         "one seed": ["--seed", "0", "--num-threads", "1"],
         "stacked": [*several, "--stack-seeds", "on"],
-        "a process each": [*several, "--stack-seeds", "off"],
+        "not stacked": [*several, "--stack-seeds", "off"],
     }
     print(f"{'':16}{'wall':>10}{'processor':>12}{'memory':>12}")
     for name, flags in ways.items():

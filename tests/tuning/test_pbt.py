@@ -133,6 +133,9 @@ def test_population_is_trained_and_continued(
     monkeypatch.setattr(search, "_train_interval", train)
     cut = optimize_population(config(tmp_path / "cut"), 2, 64)
     assert whole.is_done and cut.is_done
+    whole.interval = 100  # of a version that gave the steps left over an interval of their own
+    assert whole.n_intervals == 1 and whole.is_done
+    whole.interval = 64
     members = [[(m.parent, m.params, m.value) for row in each.history for m in row] for each in (whole, cut)]
     assert members[0] == members[1]
     rows = list(csv.DictReader((whole.folder / "lineage.csv").open()))
@@ -312,3 +315,4 @@ def test_wrong_flags_of_pbt_are_one_line(
     assert main(["optimize", "--scheduler", "pbt", "--env", "CartPole-v1", *folder, *flags]) == 2
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
+    assert not list((tmp_path / "logs").rglob("*.*"))  # no file is left behind

@@ -16,6 +16,7 @@ import json
 import secrets
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -82,7 +83,7 @@ class Population:
     @property
     def is_done(self) -> bool:
         """Whether all intervals are over."""
-        return len(self.history) == self.n_intervals and all(map(is_over, self.history[-1]))
+        return len(self.history) >= self.n_intervals and all(map(is_over, self.history[-1]))
 
     def steps_after(self, interval: int) -> int:
         """Return the environment steps of a member after an interval."""
@@ -184,7 +185,13 @@ def open_population(
         seed = settings.seed if settings.seed >= 0 else secrets.randbelow(2**31)
         settings = replace(settings, seed=seed)
         population = Population(folder, settings, space, scheduler, size, interval, n_timesteps, [])
-        population.history.append(members_that_fit(population))
+        try:
+            population.history.append(members_that_fit(population))
+        except UserError:
+            settings.config_file(folder).unlink(missing_ok=True)
+            with suppress(OSError):  # the folder had other files
+                folder.rmdir()
+            raise
         population.save()
         return population
     population = load_population(folder)
