@@ -50,9 +50,11 @@ def main() -> None:
     parser.add_argument("-n", "--n-timesteps", default="25000")
     parser.add_argument("--seeds", default="0-9")
     parser.add_argument("--n-jobs", default="2")
+    parser.add_argument("-params", "--hyperparams", nargs="+", default=[], metavar="KEY:VALUE")
     args = parser.parse_args()
     base = [sys.executable, "-m", "rlzoo", "train", "--algo", args.algo, "--env", args.env]
     base += ["-n", args.n_timesteps, "--eval-freq", "0", "--verbose", "0"]
+    base += ["--hyperparams", *args.hyperparams] if args.hyperparams else []
     several = ["--seeds", args.seeds, "--n-jobs", args.n_jobs]
     ways = {
         "one seed": ["--seed", "0", "--num-threads", "1"],

@@ -66,7 +66,7 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
         if is_hooked(layer):
             x = layer(x)
         elif kind is nn.Linear:
-            weights = layer._parameters
+            weights = parameters_of(layer)
             x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
         elif kind in FORWARD:
             x = FORWARD[kind](x)
@@ -92,7 +92,7 @@ def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
             return cast(Tensor, network(x))
         kinds.append(kind)
         if kind is nn.Linear:
-            weights = layer._parameters
+            weights = parameters_of(layer)
             parameters += (weights["weight"], weights["bias"])
     return cast(Tensor, _apply(kinds, x, *parameters))
 
@@ -239,6 +239,11 @@ def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
         chain.append((node, index))
         node = following
     return None
+
+
+def parameters_of(layer: nn.Module) -> dict[str, nn.Parameter | None]:
+    """Return the parameters by name; as attributes of the module they take several times as long to find."""
+    return layer._parameters
 
 
 def has_hooks(module: nn.Module) -> bool:

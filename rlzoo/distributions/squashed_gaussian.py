@@ -60,18 +60,21 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
         return None
 
 
-def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Return reparameterised actions [B, A] of a squashed Gaussian, and their log-density [B].
+def sample_squashed(mean: Tensor, log_std: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return reparameterised actions [..., A] of a squashed Gaussian, and their log-density [...].
 
     The noise is known, so the tanh need not be inverted: with a = tanh(mean + std * noise),
     log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
+
+    :param noise: standard normal, of the shape of the mean; None: it is drawn
     """
-    if not FAST:
+    if noise is None:
         noise = torch.randn_like(mean)
+    if not FAST:
         pre_tanh = mean + log_std.exp() * noise
         log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
         return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
-    sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std)  # type: ignore[no-untyped-call]
+    sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std, noise)  # type: ignore[no-untyped-call]
     return sampled
 
 
@@ -86,8 +89,7 @@ class _SampleSquashed(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-        noise = torch.randn_like(mean)
+    def forward(ctx: FunctionCtx, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         scaled = log_std.exp().mul_(noise)
         pre_tanh = mean + scaled
         actions = torch.tanh(pre_tanh)
@@ -97,11 +99,13 @@ class _SampleSquashed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _SavedTensors, of_actions: Tensor, of_log_prob: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(  # type: ignore[override]
+        ctx: _SavedTensors, of_actions: Tensor, of_log_prob: Tensor
+    ) -> tuple[Tensor, Tensor, None]:
         actions, scaled = ctx.saved_tensors
         of_log_prob = of_log_prob.unsqueeze(-1)
         gradient = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
-        return gradient, torch.addcmul(-of_log_prob, gradient, scaled)
+        return gradient, torch.addcmul(-of_log_prob, gradient, scaled), None
 
 
 class TanhBijector(nn.Module):

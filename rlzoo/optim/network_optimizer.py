@@ -46,9 +46,9 @@ class NetworkOptimizer:
         self.owner.optimizer.step()
 
 
-def mean_over_rows(values: Tensor) -> Tensor:
-    """Return the mean over the last axis of [n_rows], or of [n_seeds, n_rows] for several agents."""
-    return values.mean() if values.dim() == 1 else values.mean(-1)  # `mean()` has the cheaper backward pass
+def mean_over_rows(values: Tensor, n_axes: int = 1) -> Tensor:
+    """Return the mean over the last `n_axes` axes, a scalar; of several agents, the first axis, [n_seeds]."""
+    return values.mean() if values.dim() == n_axes else values.flatten(-n_axes).mean(-1)
 
 
 def mean_squared_error(values: Tensor, targets: Tensor) -> Tensor:

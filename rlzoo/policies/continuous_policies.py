@@ -51,7 +51,9 @@ class Critics(EnsembleMlp, SavableModule):
         self.train_extractor = train_extractor
 
     def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Return values [n_critics, B, n_outputs] of raw observations and actions [B, action_dim]."""
+        """Return values [n_critics, B, n_outputs] of raw observations and actions [B, ...]."""
+        if actions.dim() != 2:
+            actions = actions.reshape(len(actions), -1)
         with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
             features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
@@ -257,6 +259,10 @@ class TD3Policy(ContinuousPolicy):
             layer_norm=self.layer_norm is True,
             normalize_images=self.normalize_images,
         )
+
+    def randn_like(self, actions: Tensor) -> Tensor:
+        """Return standard normal noise of the shape of target actions."""
+        return torch.randn_like(actions)
 
     def _predict(self, observation: TensorObs, deterministic: bool = False) -> Tensor:
         return self.in_action_shape(self.actor(observation))

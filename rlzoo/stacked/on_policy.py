@@ -17,10 +17,7 @@ from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.stacked.optimizers import optimizer_key, optimizer_problem, step_of_all
 from rlzoo.stacked.stacked_mlp import stack_vectors
 from rlzoo.stacked.stacked_policies import StackedActorCritic, policy_problem
-from rlzoo.stacked.turns import Seat
-
-STEP, ACT = 0, 1
-"""Urgencies: gradient steps come first, since a training that acts has finished its own."""
+from rlzoo.stacked.turns import ACT, STEP, Seat
 
 
 def on_policy_problem(model: OnPolicyAlgorithm) -> str | None:
@@ -63,10 +60,13 @@ class OnPolicyStack:
     def add(self, model: OnPolicyAlgorithm, seat: Seat) -> None:
         """Let an agent ask for actions and gradient steps instead of computing them."""
 
+        def urgency(kind: int) -> tuple[int, int]:
+            return model.counters.num_timesteps, kind
+
         def act(inputs: PolicyInput) -> PolicyOutput:
             features = model.policy.extract_features(inputs.obs)
             request = ActRequest(model, features, self.policy.noise(len(features)))
-            actions = cast(Tensor, seat.ask(self.act, ("act", features.shape), ACT, request))
+            actions = cast(Tensor, seat.ask(self.act, ("act", features.shape), urgency(ACT), request))
             actions = model.policy.in_action_shape(actions)
             return PolicyOutput(actions, model.to_env_action(actions))
 
@@ -78,7 +78,7 @@ class OnPolicyStack:
                 features, batch.actions, {}, batch.values, batch.log_probs, batch.advantages, batch.returns
             )
             request = StepRequest(model, row, clip_range, clip_range_vf)
-            result = seat.ask(self.ppo_steps, ppo_key(request), STEP, request)
+            result = seat.ask(self.ppo_steps, ppo_key(request), urgency(STEP), request)
             return cast("tuple[Metrics, bool]", result)
 
         def a2c_step(batch: RolloutBatch, evaluated: object) -> tuple[Metrics, Tensor]:
@@ -87,7 +87,9 @@ class OnPolicyStack:
                 advantages=batch.advantages, returns=batch.returns,
             )  # fmt: skip
             request = StepRequest(model, row)
-            return cast("tuple[Metrics, Tensor]", seat.ask(self.a2c_steps, a2c_key(request), STEP, request))
+            return cast(
+                "tuple[Metrics, Tensor]", seat.ask(self.a2c_steps, a2c_key(request), urgency(STEP), request)
+            )
 
         model.act = act  # type: ignore[method-assign]
         if isinstance(model, A2C):

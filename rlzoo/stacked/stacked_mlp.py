@@ -25,9 +25,11 @@ class Layout:
     """Where the parameters of a module are in its vector.
 
     :param parameters: of one of the trainings
+    :param merged: parameters have a first axis, m, over networks; leaves are [n * m, ...], copied
     """
 
-    def __init__(self, parameters: ParameterGroup) -> None:
+    def __init__(self, parameters: ParameterGroup, merged: bool = False) -> None:
+        self.merged = merged
         self.shapes = [parameter.shape for parameter in parameters.parameters]
         self.sizes = [parameter.numel() for parameter in parameters.parameters]
         self._index = {id(parameter): k for k, parameter in enumerate(parameters.parameters)}
@@ -40,12 +42,42 @@ class Layout:
         """Return the parameters in the rows of a matrix [n, P], as views."""
         n = len(matrix)
         columns = matrix.split(self.sizes, 1)
+        if self.merged:
+            return [
+                column.reshape(n * shape[0], *shape[1:])
+                for column, shape in zip(columns, self.shapes, strict=True)
+            ]
         return [column.view(n, *shape) for column, shape in zip(columns, self.shapes, strict=True)]
 
 
 def stack_vectors(parameters: Iterable[ParameterGroup]) -> Tensor:
     """Return a copy of the parameters of n trainings, [n, P]."""
     return torch.stack([group.vector.detach() for group in parameters])
+
+
+class StackedParameters:
+    """The parameters of n trainings as leaves, which are copied when a vector has changed.
+
+    :param vectors: of the trainings, [P] each
+    :param layout: of each vector
+    """
+
+    def __init__(self, vectors: Iterable[Tensor], layout: Layout) -> None:
+        self.vectors, self.layout = [vector.detach() for vector in vectors], layout
+        self._versions: list[int] = []
+        self._leaves: Leaves = []
+
+    @property
+    def leaves(self) -> Leaves:
+        """The present parameters, as leaves with gradients."""
+        versions = [vector._version for vector in self.vectors]
+        if versions != self._versions:
+            with torch.inference_mode(False), torch.no_grad():
+                self._leaves = self.layout.leaves(torch.stack(self.vectors))
+                self._versions = versions
+                for leaf in self._leaves:
+                    leaf.requires_grad_()
+        return self._leaves
 
 
 def can_be_stacked(network: nn.Module) -> bool:

@@ -1,20 +1,28 @@
-"""Trainings that take turns in the threads of one process, and compute together what they can.
+"""Trainings that take turns in one thread, and compute together what they can.
 
-Each training runs unchanged in a thread. Exactly one thread runs at a time: the others wait for their turn.
-At a few points a training does not compute, but asks for a result (`Seat.ask`) and passes its turn on. When
-all trainings wait for a result, the requests of the same kind are computed at once.
+Each training runs unchanged in a greenlet, which has its own call stack. At a few points a training does not
+compute, but asks for a result (`Seat.ask`) and passes its turn on. When all trainings wait for a result, the
+requests of the same kind are computed at once.
 
-Threads, since PyTorch's gradient mode and number of threads belong to a thread. A change of turns takes 12
-microseconds.
+Greenlets, since threads would take turns about ten times as slowly. What PyTorch keeps for a thread (gradient
+mode, inference mode, denormal numbers) is put back with each turn, and random generators as well.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
+from greenlet import greenlet
+
 from rlzoo.stacked.random_streams import RandomStreams
+
+STEP, ACT = 0, 1
+"""Kinds of requests. Gradient steps come first, since a training that acts has finished its own."""
 
 Compute = Callable[[Sequence[object]], Sequence[object]]
 """Computes the results of several requests, given what each is about."""
@@ -26,29 +34,41 @@ class Request:
 
     :param compute: computes the results of all requests with an equal `key`
     :param key: what requests must share to be computed at once
-    :param urgency: requests of the lowest are computed first, so that the others wait for their like
+    :param urgency: (steps of the training so far, kind); the lowest is computed first, so that the others
+        wait for their like
     :param about: what the result is computed from
     """
 
     compute: Compute
     key: Hashable
-    urgency: int
+    urgency: tuple[int, int]
     about: object
     result: object = None
     error: BaseException | None = None
     is_done: bool = False
 
 
+@contextmanager
+def modes_of_thread() -> Iterator[None]:
+    """Put PyTorch's modes of the thread back at the end; inside, other trainings may change them."""
+    flushes = sys.float_info.min / 2 == 0.0
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+    if flushes != (sys.float_info.min / 2 == 0.0):
+        torch.set_flush_denormal(flushes)
+
+
 class Seat:
     """A training that takes turns.
 
     :param turns: the turns that it takes
+    :param run: the training
     """
 
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.wake = threading.Lock()
-        self.wake.acquire()
+    stack: greenlet
+
+    def __init__(self, turns: Turns, run: Callable[[Seat], None]) -> None:
+        self.turns, self.run = turns, run
         self.streams = RandomStreams()
         self.request: Request | None = None
         self.has_ended = False
@@ -59,7 +79,22 @@ class Seat:
         """Whether it does not wait for a result."""
         return not self.has_ended and (self.request is None or self.request.is_done)
 
-    def ask(self, compute: Compute, key: Hashable, urgency: int, about: object) -> object:
+    def take(self) -> None:
+        """Take the turn; return when it is the caller's again."""
+        with modes_of_thread():
+            self.stack.switch()
+
+    def body(self) -> None:
+        """Train; what the greenlet runs."""
+        self.streams.enter()
+        try:
+            self.run(self)
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self.has_ended, self.request = True, None
+
+    def ask(self, compute: Compute, key: Hashable, urgency: tuple[int, int], about: object) -> object:
         """Return the result of a request; meanwhile other trainings have their turns.
 
         :raises KeyboardInterrupt: the trainings are to end
@@ -85,21 +120,18 @@ class Seat:
 class Turns:
     """Runs trainings in turns, see the module.
 
-    :param n_seats: number of trainings
+    :param trainings: functions, each called with its seat
     """
 
-    def __init__(self, n_seats: int) -> None:
-        self.seats = [Seat(self) for _ in range(n_seats)]
+    def __init__(self, trainings: Sequence[Callable[[Seat], None]]) -> None:
+        self.seats = [Seat(self, training) for training in trainings]
         self.is_stopping = False
         self.n_together = self.n_alone = 0  # requests that were computed at once with others, and alone
         self._all_ended = threading.Semaphore(0)
 
-    def start(self, training: Callable[[int, Seat], None]) -> None:
-        """Start `training(index, seat)` for each seat; see `wait`."""
-        for index, seat in enumerate(self.seats):
-            name = f"training-{index}"
-            threading.Thread(target=self._body, args=(training, index, seat), name=name, daemon=True).start()
-        self.seats[0].wake.release()
+    def start(self) -> None:
+        """Start the trainings in a thread, so that signals reach the main one; see `wait`."""
+        threading.Thread(target=self._run, name="trainings", daemon=True).start()
 
     def wait(self) -> None:
         """Wait until all trainings have ended."""
@@ -110,19 +142,17 @@ class Turns:
         """Let each training end with KeyboardInterrupt at its next request."""
         self.is_stopping = True
 
-    def _body(self, training: Callable[[int, Seat], None], index: int, seat: Seat) -> None:
-        seat.wake.acquire()
-        seat.streams.enter()
+    def _run(self) -> None:
+        """Let trainings begin and end; in between they pass their turns to each other."""
         try:
-            training(index, seat)
-        except BaseException as error:
-            seat.failure = error
+            for seat in self.seats:
+                seat.stack = greenlet(seat.body)
+            following: Seat | None = self.seats[0]
+            while following is not None:
+                following.take()  # returns when a training has ended
+                following = self._following(self.seats[-1])
         finally:
-            seat.has_ended, seat.request = True, None
-            if (following := self._following(seat)) is not None:
-                following.wake.release()
-            else:
-                self._all_ended.release()
+            self._all_ended.release()
 
     def pass_on(self, seat: Seat) -> None:
         """Give the turn to another training, and return when it is this one's again."""
@@ -130,14 +160,13 @@ class Turns:
         if following is None or following is seat:
             return
         seat.streams.leave()
-        following.wake.release()
-        seat.wake.acquire()
+        following.take()
         seat.streams.enter()
 
     def _following(self, seat: Seat) -> Seat | None:
         """Return the training whose turn is next: one that can continue, or else any that waits."""
         start = self.seats.index(seat) + 1
-        others = self.seats[start:] + self.seats[: start - 1]
+        others = self.seats[start:] + self.seats[:start]
         for other in others:
             if other.can_continue:
                 return other

@@ -30,7 +30,7 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
-from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
@@ -92,7 +92,7 @@ def crossq_values(policy: CrossQPolicy, batch: ReplayBatch, next_actions: torch.
 
     The critics gather statistics of both.
     """
-    actions = torch.cat([as_rows(batch.actions), next_actions])
+    actions = torch.cat([batch.actions.reshape(next_actions.shape), next_actions])
     policy.critic.train(True)
     values: torch.Tensor = policy.critic(joined(batch.observations, batch.next_observations), actions)
     policy.critic.train(False)
@@ -116,7 +116,7 @@ def crossq_critic_loss(
     :return: the scalar loss; Q_i - y, [n_critics, batch]
     """
     td_errors = values - target
-    return 0.5 * len(values) * weighted_mean(td_errors.square(), weights), td_errors
+    return 0.5 * len(values) * weighted_mean(td_errors.square(), weights, n_axes=2), td_errors
 
 
 def crossq_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ from torch import nn
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, check_unused
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
-from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
@@ -194,7 +194,7 @@ def ddpg_critic_loss(
     :return: the scalar loss; outputs - target, [n_critics, batch]
     """
     td_errors = outputs - target
-    return len(outputs) * weighted_mean(td_errors.square(), weights), td_errors
+    return len(outputs) * weighted_mean(td_errors.square(), weights, n_axes=2), td_errors
 
 
 def ddpg_actor_loss(policy: TD3Policy, observations: TensorObs, returns: RunningNormalizer) -> torch.Tensor:
@@ -312,7 +312,7 @@ class DDPG(ActorCriticAlgorithm):
             pop_art(self.returns, target, self.last_layers)
         elif config.normalize_returns:
             self.returns.update(target)
-        outputs = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
+        outputs = policy.critic(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
         if config.critic_l2_reg > 0:
             penalty = sum(weight.square().sum() for weight in self._hidden_weights())

@@ -30,6 +30,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.algorithms.off_policy.off_policy_algorithm import (
     OffPolicyAlgorithm,
     check_off_policy,
+    weighted_mean,
 )
 from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
@@ -166,10 +167,10 @@ def dqn_target(policy: DQNPolicy, batch: ReplayBatch, double_q: bool) -> Tensor:
     with torch.no_grad():
         next_q = policy.q_net_target(batch.next_observations)  # [batch, n_actions]
         if double_q:
-            best = policy.q_net(batch.next_observations).argmax(dim=1, keepdim=True)
-            next_values = next_q.gather(1, best).squeeze(1)
+            best = policy.q_net(batch.next_observations).argmax(dim=-1, keepdim=True)
+            next_values = next_q.gather(-1, best).squeeze(-1)
         else:
-            next_values = next_q.amax(dim=1)
+            next_values = next_q.amax(dim=-1)
         return torch.addcmul(batch.rewards, batch.discounts, next_values)
 
 
@@ -184,13 +185,14 @@ def dqn_loss(
     :param weights: importance weights of prioritised replay, [batch]
     :return: the scalar loss; TD errors, [batch]
     """
-    taken_q = q_values.gather(1, actions.unsqueeze(1))  # [batch, 1]
-    targets = target_q.unsqueeze(1)
-    if weights is None:
+    taken_q = q_values.gather(-1, actions.unsqueeze(-1))  # [batch, 1]
+    targets = target_q.unsqueeze(-1)
+    if weights is None and taken_q.dim() == 2:
         loss = F.smooth_l1_loss(taken_q, targets)
     else:
-        loss = (F.smooth_l1_loss(taken_q, targets, reduction="none") * weights.unsqueeze(1)).mean()
-    return loss, (taken_q.detach() - targets).squeeze(1)
+        losses = F.smooth_l1_loss(taken_q, targets, reduction="none").squeeze(-1)
+        loss = weighted_mean(losses, weights)
+    return loss, (taken_q.detach() - targets).squeeze(-1)
 
 
 class DQN(OffPolicyAlgorithm):

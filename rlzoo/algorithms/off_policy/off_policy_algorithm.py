@@ -37,6 +37,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.envs.vec_wrappers.vec_frame_stack import n_stacked_frames
 from rlzoo.io.container import PathOrFile
+from rlzoo.optim.network_optimizer import mean_over_rows
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
 BUFFER_FIELDS = (
@@ -113,14 +114,13 @@ def check_buffer_arguments(
     return kwargs
 
 
-def as_rows(actions: torch.Tensor) -> torch.Tensor:
-    """Return actions [batch, ...], each as a vector; also of a Box without axes, whose are numbers."""
-    return actions.reshape(len(actions), -1)
+def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None, n_axes: int = 1) -> torch.Tensor:
+    """Compute the mean of losses, weighted by importance where replay is prioritised.
 
-
-def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
-    """Compute the mean of losses [..., batch], weighted by importance where replay is prioritised."""
-    return losses.mean() if weights is None else (losses * weights).mean()
+    :param losses: [batch], or with `n_axes=2` [n_critics, batch]; of several agents [n_agents, ...]
+    :return: a scalar; of several agents [n_agents]
+    """
+    return mean_over_rows(losses if weights is None else losses * weights, n_axes)
 
 
 class _RoundOfNoise:

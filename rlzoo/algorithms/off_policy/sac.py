@@ -29,13 +29,14 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
-from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
+from rlzoo.optim.network_optimizer import mean_over_rows
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Conditional, Float, Int, OneOrSampled, Scheduled, SearchSpace
@@ -107,7 +108,7 @@ def sac_target(
         values = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
         if n_target_critics is not None and n_target_critics < len(values):
             values = values[torch.randperm(len(values), device=values.device)[:n_target_critics]]
-        values = values.amin(dim=0) - ent_coef * log_probs
+        values = values.amin(dim=-2) - ent_coef * log_probs
         return torch.addcmul(batch.rewards, batch.discounts, values)
 
 
@@ -120,9 +121,9 @@ def sac_critic_loss(
     :param target: [batch]
     :return: the scalar loss; Q_i - target, [n_critics, batch]
     """
-    td_errors = values - target
-    n_critics = len(values)  # the mean over [n_critics, batch], times n_critics, is the sum over the critics
-    return 0.5 * n_critics * weighted_mean(td_errors.square(), weights), td_errors
+    td_errors = values - target.unsqueeze(-2)
+    n_critics = values.shape[-2]  # the mean over [n_critics, batch], times n_critics, sums over the critics
+    return 0.5 * n_critics * weighted_mean(td_errors.square(), weights, n_axes=2), td_errors
 
 
 def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
@@ -130,7 +131,7 @@ def sac_actor_loss(values: torch.Tensor, log_probs: torch.Tensor, ent_coef: torc
 
     :param values: Q-values of the actor's actions: the smallest of the critics, or their mean, [batch]
     """
-    return (ent_coef * log_probs - values).mean()
+    return mean_over_rows(ent_coef * log_probs - values)
 
 
 class SAC(ActorCriticAlgorithm):
@@ -179,7 +180,7 @@ class SAC(ActorCriticAlgorithm):
             ent_coef, ent_coef_loss = self.entropy_coefficient.value(), None
 
         target = sac_target(policy, batch, ent_coef, config.n_target_critics)
-        values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
+        values = policy.critic(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = sac_critic_loss(values, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         batch.set_priorities(td_errors)
@@ -188,7 +189,7 @@ class SAC(ActorCriticAlgorithm):
         if update_actor:
             values = policy.critic(batch.observations, actions)[..., 0]
             averaged = config.n_target_critics is not None or policy.dropout > 0  # REDQ and DroQ
-            q_values = values.mean(dim=0) if averaged else values.amin(dim=0)
+            q_values = values.mean(dim=-2) if averaged else values.amin(dim=-2)
             actor_loss = sac_actor_loss(q_values, log_probs, ent_coef)
             self.actor_optimizer.step(actor_loss)
             metrics["actor_loss"] = actor_loss.detach()

@@ -27,12 +27,13 @@ import torch
 
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
-from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, TensorObs
+from rlzoo.optim.network_optimizer import mean_over_rows
 from rlzoo.params import ranges, shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Float, Int, Scheduled, SearchSpace
@@ -101,10 +102,10 @@ def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: 
     with torch.no_grad():
         actions = policy.actor_target(batch.next_observations)
         if noise > 0:
-            actions = actions + torch.randn_like(actions).mul_(noise).clamp_(-noise_clip, noise_clip)
+            actions = actions + policy.randn_like(actions).mul_(noise).clamp_(-noise_clip, noise_clip)
             actions = actions.clamp_(-1, 1)
         values = policy.critic_target(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
-        return torch.addcmul(batch.rewards, batch.discounts, values.amin(dim=0))
+        return torch.addcmul(batch.rewards, batch.discounts, values.amin(dim=-2))
 
 
 def td3_critic_loss(
@@ -116,14 +117,15 @@ def td3_critic_loss(
     :param target: [batch]
     :return: the scalar loss; Q_i - target, [n_critics, batch]
     """
-    td_errors = values - target
-    return len(values) * weighted_mean(td_errors.square(), weights), td_errors
+    td_errors = values - target.unsqueeze(-2)
+    n_critics = values.shape[-2]  # the mean over [n_critics, batch], times n_critics, sums over the critics
+    return n_critics * weighted_mean(td_errors.square(), weights, n_axes=2), td_errors
 
 
 def td3_actor_loss(policy: TD3Policy, observations: TensorObs) -> torch.Tensor:
     """Compute J(pi)."""
     values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
-    return -values.mean()
+    return -mean_over_rows(values, n_axes=2)
 
 
 class TD3(ActorCriticAlgorithm):
@@ -154,7 +156,7 @@ class TD3(ActorCriticAlgorithm):
         """Take a gradient step of the critics, and where asked for of the actor and both targets."""
         config, policy = self.config, self.policy
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
-        values = policy.critic(batch.observations, as_rows(batch.actions))[..., 0]
+        values = policy.critic(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = td3_critic_loss(values, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         batch.set_priorities(td_errors)

@@ -23,7 +23,7 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.entropy_coefficient import check_entropy
-from rlzoo.algorithms.off_policy.off_policy_algorithm import as_rows, check_off_policy, weighted_mean
+from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
 from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
 from rlzoo.algorithms.off_policy.sac import SEARCH_SPACE as SAC_SEARCH_SPACE
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
@@ -32,6 +32,7 @@ from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
+from rlzoo.optim.network_optimizer import mean_over_rows
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.params.search_parameters import Int, SearchSpace
@@ -89,8 +90,8 @@ def truncate_quantiles(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
     :param quantiles: [n_critics, batch, n_quantiles]
     :param n_drop: number of dropped quantiles per critic
     """
-    n_critics, _, n_quantiles = quantiles.shape
-    pooled = quantiles.transpose(0, 1).flatten(1)  # [batch, n_critics * n_quantiles]
+    n_critics, _, n_quantiles = quantiles.shape[-3:]
+    pooled = quantiles.transpose(-3, -2).flatten(-2)  # [batch, n_critics * n_quantiles]
     if n_drop == 0:
         return pooled
     return pooled.topk(n_critics * (n_quantiles - n_drop), largest=False, sorted=False).values
@@ -101,8 +102,8 @@ def tqc_target(policy: TQCPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
         quantiles = truncate_quantiles(policy.critic_target(batch.next_observations, actions), n_drop)
-        values = quantiles.sub_((ent_coef * log_probs).unsqueeze(1))
-        return torch.addcmul(batch.rewards.unsqueeze(1), batch.discounts.unsqueeze(1), values)
+        values = quantiles.sub_((ent_coef * log_probs).unsqueeze(-1))
+        return torch.addcmul(batch.rewards.unsqueeze(-1), batch.discounts.unsqueeze(-1), values)
 
 
 def tqc_critic_loss(
@@ -113,8 +114,12 @@ def tqc_critic_loss(
     :param quantiles: theta_i(s, a), [n_critics, batch, n_quantiles]
     :param target: [batch, n_kept]
     """
-    losses = quantile_huber_losses(quantiles.transpose(0, 1), target.unsqueeze(1), sum_over_quantiles=False)
-    return weighted_mean(losses, weights)
+    rows = quantiles.transpose(-3, -2)
+    batch_shape, shape = rows.shape[:-2], rows.shape[-2:]
+    losses = quantile_huber_losses(
+        rows.reshape(-1, *shape), target.reshape(-1, 1, target.shape[-1]), sum_over_quantiles=False
+    )
+    return weighted_mean(losses.view(batch_shape), weights)
 
 
 def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:
@@ -122,7 +127,7 @@ def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: t
 
     :param quantiles: quantiles of the critics for the actor's actions, [n_critics, batch, n_quantiles]
     """
-    return (ent_coef * log_probs).mean() - quantiles.mean()
+    return mean_over_rows(ent_coef * log_probs) - mean_over_rows(quantiles, n_axes=3)
 
 
 class TQC(ActorCriticAlgorithm):
@@ -165,10 +170,11 @@ class TQC(ActorCriticAlgorithm):
         ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
 
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
-        quantiles = policy.critic(batch.observations, as_rows(batch.actions))
+        quantiles = policy.critic(batch.observations, batch.actions)
         critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
-        batch.set_priorities(quantiles.mean(dim=2) - target.mean(dim=1))  # [n_critics, batch]
+        if batch.weights is not None:
+            batch.set_priorities(quantiles.mean(dim=2) - target.mean(dim=1))  # [n_critics, batch]
 
         actor_loss = tqc_actor_loss(policy.critic(batch.observations, actions), log_probs, ent_coef)
         self.actor_optimizer.step(actor_loss)

@@ -6,6 +6,7 @@ import sys
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -46,7 +47,7 @@ def train_stack(context: TaskContext) -> Json:
     """Train the runs of a task together; return what `rlzoo.cluster.tasks.call` does, for each."""
     runs = [_with_files(run_of(text), context) for text in context.payload["runs"]]
     command: str = context.payload["command"]
-    turns, together = Turns(len(runs)), Stack()
+    together = Stack()
     signals = [StopSignals() for _ in runs]
     outcomes: list[Json] = [{} for _ in runs]
 
@@ -72,8 +73,9 @@ def train_stack(context: TaskContext) -> Json:
             seconds = time.monotonic() - began
             outcomes[index] = {"result": outcome_of(session, result, seconds, context.output)}
 
+    turns = Turns([partial(training, index) for index in range(len(runs))])
     with kept_random_state(), StopSignals() as stop:
-        turns.start(training)
+        turns.start()
         try:
             with stop.interruptible():
                 turns.wait()
