@@ -151,10 +151,11 @@ class StackedCritics:
         return x.view(*shape[:3], -1)
 
     def first(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """Compute values [n, B, n_outputs] of the first critic of each agent."""
-        x, leaves, step = torch.cat([obs, actions], -1), self.parameters.leaves, self.n_critics
+        """Compute values [n, B, n_outputs] of the first critic of each agent; it gets no gradients."""
+        x, step = torch.cat([obs, actions], -1), self.n_critics
+        first = [leaf.detach()[::step] for leaf in self.parameters.leaves]
         for layer, k in self.layers:
-            x = layer(x) if k < 0 else linear(x, leaves[k][::step].mT, leaves[k + 1][::step, 0])
+            x = layer(x) if k < 0 else linear(x, first[k].mT, first[k + 1][:, 0])
         return x
 
 
