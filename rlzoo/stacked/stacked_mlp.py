@@ -153,7 +153,7 @@ def linear_one_by_one(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return the products of matrices [n, p, q] and [n, q, r]."""
     if not has_same_bits(
-        bmm_at_once, bmm_one_by_one, len(a), a.shape[1], a.shape[2], b.shape[2], a.stride(2) == 1
+        bmm_at_once, bmm_one_by_one, len(a), a.shape[1], a.shape[2], b.shape[2], a.stride(1) != 1
     ):
         return bmm_one_by_one(a, b)
     return torch.bmm(a, b)

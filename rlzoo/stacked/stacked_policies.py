@@ -63,23 +63,22 @@ class StackedActorCritic:
         """
         assert isinstance(obs, Tensor)
         latent = self.shared(obs, self.leaves)
-        self._set_distribution(self.actor(latent, self.leaves))
-        flat = actions.flatten(0, 1)
-        if not isinstance(self.distribution, Categorical):
-            flat = flat.reshape(len(flat), -1)
-        log_probs = self.distribution.log_prob(flat).view(actions.shape[:2])
-        entropy = self.distribution.entropy()
-        values = self.critic(latent, self.leaves)
-        return values, log_probs, None if entropy is None else entropy.view(actions.shape[:2])
+        log_probs, entropy = self._log_probs(self.actor(latent, self.leaves), actions)
+        return self.critic(latent, self.leaves), log_probs, entropy
 
-    def _set_distribution(self, params: Tensor) -> None:
-        """:param params: output of the actor, [n, B, A]"""
-        rows = params.flatten(0, 1)
+    def _log_probs(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return log-probabilities of actions and entropies, [n, B].
+
+        :param params: output of the actor, [n, B, A]
+        """
+        shape, distribution = params.shape[:2], self.distribution
         if self.log_std is None:
-            self.distribution.proba_distribution(rows)
-        else:
-            log_std = self.leaves[self.log_std].unsqueeze(1).expand_as(params)
-            self.distribution.proba_distribution(rows, log_std.flatten(0, 1))
+            distribution.proba_distribution(params.flatten(0, 1))
+            entropy = distribution.entropy()
+            log_probs = distribution.log_prob(actions.flatten(0, 1))
+            return log_probs.view(shape), None if entropy is None else entropy.view(shape)
+        distribution.proba_distribution(params, self.leaves[self.log_std].unsqueeze(1))
+        return distribution.log_prob(actions.reshape(params.shape)), distribution.entropy()
 
     def noise(self, n_rows: int) -> Tensor:
         """Draw what `act` needs for one training, as its own policy draws it, [n_rows, A]."""
