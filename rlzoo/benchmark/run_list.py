@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from subprocess import Popen
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rlzoo.benchmark.finished import interrupted_run, is_finished, learned_from
 from rlzoo.benchmark.scores import digest
@@ -303,11 +304,17 @@ class _Queue:
 
     def has_room(self) -> bool:
         """Return whether another job can begin."""
-        return len(self.running) < self.workers.slots()
+        return self.n_free() > 0
+
+    def n_free(self) -> int:
+        """Return how many processes can begin."""
+        return self.workers.slots() - len({id(worker.slot) for worker in self.running})
 
     def begin(self) -> Iterator[Ended]:
         """Begin the jobs that are ready, as far as there is room."""
         for job in list(self.waiting):
+            if job not in self.waiting:
+                continue  # it has begun together with another one
             needs = _needs(job)
             if needs is not None and not needs.is_done(self.folder):
                 if needs not in [*self.waiting, *(worker.job for worker in self.running)]:
@@ -339,12 +346,30 @@ class _Queue:
             if job.is_done(self.folder):
                 lock.release()
                 return self.ended(job, elsewhere=True)
-            self.running.append(self.workers.start(job, self.folder, self.options, lock))
+            claims = [(job, lock), *self._claim_others(job)]
         except BaseException:
             lock.release()
             raise
-        self.waiting.remove(job)
+        try:
+            self.running += self.workers.start(claims, self.folder, self.options)
+        except BaseException:
+            for _, claimed in claims:
+                claimed.release()
+            raise
+        for begun, _ in claims:
+            self.waiting.remove(begun)
         return None
+
+    def _claim_others(self, job: Job) -> list[Claim]:
+        """Claim what is begun together with a job, as far as no other process does it or has done it."""
+        claims: list[Claim] = []
+        for other in self.workers.together(job, self.waiting, self.n_free()):
+            lock = claim(worker_file(self.folder, other, "lock"))
+            if lock is not None and other.is_done(self.folder):
+                lock.release()
+            elif lock is not None:
+                claims.append((other, lock))
+        return claims
 
 
 def training_command(
@@ -425,11 +450,26 @@ class Worker(Protocol):
     def job(self) -> Job:
         """The job."""
 
+    @property
+    def slot(self) -> object:
+        """What takes up the room: the process or task, which several jobs may share."""
+
     def has_ended(self) -> bool:
         """Return whether it is over."""
 
     def ended(self) -> Ended:
         """Return how it ended, and release the claim."""
+
+
+Claim: TypeAlias = tuple["Job", JobLock]
+"""A job, and the claim on it."""
+
+
+@runtime_checkable
+class HasProcess(Protocol):
+    """A worker that is a process of this machine."""
+
+    process: Popen[bytes]
 
 
 class Workers(Protocol):
@@ -438,8 +478,14 @@ class Workers(Protocol):
     def slots(self) -> int:
         """Return the number of jobs that there is room for now."""
 
-    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
-        """Start a job."""
+    def together(self, job: Job, waiting: Sequence[Job], n_free: int) -> Sequence[Job]:
+        """Return those of the waiting jobs that are begun together with a job.
+
+        :param n_free: room for processes, this one included
+        """
+
+    def start(self, claims: Sequence[Claim], folder: Path, options: Options) -> Sequence[Worker]:
+        """Start a job, and what is begun together with it."""
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have changed, or for some seconds."""
@@ -462,9 +508,13 @@ class Processes:
         """Return the number of processes."""
         return self.n_jobs
 
-    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+    def together(self, job: Job, waiting: Sequence[Job], n_free: int) -> Sequence[Job]:
+        """Return nothing: each job has a process."""
+        return ()
+
+    def start(self, claims: Sequence[Claim], folder: Path, options: Options) -> Sequence[Worker]:
         """Start the process of a job."""
-        return JobProcess(job, folder, options, lock)
+        return [JobProcess(job, folder, options, lock) for job, lock in claims]
 
     def wait(self, seconds: float) -> None:
         """Wait before the next look at the processes."""
@@ -472,7 +522,8 @@ class Processes:
 
     def stop(self, running: Sequence[Worker]) -> None:
         """Terminate the processes, and kill those that do not end."""
-        stop([worker.process for worker in running if isinstance(worker, JobProcess)], self.grace)
+        processes = [worker.process for worker in running if isinstance(worker, HasProcess)]
+        stop(dict.fromkeys(processes), self.grace)
 
 
 class JobProcess:
@@ -487,6 +538,11 @@ class JobProcess:
         with self.log.open("wb") as log:
             command = [*WORKER, json.dumps(job.task(folder, options))]
             self.process = start_command(command, log, options.num_threads, pass_fds=lock.inherited)
+
+    @property
+    def slot(self) -> object:
+        """The process."""
+        return self.process
 
     def has_ended(self) -> bool:
         """Return whether the process has ended."""

@@ -13,7 +13,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,12 @@ def with_tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def train_agent(
-    values: dict[str, Any], command: list[str], name: str | None = None, resume: bool = False
+    values: dict[str, Any],
+    command: list[str],
+    name: str | None = None,
+    resume: bool = False,
+    stop: StopSignals | None = None,
+    opened: Callable[[TrainingSession], None] | None = None,
 ) -> int:
     """Train an agent, and mark it as finished.
 
@@ -71,16 +77,20 @@ def train_agent(
 
     :param name: of the row, if it has one
     :param resume: save a training that is interrupted, and continue one that was
+    :param stop: signals to obey; None: those of this process
+    :param opened: called with the training before it begins
     """
     run = RunConfig(**{**with_tuples(values), "hyperparams": interpret(values["hyperparams"])})
     kept = interrupted_run(Path(run.log_folder), run.algo, run.env_id) if resume else None
     remove_unfinished(run, kept)
     began, before = time.monotonic(), (0.0, 0.0) if kept is None else seconds_so_far(kept)
     try:
-        with StopSignals() as stop:
-            with stop.interruptible():
+        with StopSignals() if stop is None else nullcontext(stop) as signals:
+            with signals.interruptible():
                 session = begin(run, command, name) if kept is None else reopen(kept, run)
-            result = learn_rest(session, stop)
+            if opened is not None:
+                opened(session)
+            result = learn_rest(session, signals)
         evaluated = [call.seconds for call in session.callbacks if isinstance(call, EvalCallback)]
         seconds = before[0] + time.monotonic() - began - sum(evaluated)
         evaluation_seconds = before[1] + sum(evaluated) if evaluated else None

@@ -206,7 +206,7 @@ class OffPolicyStack:
         agents.policy.noise = noise
         if isinstance(agents, ActorCriticAgents) and not isinstance(asked[0].model, TD3):
             agents.policy.actor.noise = noise  # type: ignore[union-attr]
-        with torch.inference_mode(False), torch.enable_grad(), denormals_as_zero():
+        with denormals_as_zero():
             metrics = gradient_steps(self.kind, agents, batch, **asked[0].due)
         columns = {name: cast(Tensor, value).flatten().unbind(0) for name, value in metrics.items()}
         return [{name: values[k] for name, values in columns.items()} for k in range(len(asked))]

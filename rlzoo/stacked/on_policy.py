@@ -103,7 +103,8 @@ class OnPolicyStack:
         asked = cast("Sequence[ActRequest]", requests)
         self.policy.leaves = self.policy.layout.leaves(stack_vectors(a.model.flat for a in asked))
         features, noise = torch.stack([a.features for a in asked]), torch.stack([a.noise for a in asked])
-        return self.policy.act(features, noise).unbind(0)
+        with torch.no_grad():
+            return self.policy.act(features, noise).unbind(0)
 
     def _prepare(self, asked: Sequence[StepRequest]) -> RolloutBatch:
         """Copy the parameters of the trainings into leaves with gradients; return their batches in one."""

@@ -50,7 +50,7 @@ class Request:
 
 @contextmanager
 def modes_of_thread() -> Iterator[None]:
-    """Put PyTorch's modes of the thread back at the end; inside, other trainings may change them."""
+    """Set PyTorch's modes of the thread to the usual ones, and put those of this training back at the end."""
     flushes = sys.float_info.min / 2 == 0.0
     with torch.inference_mode(False), torch.enable_grad():
         yield
@@ -181,7 +181,8 @@ class Turns:
         first = min(requests, key=lambda request: request.urgency)
         alike = [request for request in requests if request.key == first.key]
         try:
-            results = first.compute([request.about for request in alike])
+            with modes_of_thread():
+                results = first.compute([request.about for request in alike])
         except Exception as error:
             for request in alike:
                 request.error, request.is_done = error, True

@@ -165,6 +165,24 @@ def test_seed_that_ends_early_leaves_the_others_as_they_were(tmp_path: Path) -> 
             np.testing.assert_allclose(values, b[name], rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize(("algo", "hyperparams"), [("ppo", PPO), ("a2c", {"n_envs": 2, "n_steps": 8})])
+def test_seeds_at_different_points_of_their_training(
+    algo: str, hyperparams: dict[str, object], tmp_path: Path
+) -> None:
+    """One acts while the other takes a gradient step, as after they were interrupted and resumed."""
+    run = run_of(tmp_path, algo, n_timesteps=128, hyperparams=hyperparams, eval_freq=0)
+    runs = [run, replace(run, seed=1, hyperparams={**hyperparams, "n_steps": 16})]
+    ends = stacked(runs)["runs"]
+    for one, end in zip(runs, ends, strict=True):
+        single = train(replace(one, log_folder=str(tmp_path / "one")))
+        a, b = (
+            tensors_of(single.folder, run.env_id),
+            tensors_of(tmp_path / end["result"]["folder"], run.env_id),
+        )
+        for name, values in a.items():
+            np.testing.assert_allclose(values, b[name], rtol=0, atol=1e-5, err_msg=name)
+
+
 def test_finished_seeds_are_not_repeated(tmp_path: Path) -> None:
     run = run_of(tmp_path, n_timesteps=64, eval_freq=0)
     train(run)

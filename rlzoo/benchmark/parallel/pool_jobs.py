@@ -15,6 +15,7 @@ from rlzoo.benchmark.finished import interrupted_run
 from rlzoo.benchmark.run_list import (
     END,
     SAVE,
+    Claim,
     Ended,
     Job,
     JobProcess,
@@ -48,6 +49,11 @@ class PoolJob:
     began: float = field(default_factory=time.monotonic)
     n_lost: int = 0
     end: tasks.Ended | None = None
+
+    @property
+    def slot(self) -> object:
+        """The task."""
+        return self
 
     def has_ended(self) -> bool:
         """Return whether the task is over."""
@@ -92,13 +98,18 @@ class PoolWorkers:
         """Return the number of tasks that there is room for."""
         return self.pool.slots()
 
-    def start(self, job: Job, folder: Path, options: Options, lock: JobLock) -> Worker:
+    def together(self, job: Job, waiting: Sequence[Job], n_free: int) -> Sequence[Job]:
+        """Return nothing: each job is a task."""
+        return ()
+
+    def start(self, claims: Sequence[Claim], folder: Path, options: Options) -> Sequence[Worker]:
         """Submit a training, or start to record episodes here."""
+        ((job, lock),) = claims
         if not isinstance(job, Training):
-            return self.here.start(job, folder, options, lock)
+            return self.here.start(claims, folder, options)
         worker = PoolJob(job, folder, options, lock)
         self.running[self.pool.submit(worker.task())] = worker
-        return worker
+        return [worker]
 
     def wait(self, seconds: float) -> None:
         """Handle the events of some seconds; a lost training is submitted again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,20 +49,17 @@ def train_stack(context: TaskContext) -> Json:
     runs = [_with_files(run_of(text), context) for text in context.payload["runs"]]
     command: str = context.payload["command"]
     together = Stack()
-    signals = [StopSignals() for _ in runs]
     outcomes: list[Json] = [{} for _ in runs]
 
-    def training(index: int, seat: Seat) -> None:
+    def training(index: int, seat: Seat, stop: StopSignals) -> None:
         run, began = runs[index], time.monotonic()
         if (folder := finished_run(run)) is not None:  # before this process took over from a killed one
             outcomes[index] = {"result": _finished(run, folder, context.output)}
             return
         try:
             session = create_run(run, command)
-            seat.streams.every = uses_foreign_code(session)
-            if stack.stack_problem(session.model) is None:
-                together.add(session.model, seat)
-            result = learn(session, signals[index])
+            take_seat(together, seat, session)
+            result = learn(session, stop)
         except KeyboardInterrupt:
             outcomes[index] = {"result": {"folder": "", "interrupted": True}}
         except (UserError, RunFailed) as error:
@@ -73,7 +71,21 @@ def train_stack(context: TaskContext) -> Json:
             seconds = time.monotonic() - began
             outcomes[index] = {"result": outcome_of(session, result, seconds, context.output)}
 
-    turns = Turns([partial(training, index) for index in range(len(runs))])
+    turns = run_together([partial(training, index) for index in range(len(runs))])
+    return {"runs": outcomes, "together": turns.n_together, "alone": turns.n_alone}
+
+
+def take_seat(together: Stack, seat: Seat, session: TrainingSession) -> None:
+    """Let the agent of a session compute together with others, if it can."""
+    seat.streams.every = uses_foreign_code(session)
+    if stack.stack_problem(session.model) is None:
+        together.add(session.model, seat)
+
+
+def run_together(trainings: Sequence[Callable[[Seat, StopSignals], None]]) -> Turns:
+    """Run trainings in turns until all have ended; a signal ends each of them at its next request."""
+    signals = [StopSignals() for _ in trainings]
+    turns = Turns([partial(_obeying, *pair) for pair in zip(trainings, signals, strict=True)])
     with kept_random_state(), StopSignals() as stop:
         turns.start()
         try:
@@ -84,7 +96,7 @@ def train_stack(context: TaskContext) -> Json:
                 signal.received = stop.received
             turns.stop()
             turns.wait()
-    return {"runs": outcomes, "together": turns.n_together, "alone": turns.n_alone}
+    return turns
 
 
 def uses_foreign_code(session: TrainingSession) -> bool:
@@ -98,6 +110,10 @@ def uses_foreign_code(session: TrainingSession) -> bool:
     known = str(spec.entry_point).startswith(("rlzoo.", "gymnasium.envs."))
     callbacks = all(type(callback).__module__.startswith("rlzoo.") for callback in session.callbacks)
     return not (known and callbacks) or any(added) or getattr(model, "action_noise", None) is not None
+
+
+def _obeying(training: Callable[[Seat, StopSignals], None], stop: StopSignals, seat: Seat) -> None:
+    training(seat, stop)
 
 
 def _with_files(run: RunConfig, context: TaskContext) -> RunConfig:

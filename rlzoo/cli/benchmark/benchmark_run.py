@@ -58,6 +58,14 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
         help="save trainings that Ctrl-C or SIGTERM ends, and continue those that were saved (default: they"
         " begin again)",
     )
+    parser.add_argument(
+        "--stack-seeds",
+        choices=("auto", "on", "off"),
+        default="off",
+        help="train several seeds of a row in one process, with batched matrix products; on: where that is"
+        " supported; auto: where it is faster, too. The training time of an agent is then that of its process"
+        " (default: off)",
+    )
     add_ray_flags(parser, "trainings")
     parser.add_argument("--dry-run", action="store_true", help="print the trainings, but run none")
 
@@ -75,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
         gym_packages=tuple(args.gym_packages),
         resume=args.resume,
     )
+    if ray is not None and args.stack_seeds != "off":
+        raise UserError("--stack-seeds is for processes of this machine: leave --backend ray out")
     listed = read_list(benchmark_file(args.list))
     rows = choose(listed, args.rows)
     if args.seeds:
@@ -99,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
             if ray is not None:
                 make_folder(args.folder)
                 workers = workers_on_ray(ray, args.folder, resources)
+            elif args.stack_seeds != "off":
+                workers = stacking_workers(args, options)
             train(waiting, args, options, workers)
     return 0
 
@@ -114,10 +126,19 @@ def workers_on_ray(ray: RayConfig, folder: Path, resources: ExitStack) -> Worker
     return PoolWorkers(pool)
 
 
+def stacking_workers(args: argparse.Namespace, options: Options) -> Workers:
+    """Return processes that train several seeds each."""
+    from rlzoo.benchmark.parallel.stacked_rows import StackingProcesses
+    from rlzoo.benchmark.run_list import END, SAVE
+
+    n_jobs = choose_jobs(args.n_jobs, args.num_threads)
+    return StackingProcesses(n_jobs, SAVE if options.resume else END, args.stack_seeds, args.folder, options)
+
+
 def train(jobs: list[Job], args: argparse.Namespace, options: Options, workers: Workers | None) -> None:
     """Run the trainings and print how each ended.
 
-    :param workers: of a cluster; None: processes of this machine
+    :param workers: None: processes of this machine, one for each training
     :raises RunFailed: some trainings failed
     """
     from rlzoo.benchmark.run_list import run_jobs

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rlzoo.accel.threads import available_cores
 from rlzoo.benchmark.parallel.seed_runs import SeedResult, finished_run, summary, train_seeds
+from rlzoo.benchmark.parallel.stacked_rows import MAX_STACK
 from rlzoo.cli.benchmark.benchmark_flags import choose_jobs, make_folder
 from rlzoo.cli.flags.search_flags import ray_config
 from rlzoo.cluster.local_pool import LocalPool
@@ -21,9 +22,6 @@ from rlzoo.cluster.tasks import Pool
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.experiment.training_run import check
-
-MAX_STACK = 32
-"""The most seeds of a process."""
 
 
 def train_all(args: argparse.Namespace, runs: Sequence[RunConfig]) -> int:
