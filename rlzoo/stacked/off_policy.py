@@ -39,6 +39,13 @@ POLICIES: dict[type[OffPolicyAlgorithm], type] = {
 """The policy of each algorithm that can be stacked."""
 
 
+OPTIONS = (
+    "double_q", "max_grad_norm", "tau", "target_policy_noise", "target_noise_clip", "ent_coef",
+    "target_entropy", "top_quantiles_to_drop_per_net",
+)  # fmt: skip
+"""Hyperparameters that gradient steps read."""
+
+
 def off_policy_problem(model: OffPolicyAlgorithm) -> str | None:
     """Return why an agent cannot be trained together with other seeds, else None."""
     config, policy = model.config, model.policy
@@ -60,7 +67,9 @@ def _dqn_problem(model: DQN) -> str | None:
     q_net = model.policy.q_net
     if type(q_net.features_extractor) is not FlattenExtractor:
         return f"its features come from a {type(q_net.features_extractor).__name__}"
-    if q_net.dueling or not can_be_stacked(cast(nn.Module, q_net.q_net)):
+    if q_net.dueling:
+        return "its Q-network is a dueling one"
+    if not can_be_stacked(cast(nn.Module, q_net.q_net)):
         return "its networks have layers other than linear, tanh and ReLU"
     return optimizer_problem(*optimizers_of(model)) or _target_problem(model.target_q_net)
 
@@ -130,7 +139,7 @@ class OffPolicyStack:
     def __init__(self, model: OffPolicyAlgorithm) -> None:
         self.kind = type(model)
         self.models: list[OffPolicyAlgorithm] = []
-        self._agents: dict[tuple[int, ...], QLearningAgents | ActorCriticAgents] = {}
+        self._agents: dict[Hashable, QLearningAgents | ActorCriticAgents] = {}
 
     def add(self, model: OffPolicyAlgorithm, seat: Seat) -> None:
         """Let an agent ask for actions and gradient steps instead of computing them."""
@@ -174,12 +183,16 @@ class OffPolicyStack:
 
     def agents_of(self, models: Sequence[OffPolicyAlgorithm]) -> QLearningAgents | ActorCriticAgents:
         """Return some of the trainings as one; those of the last two groups are kept."""
-        key = tuple(map(id, models))
+        key = tuple((id(model), id(vars(model).get("entropy_coefficient"))) for model in models)
         if key not in self._agents:
             while len(self._agents) > 1:
                 del self._agents[next(iter(self._agents))]
             self._agents[key] = stacked_agents(models)
-        return self._agents[key]
+        agents = self._agents[key]
+        agents.config = models[0].config
+        for parameters in agents.parameters:
+            parameters.watch()
+        return agents
 
     def act(self, requests: Sequence[object]) -> Sequence[object]:
         """Return the actions of each training.
@@ -203,6 +216,10 @@ class OffPolicyStack:
         agents = self.agents_of([a.model for a in asked])
         batch = stack_batches([a.batch for a in asked])
         noise = iter([torch.stack(rows) for rows in zip(*(a.noise for a in asked), strict=True)])
+        for other in self._agents.values():  # the leaves of other groups get old
+            if other is not agents:
+                for parameters in other.parameters:
+                    parameters.is_stale = True
         agents.policy.noise = noise
         if isinstance(agents, ActorCriticAgents) and not isinstance(asked[0].model, TD3):
             agents.policy.actor.noise = noise  # type: ignore[union-attr]
@@ -229,7 +246,8 @@ def _noise_of_step(model: OffPolicyAlgorithm) -> Callable[[int, dict[str, bool]]
 def step_key(request: StepRequest) -> Hashable:
     """Return what gradient steps must share to be taken at once."""
     keys = tuple(optimizer_key(optimizer) for optimizer in optimizers_of(request.model))
-    return "step", len(request.batch.rewards), tuple(request.due.values()), keys
+    options = tuple(getattr(request.model.config, name, None) for name in OPTIONS)
+    return "step", len(request.batch.rewards), tuple(request.due.values()), options, keys
 
 
 def stack_batches(batches: Sequence[ReplayBatch]) -> ReplayBatch:

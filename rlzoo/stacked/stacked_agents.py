@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import increment_version
 
 from rlzoo.accel.batched_linear import batched_linear
 from rlzoo.accel.flat_parameters import ParameterGroup
@@ -47,19 +46,25 @@ class StackedOptimizer:
         """Take a step of each agent along the gradient of its loss, [n]."""
         optimizers = [owner.optimizer for owner in self.owners]
         step_of_all(optimizers, losses, self.parameters.leaves, max_grad_norm)
-        increment_version(self.parameters.vectors)  # PyTorch's fused Adam does not
+        self.parameters.is_stale = True
 
 
 class StackedTargets:
-    """`TargetNetwork` of n agents."""
+    """`TargetNetwork` of n agents.
 
-    def __init__(self, targets: Sequence[TargetNetwork]) -> None:
+    :param layout: of the parameters, as of the online networks
+    """
+
+    def __init__(self, targets: Sequence[TargetNetwork], layout: Layout) -> None:
         self.sources = [target.sources[0] for target in targets]
         self.targets = [target.targets[0] for target in targets]
+        parameters = [p for target in targets for p in target.target.parameters()]
+        self.parameters = StackedParameters(self.targets, parameters, layout)
 
     def update(self, tau: float) -> None:
         """See `TargetNetwork.update`."""
         polyak_update(self.sources, self.targets, tau)
+        self.parameters.is_stale = True
 
 
 class StackedEntropyCoefficient:
@@ -69,7 +74,7 @@ class StackedEntropyCoefficient:
         self.coefficients, first = coefficients, coefficients[0]
         if first.learned:
             groups = [coefficient.minimizer.parameters for coefficient in coefficients]
-            self.parameters = StackedParameters([group.vector for group in groups], Layout(groups[0]))
+            self.parameters = stacked_parameters(groups)
             self.minimizer = StackedOptimizer(coefficients, self.parameters)
 
     def value(self) -> Tensor:
@@ -183,6 +188,7 @@ class Agents(Protocol):
     """What a stack of agents does."""
 
     policy: StackedPolicy
+    parameters: list[StackedParameters]
 
     def act(self, features: Tensor, noise: Tensor | None) -> Tensor:
         """Return actions that explore, as they are stored, [n, B, ...], for features [n, B, F]."""
@@ -193,9 +199,10 @@ class QLearningAgents:
 
     def __init__(self, models: Sequence[DQN]) -> None:
         first = models[0]
-        self.config, self.policy, layout = first.config, StackedPolicy(), Layout(first.flat)
-        online = StackedParameters([model.flat.vector for model in models], layout)
-        target = StackedParameters([model.target_q_net.targets[0] for model in models], layout)
+        self.config, self.policy = first.config, StackedPolicy()
+        online = stacked_parameters([model.flat for model in models])
+        target = StackedTargets([model.target_q_net for model in models], online.layout).parameters
+        self.parameters = [online, target]
         q_net = cast(nn.Module, first.policy.q_net.q_net)
         self.policy.q_net, self.policy.q_net_target = (
             StackedNetwork(q_net, parameters) for parameters in (online, target)
@@ -219,16 +226,18 @@ class ActorCriticAgents:
         self.policy.critic = StackedCritics(policy.critic, critic)
         self.actor_optimizer = StackedOptimizer([policy.actor for policy in policies], actor)
         self.critic_optimizer = StackedOptimizer([policy.critic for policy in policies], critic)
-        self.target_critic = StackedTargets([model.target_critic for model in models])
-        target = StackedParameters(self.target_critic.targets, critic.layout)
-        self.policy.critic_target = StackedCritics(policy.critic, target)
+        self.target_critic = StackedTargets([model.target_critic for model in models], critic.layout)
+        self.parameters = [actor, critic, self.target_critic.parameters]
+        self.policy.critic_target = StackedCritics(policy.critic, self.target_critic.parameters)
         if policy.with_target_actor:
-            self.target_actor = StackedTargets([model.target_actor for model in models])
-            target = StackedParameters(self.target_actor.targets, actor.layout)
-            self.policy.actor_target = StackedNetwork(policy.actor.mu, target)
+            self.target_actor = StackedTargets([model.target_actor for model in models], actor.layout)
+            self.parameters.append(self.target_actor.parameters)
+            self.policy.actor_target = StackedNetwork(policy.actor.mu, self.target_actor.parameters)
         if hasattr(first.config, "ent_coef"):
             coefficients = [model.entropy_coefficient for model in models]
             self.entropy_coefficient = StackedEntropyCoefficient(coefficients)
+            if coefficients[0].learned:
+                self.parameters.append(self.entropy_coefficient.parameters)
 
     def act(self, features: Tensor, noise: Tensor | None) -> Tensor:
         """Return actions in [-1, 1], [n, B, action_dim]."""
@@ -242,7 +251,8 @@ class ActorCriticAgents:
 
 def stacked_parameters(groups: Sequence[ParameterGroup], merged: bool = False) -> StackedParameters:
     """Return the parameters of n agents; see `Layout`."""
-    return StackedParameters([group.vector for group in groups], Layout(groups[0], merged))
+    parameters = [parameter for group in groups for parameter in group.parameters]
+    return StackedParameters([group.vector for group in groups], parameters, Layout(groups[0], merged))
 
 
 def stacked_actor(

@@ -56,27 +56,35 @@ def stack_vectors(parameters: Iterable[ParameterGroup]) -> Tensor:
 
 
 class StackedParameters:
-    """The parameters of n trainings as leaves, which are copied when a vector has changed.
+    """The parameters of n trainings as leaves, which are copied when they have changed.
 
     :param vectors: of the trainings, [P] each
+    :param parameters: the parameters in the vectors; they may be changed one by one
     :param layout: of each vector
     """
 
-    def __init__(self, vectors: Iterable[Tensor], layout: Layout) -> None:
+    def __init__(self, vectors: Iterable[Tensor], parameters: Iterable[Tensor], layout: Layout) -> None:
         self.vectors, self.layout = [vector.detach() for vector in vectors], layout
+        self.is_stale = True
+        self._watched = [*self.vectors, *(parameter.detach() for parameter in parameters)]
         self._versions: list[int] = []
         self._leaves: Leaves = []
+
+    def watch(self) -> None:
+        """Note whether anything but `StackedOptimizer` and `StackedTargets` has changed the parameters."""
+        versions = [tensor._version for tensor in self._watched]
+        if versions != self._versions:
+            self._versions, self.is_stale = versions, True
 
     @property
     def leaves(self) -> Leaves:
         """The present parameters, as leaves with gradients."""
-        versions = [vector._version for vector in self.vectors]
-        if versions != self._versions:
+        if self.is_stale:
             with torch.inference_mode(False), torch.no_grad():
                 self._leaves = self.layout.leaves(torch.stack(self.vectors))
-                self._versions = versions
                 for leaf in self._leaves:
                     leaf.requires_grad_()
+            self.is_stale = False
         return self._leaves
 
 

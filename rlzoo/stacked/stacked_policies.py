@@ -20,7 +20,9 @@ def policy_problem(policy: object) -> str | None:
     """Return why several policies cannot be computed at once, else None."""
     if type(policy) is not ActorCriticPolicy:
         return f"the policy is a {type(policy).__name__}, no MlpPolicy"
-    if type(policy.features_extractor) is not FlattenExtractor or not policy.share_features_extractor:
+    if not policy.share_features_extractor:
+        return "its actor and critic have separate feature extractors"
+    if type(policy.features_extractor) is not FlattenExtractor:
         return f"its features come from a {type(policy.features_extractor).__name__}"
     if type(policy.action_dist) not in (Categorical, DiagGaussian):
         return f"its actions are drawn from a {type(policy.action_dist).__name__}"

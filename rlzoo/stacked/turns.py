@@ -99,19 +99,20 @@ class Seat:
 
         :raises KeyboardInterrupt: the trainings are to end
         """
-        self._check_stopped()
+        self.check_stopped()
         request = self.request = Request(compute, key, urgency, about)
         while not request.is_done:
             self.turns.compute_if_all_wait()
             if not request.is_done:
                 self.turns.pass_on(self)
-                self._check_stopped()
+                self.check_stopped()
         self.request = None
         if request.error is not None:
             raise request.error
         return request.result
 
-    def _check_stopped(self) -> None:
+    def check_stopped(self) -> None:
+        """:raises KeyboardInterrupt: the trainings are to end"""
         if self.turns.is_stopping:
             self.request = None
             raise KeyboardInterrupt

@@ -196,7 +196,7 @@ def test_finished_seeds_are_not_repeated(tmp_path: Path) -> None:
         ("ars", "CartPole-v1", {}, "ARS is none of PPO, A2C, DQN, SAC, TD3, TQC"),
         ("dqn", "CartPole-v1", {"prioritized_replay": True}, "replay buffer"),
         ("dqn", "CartPole-v1", {"param_noise": True}, "noise on its parameters"),
-        ("dqn", "CartPole-v1", {"policy_kwargs": {"dueling": True}}, "linear, tanh and ReLU"),
+        ("dqn", "CartPole-v1", {"policy_kwargs": {"dueling": True}}, "dueling"),
         ("sac", "Pendulum-v1", {"n_target_critics": 1}, "target critics"),
         ("sac", "Pendulum-v1", {"policy_kwargs": {"layer_norm": True}}, "linear, tanh and ReLU"),
         ("tqc", "Pendulum-v1", {"use_sde": True}, "gSDE"),

@@ -114,12 +114,10 @@ def tqc_critic_loss(
     :param quantiles: theta_i(s, a), [n_critics, batch, n_quantiles]
     :param target: [batch, n_kept]
     """
-    rows = quantiles.transpose(-3, -2)
-    batch_shape, shape = rows.shape[:-2], rows.shape[-2:]
-    losses = quantile_huber_losses(
-        rows.reshape(-1, *shape), target.reshape(-1, 1, target.shape[-1]), sum_over_quantiles=False
-    )
-    return weighted_mean(losses.view(batch_shape), weights)
+    shape = quantiles.shape[:-1]
+    targets = target.unsqueeze(-3).expand(*shape, -1)  # the same for all critics
+    losses = quantile_huber_losses(quantiles.flatten(0, -2), targets.flatten(0, -2), sum_over_quantiles=False)
+    return weighted_mean(losses.view(shape), weights, n_axes=2)
 
 
 def tqc_actor_loss(quantiles: torch.Tensor, log_probs: torch.Tensor, ent_coef: torch.Tensor) -> torch.Tensor:

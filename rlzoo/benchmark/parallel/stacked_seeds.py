@@ -17,6 +17,7 @@ from rlzoo.cluster.tasks import Json, TaskContext
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, one_line
 from rlzoo.core.runtime import kept_random_state
+from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.experiment.session import TrainingSession, open_session
 from rlzoo.experiment.training_run import check, create_run, learn
 from rlzoo.processes.stop_signals import StopSignals
@@ -76,10 +77,27 @@ def train_stack(context: TaskContext) -> Json:
 
 
 def take_seat(together: Stack, seat: Seat, session: TrainingSession) -> None:
-    """Let the agent of a session compute together with others, if it can."""
+    """Let the agent of a session compute together with others from its first step on, if it can then.
+
+    Callbacks may have changed the agent by then. Before each step it obeys signals.
+    """
+    model = session.model
     seat.streams.every = uses_foreign_code(session)
-    if stack.stack_problem(session.model) is None:
-        together.add(session.model, seat)
+
+    def first_act(inputs: PolicyInput) -> PolicyOutput:
+        del model.act
+        if stack.stack_problem(model) is None:
+            together.add(model, seat)
+        act = model.act
+
+        def obeying_act(inputs: PolicyInput) -> PolicyOutput:
+            seat.check_stopped()
+            return act(inputs)
+
+        model.act = obeying_act  # type: ignore[method-assign]
+        return act(inputs)
+
+    model.act = first_act  # type: ignore[method-assign]
 
 
 def run_together(trainings: Sequence[Callable[[Seat, StopSignals], None]]) -> Turns:
