@@ -144,7 +144,7 @@ class OffPolicyStack:
     def add(self, model: OffPolicyAlgorithm, seat: Seat) -> None:
         """Let an agent ask for actions and gradient steps instead of computing them."""
         self.models.append(model)
-        features_of, noise_of = self._features(model), _noise_of_step(model)
+        features_of = self._features(model)
         draws = isinstance(model, SAC | TQC)
         n_noise = model.policy.action_dim if draws else 0
 
@@ -164,7 +164,7 @@ class OffPolicyStack:
                 features_of(batch.observations), actions, features_of(batch.next_observations),
                 batch.rewards, batch.discounts, None,
             )  # fmt: skip
-            request = StepRequest(model, row, noise_of(len(actions), due), due)
+            request = StepRequest(model, row, noise_of_step(model, len(actions), due), due)
             urgency = (model.counters.num_timesteps, STEP)
             return cast(Metrics, seat.ask(self.steps, step_key(request), urgency, request))
 
@@ -200,15 +200,16 @@ class OffPolicyStack:
         Where more than half of the trainings ask (DQN explores at random now and then), the actions of all
         are computed: that needs no copies of parameters.
         """
-        asked = {id(a.model): a for a in cast("Sequence[ActRequest]", requests)}
-        some = next(iter(asked.values()))
-        models = self.models if 2 * len(asked) > len(self.models) else [a.model for a in asked.values()]
-        rows = [asked.get(id(model), some) for model in models]
+        asked = cast("Sequence[ActRequest]", requests)
+        some, of_model = asked[0], {id(a.model): a for a in asked}
+        models = self.models if 2 * len(asked) > len(self.models) else [a.model for a in asked]
+        rows = [of_model.get(id(model), some) for model in models]
         features = torch.stack([row.features for row in rows])
         noise = None if some.noise is None else torch.stack([cast(Tensor, row.noise) for row in rows])
         with torch.no_grad():
             actions = self.agents_of(models).act(features, noise).unbind(0)
-        return [row for row, model in zip(actions, models, strict=True) if id(model) in asked]
+        computed = {id(model): row for model, row in zip(models, actions, strict=True)}
+        return [computed[id(a.model)] for a in asked]
 
     def steps(self, requests: Sequence[object]) -> Sequence[object]:
         """Take a gradient step of each training; return its metrics."""
@@ -229,18 +230,13 @@ class OffPolicyStack:
         return [{name: values[k] for name, values in columns.items()} for k in range(len(asked))]
 
 
-def _noise_of_step(model: OffPolicyAlgorithm) -> Callable[[int, dict[str, bool]], list[Tensor]]:
-    """Return a function that draws what a gradient step draws, given its batch size and what is due."""
+def noise_of_step(model: OffPolicyAlgorithm, n_rows: int, due: dict[str, bool]) -> list[Tensor]:
+    """Draw what a gradient step draws, in its order."""
     if isinstance(model, DQN) or (isinstance(model, TD3) and model.config.target_policy_noise == 0):
-        return lambda n_rows, due: []
+        return []
     width = cast(ActorCriticAlgorithm, model).policy.action_dim
-    once = isinstance(model, TD3)
-
-    def draw(n_rows: int, due: dict[str, bool]) -> list[Tensor]:
-        n = 1 if once or not due.get("update_actor", True) else 2
-        return [torch.randn(n_rows, width) for _ in range(n)]
-
-    return draw
+    n = 1 if isinstance(model, TD3) or not due.get("update_actor", True) else 2
+    return [torch.randn(n_rows, width) for _ in range(n)]
 
 
 def step_key(request: StepRequest) -> Hashable:

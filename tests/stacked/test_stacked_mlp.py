@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.stacked.stacked_agents import stacked_parameters
 from rlzoo.stacked.stacked_mlp import linear, product
 
 
@@ -25,3 +28,19 @@ def test_products_have_the_bits_of_each_training_alone(n_rows: int, n_inputs: in
         assert torch.equal(outputs[k], F.linear(x[k], weight[k], bias[k]))
         assert torch.equal(of_weight[k], gradient[k].t() @ x[k])
         assert torch.equal(of_input[k], gradient[k] @ weight[k])
+
+
+def test_parameters_that_somebody_changes_are_copied_again() -> None:
+    layers = [nn.Linear(3, 2) for _ in range(2)]
+    groups = [FlatParameters(layer.parameters()) for layer in layers]
+    stacked = stacked_parameters(groups)
+    stacked.watch()
+    before = stacked.leaves
+    stacked.watch()
+    assert stacked.leaves is before
+    layers[1].load_state_dict(nn.Linear(3, 2).state_dict())
+    stacked.watch()
+    assert torch.equal(stacked.leaves[0], torch.stack([layer.weight for layer in layers]))
+    groups[0].assign(torch.zeros(8))
+    stacked.watch()
+    assert not stacked.leaves[0][0].any() and not stacked.leaves[1][0].any()

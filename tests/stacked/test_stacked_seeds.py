@@ -183,6 +183,46 @@ def test_seeds_at_different_points_of_their_training(
             np.testing.assert_allclose(values, b[name], rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize(
+    ("algo", "hyperparams"),
+    [
+        ("ppo", {**PPO, "target_kl": 0.002}),
+        ("dqn", {**NARROW, "train_freq": (1, "episode"), "gradient_steps": 4}),
+    ],
+)
+def test_seeds_that_get_out_of_step(algo: str, hyperparams: dict[str, object], tmp_path: Path) -> None:
+    run = run_of(tmp_path / "all", algo, n_timesteps=300, hyperparams=hyperparams, eval_freq=0)
+    runs = [replace(run, seed=seed) for seed in range(3)]
+    for one, end in zip(runs, stacked(runs)["runs"], strict=True):
+        single = train(replace(one, log_folder=str(tmp_path / "one")))
+        a = tensors_of(single.folder, run.env_id)
+        b = tensors_of(tmp_path / "all" / end["result"]["folder"], run.env_id)
+        for name, values in a.items():
+            np.testing.assert_allclose(values, b[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_signal_ends_seeds_that_do_not_learn_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    from rlzoo.algorithms.off_policy.dqn import DQN
+
+    random_actions, n_calls = DQN.random_actions, 0
+
+    def interrupt(self: DQN) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 100:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return random_actions(self)
+
+    monkeypatch.setattr(DQN, "random_actions", interrupt)
+    warm_up = {**NARROW, "learning_starts": 10**6}
+    run = run_of(tmp_path, "dqn", n_timesteps=200_000, hyperparams=warm_up, eval_freq=0)
+    ends = stacked([run, replace(run, seed=1)])["runs"]
+    assert all(end["result"]["interrupted"] for end in ends) and n_calls < 100_000
+
+
 def test_finished_seeds_are_not_repeated(tmp_path: Path) -> None:
     run = run_of(tmp_path, n_timesteps=64, eval_freq=0)
     train(run)
