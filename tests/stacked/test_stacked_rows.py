@@ -19,6 +19,7 @@ from rlzoo.benchmark.run_list import WITHOUT_EVALUATIONS, Ended, Training, jobs_
 from rlzoo.benchmark.run_worker import train_agent
 from rlzoo.cli.main import main
 from rlzoo.config.benchmark import Row
+from rlzoo.core.errors import RunFailed
 
 FAILS, DIES = 8, 9
 STAND_IN = f"""
@@ -92,6 +93,18 @@ def test_what_cannot_be_stacked_has_a_process_for_each_seed(tmp_path: Path) -> N
         plain = Row(algo=algo, env="CartPole-v1", seeds=(0, 1, 2))
         first, *others = (Training(plain, seed) for seed in plain.seeds)
         assert len(workers.together(first, [first, *others], n_free=1)) == expected
+
+
+def test_row_that_cannot_be_built_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RunFailed("the simulator is missing")
+
+    monkeypatch.setattr(stacked_rows, "stack_problem", fail)
+    first, second = (Training(row(0, 1), seed) for seed in (0, 1))
+    workers = StackingProcesses(1, 5.0, "on", tmp_path, WITHOUT_EVALUATIONS)
+    assert not workers.together(first, [first, second], n_free=1)
 
 
 def test_agents_are_those_of_separate_processes(tmp_path: Path) -> None:

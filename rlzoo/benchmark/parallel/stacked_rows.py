@@ -62,7 +62,11 @@ class StackingProcesses(Processes):
             return False
         if key not in self._can_stack:
             run = job.run_config(self.folder, self.options)
-            self._can_stack[key] = stack_problem(run, only_if_faster=self.choice == "auto") is None
+            try:
+                problem = stack_problem(run, only_if_faster=self.choice == "auto")
+            except (RunFailed, UserError) as error:  # its own process says so
+                problem = str(error)
+            self._can_stack[key] = problem is None
         return self._can_stack[key]
 
     def start(self, claims: Sequence[Claim], folder: Path, options: Options) -> Sequence[Worker]:
