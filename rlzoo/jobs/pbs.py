@@ -17,10 +17,9 @@ SCRIPT = "job.pbs"
 
 TIMER = """\
 (
-  trap 'kill "$sleeping"' TERM
   sleep "$limit" &
-  sleeping=$!
-  wait "$sleeping" && kill -USR1 $$
+  trap 'kill $! 2>/dev/null; exit' TERM
+  wait $! && kill -USR1 $$
 ) &
 timer=$!
 """

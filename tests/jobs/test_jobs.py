@@ -150,7 +150,7 @@ def test_requeues_have_a_limit(tmp_path: Path) -> None:
 
 
 def test_pbs_task_is_continued_by_a_new_job(tmp_path: Path) -> None:
-    jobs = written(tmp_path, "pbs", time=121)
+    jobs = written(tmp_path, "pbs", time=122)
     fake_task(jobs, "trap 'echo saved; exit 130' TERM; sleep 30 & wait $!")
     environment = {**fake_command(tmp_path, "qsub"), "PBS_ARRAY_INDEX": "1"}
     subprocess.run(["bash", jobs / "job.pbs"], env=environment, timeout=20, check=True)
