@@ -271,24 +271,55 @@ def test_a_missing_envpool_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         make_vec_env("CartPole-v1", backend="envpool")
 
 
-def test_envpool_takes_the_registered_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+def fake_envpool(
+    monkeypatch: pytest.MonkeyPatch, env_id: str, obs_space: gym.Space[Any], action_space: gym.Space[Any]
+) -> list[Any]:
+    """Put an envpool with one environment in place of the package; return its options and closings."""
+    calls: list[Any] = []
 
     def make(env_id: str, **options: Any) -> Any:
-        asked.update(options)
-        space = {"observation_space": gym.spaces.Discrete(2), "action_space": gym.spaces.Discrete(2)}
-        return SimpleNamespace(**space, close=lambda: None)
+        calls.append(options)
+        spaces = {"observation_space": obs_space, "action_space": action_space}
+        return SimpleNamespace(**spaces, close=lambda: calls.append("closed"))
 
-    envpool = SimpleNamespace(list_all_envs=lambda: ["CartPole-v1"], make=make)
+    envpool = SimpleNamespace(list_all_envs=lambda: [env_id], make=make)
     monkeypatch.setitem(sys.modules, "envpool", envpool)
+    return calls
+
+
+def test_envpool_takes_the_registered_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered = gym.make("CartPole-v1")
+    calls = fake_envpool(monkeypatch, "CartPole-v1", registered.observation_space, registered.action_space)
     spec = copy.copy(gym.spec("CartPole-v1"))
     monkeypatch.setitem(gym.registry, "CartPole-v1", spec)
     spec.max_episode_steps = 20
     EnvPoolVecEnv("CartPole-v1", 2)
-    assert asked["max_episode_steps"] == 20
+    assert calls[0]["max_episode_steps"] == 20
     spec.entry_point = OtherCartPole
     with pytest.raises(UserError, match="registered as another environment"):
         EnvPoolVecEnv("CartPole-v1", 2)
+
+
+def test_envpool_takes_the_registered_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered = gym.make("Pendulum-v1")
+    fake_envpool(
+        monkeypatch,
+        "Pendulum-v1",
+        gym.spaces.Box(-np.inf, np.inf, (3,), np.float64),
+        gym.spaces.Box(-2, 2, (1,), np.float64),
+    )
+    venv = EnvPoolVecEnv("Pendulum-v1", 2)
+    assert venv.observation_space == registered.observation_space
+    assert venv.action_space == registered.action_space
+
+
+def test_envpool_with_other_observations_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    obs_space = gym.spaces.Box(-np.inf, np.inf, (5,), np.float32)
+    calls = fake_envpool(monkeypatch, "Pendulum-v1", obs_space, gym.make("Pendulum-v1").action_space)
+    with pytest.raises(UserError, match="envpool has another observation_space"):
+        EnvPoolVecEnv("Pendulum-v1", 2)
+    assert calls[-1] == "closed"
+    assert EnvPoolVecEnv("Pendulum-v1", 2, {"frame_skip": 2}).observation_space == obs_space
 
 
 def test_envpool_steps_the_same_episodes() -> None:
@@ -299,6 +330,22 @@ def test_envpool_steps_the_same_episodes() -> None:
     assert episode["r"] == episode["l"] > 5
     again = make_vec_env("CartPole-v1", 3, seed=1, backend="envpool")
     np.testing.assert_array_equal(again.reset(), first)
+
+
+def test_envpool_steps_like_gymnasium() -> None:
+    pytest.importorskip("envpool")
+    venv = make_vec_env("HalfCheetah-v5", 2, seed=1, backend="envpool")
+    env = gym.make("HalfCheetah-v5")
+    env.reset(seed=0)
+    obs = venv.reset()
+    for _ in range(20):
+        actions = np.stack([venv.action_space.sample() for _ in range(2)])
+        state = np.concatenate([[0.0], obs[1]])  # observations leave out the first coordinate
+        env.unwrapped.set_state(state[:9], state[9:])  # type: ignore[attr-defined]
+        expected = env.step(actions[1])
+        obs, rewards, _, _ = venv.step(actions)
+        np.testing.assert_allclose(obs[1], expected[0], atol=1e-9)
+        assert rewards[1] == pytest.approx(expected[1], abs=1e-6)
 
 
 def test_algorithms_take_any_kind_of_environment(capsys: pytest.CaptureFixture[str]) -> None:

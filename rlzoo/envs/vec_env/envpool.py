@@ -20,6 +20,9 @@ PORTED = {"gymnasium", *(family.module for family in FAMILIES)}
 class EnvPoolVecEnv(GymVectorEnv):
     """Step `n_envs` environments with envpool.
 
+    The spaces are those of the registered environment, so that an agent can play in either: envpool gives
+    actions of MuJoCo in float64 and leaves out the bounds of observations in Box2D.
+
     :param env_id: id of an environment that envpool has ported
     :param n_envs: number of environments
     :param env_kwargs: further options of `envpool.make`; the time limit defaults to the registered one
@@ -44,7 +47,13 @@ class EnvPoolVecEnv(GymVectorEnv):
         options = dict(env_kwargs or {})
         if self.spec.max_episode_steps is not None:
             options.setdefault("max_episode_steps", self.spec.max_episode_steps)
-        super().__init__(_Pool(envpool.make, env_id, n_envs, options))
+        pool = _Pool(envpool.make, env_id, n_envs, options)
+        try:
+            pool.take_spaces(gym.make(env_id), changed=bool(env_kwargs))
+        except UserError:
+            pool.close()
+            raise
+        super().__init__(pool)
         self._env_name = env_id
 
 
@@ -63,6 +72,20 @@ class _Pool(gym.vector.VectorEnv):
         self.single_action_space = self._pool.action_space
         self.metadata = {"autoreset_mode": gym.vector.AutoresetMode.DISABLED}
 
+    def take_spaces(self, registered: gym.Env[Any, Any], *, changed: bool) -> None:
+        """Take the spaces of the registered environment, and close it.
+
+        :param changed: options may have changed the spaces, so that others than the registered ones are kept
+        :raises UserError: the spaces differ in more than bounds and dtype
+        """
+        with registered:
+            for name in ("observation_space", "action_space"):
+                here, there = getattr(self._pool, name), getattr(registered, name)
+                if _alike(here, there):
+                    setattr(self, f"single_{name}", there)
+                elif not changed:
+                    raise UserError(f"envpool has another {name} ({here}) than the environment ({there})")
+
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, object] | None = None
     ) -> tuple[Obs, Info]:
@@ -77,11 +100,19 @@ class _Pool(gym.vector.VectorEnv):
         return obs, _without_bookkeeping(infos)
 
     def step(self, actions: np.ndarray) -> tuple[Obs, np.ndarray, np.ndarray, np.ndarray, Info]:
-        obs, rewards, terminated, truncated, infos = self._pool.step(np.asarray(actions))
+        dtype = self._pool.action_space.dtype
+        obs, rewards, terminated, truncated, infos = self._pool.step(np.asarray(actions, dtype=dtype))
         return obs, rewards, terminated, truncated, _without_bookkeeping(infos)
 
     def close(self, **kwargs: object) -> None:
         self._pool.close()
+
+
+def _alike(one: gym.Space[Any], other: gym.Space[Any]) -> bool:
+    """Return whether two spaces are equal, or boxes of the same shape and kind of number."""
+    if not (isinstance(one, gym.spaces.Box) and isinstance(other, gym.spaces.Box)):
+        return one == other
+    return one.shape == other.shape and one.dtype.kind == other.dtype.kind
 
 
 def _without_bookkeeping(infos: Info) -> Info:
