@@ -192,6 +192,29 @@ def test_stacks_below_an_unknown_wrapper_are_not_taken_apart() -> None:
     assert n_stacked_frames(made_of(grey, stack, VecTransposeImage, other)) == 1
 
 
+@pytest.mark.parametrize("n_rows", [36, 84])
+def test_rows_of_an_image_are_no_stack(n_rows: int) -> None:
+    image = spaces.Box(0, 255, (n_rows, 36, 9), np.uint8)  # four of them have as many channels as 36 rows
+    last, first = (lambda venv, order=order: VecFrameStack(venv, 4, order) for order in ("last", "first"))
+    assert n_stacked_frames(made_of(image, last)) == 1
+    assert n_stacked_frames(made_of(image, first)) == 4
+
+
+def test_frames_transposed_after_stacking_are_recognised() -> None:
+    venv = made_of(IMAGE, stack)
+    assert n_stacked_frames(venv) == 1
+    assert n_stacked_frames(VecTransposeImage(venv)) == 3
+    assert n_stacked_frames(VecTransposeImage(venv, skip=True)) == 1
+
+
+def test_one_key_is_normalised_inside_transposed_images() -> None:
+    venv = made_of(DICT, vectors_only, VecTransposeImage, lambda venv: VecExtractDictObs(venv, "vector"))
+    shown = venv.reset()
+    normalizer = ExperienceNormalizer.of(venv)
+    assert normalizer is not None
+    np.testing.assert_allclose(normalizer.normalize_obs(normalizer.raw_obs(shown)), shown, atol=1e-6)
+
+
 def test_stacked_integers_are_not_cut_after_normalisation() -> None:
     venv = made_of(spaces.Box(0, 9, (2,), np.int64), VecNormalize, stack)
     venv.reset()

@@ -197,17 +197,18 @@ def n_stacked_frames(venv: VecEnv) -> int:
 
     A VecFrameStack is only recognised if the wrappers around it leave its stacks unchanged.
     """
-    space = venv.observation_space
+    space, n_transpositions = venv.observation_space, 0
     while isinstance(venv, VecEnvWrapper) and type(venv) is not VecFrameStack:
         normalizes_rewards_only = (
             isinstance(venv, VecNormalize) and is_plain_vec_normalize(venv) and not venv.norm_obs
         )
-        if not (normalizes_rewards_only or type(venv) is VecTransposeImage or is_transparent(venv)):
+        if type(venv) is VecTransposeImage:
+            n_transpositions += not venv.skip
+        elif not (normalizes_rewards_only or is_transparent(venv)):
             return 1
         venv = venv.venv
     if type(venv) is not VecFrameStack or None not in venv.stacks or not is_image_space(space):
         return 1
-    frame = venv.venv.observation_space.shape or ()
-    channels = min(frame[0], frame[-1]) if len(frame) == 3 else 0
-    is_stack = space.shape is not None and space.shape[0] == channels * venv.n_stack
-    return venv.n_stack if is_stack else 1
+    stack = venv.stacks[None]
+    is_first = len(stack.space.shape) == 3 and (stack.axis + n_transpositions) % 3 == 0
+    return venv.n_stack if is_first else 1

@@ -77,11 +77,15 @@ class VecTransposeImage(ArrangingWrapper):
             return obs
         if isinstance(obs, dict):
             transposed = dict(obs)
-            for key in self.image_space_keys:
+            for key in self._images_of(obs):
                 transposed[key] = obs[key].transpose(0, 3, 1, 2)
             return transposed
         assert not isinstance(obs, tuple)
         return obs.transpose(0, 3, 1, 2)
+
+    def _images_of(self, parts: dict[str, np.ndarray]) -> list[str]:
+        """Return the keys of the images that are present: a wrapper outside may have selected some keys."""
+        return [key for key in self.image_space_keys if key in parts]
 
     def arranged_raw(self, obs: Obs, final: bool) -> Obs:
         return self.transpose_observations(obs)
@@ -90,7 +94,7 @@ class VecTransposeImage(ArrangingWrapper):
         if not self.image_space_keys:  # normalised observations that are no images
             return function(obs)
         parts = cast("dict[str, np.ndarray]", obs)
-        channels_last = {key: np.moveaxis(parts[key], 1, -1) for key in self.image_space_keys}
+        channels_last = {key: np.moveaxis(parts[key], 1, -1) for key in self._images_of(parts)}
         return self.transpose_observations(function({**parts, **channels_last}))
 
     def reset(self) -> Obs:
