@@ -112,11 +112,13 @@ def _executed(space: spaces.Space[object], squash_output: bool) -> Function:
         return lambda x: (x.argmax(axis=1) + start).astype(dtype, copy=False)
     assert isinstance(space, spaces.Box)
     low, high = space.low.reshape(-1), space.high.reshape(-1)
+    integers = np.issubdtype(space.dtype, np.integer)
 
     def executed(x: np.ndarray) -> np.ndarray:
         if squash_output:
             x = low + 0.5 * (x + 1.0) * (high - low)
         x = np.minimum(np.maximum(x, low), high)
+        x = np.rint(x) if integers else x
         return x.astype(space.dtype, copy=False).reshape(-1, *space.shape)
 
     return executed

@@ -74,6 +74,8 @@ class ExecutedActions(nn.Module):
                 actions = self.low + 0.5 * (actions + 1.0) * (self.high - self.low)
             if self.bounded:
                 actions = torch.minimum(torch.maximum(actions, self.low), self.high)
+            if not self.dtype.is_floating_point:
+                actions = torch.round(actions)
         elif self.shifts:
             actions = actions + self.start
         return actions.to(self.dtype).reshape(-1, *self.shape)

@@ -82,6 +82,11 @@ class ObservationNormalizer(nn.Module):
             RunningNormalizer(part.shape or (), low, high) for part in vectors.values()
         )
 
+    @property
+    def n_seen(self) -> int:
+        """The number of observations in the statistics."""
+        return int(self.statistics[0].count)  # type: ignore[arg-type]
+
     def update(self, obs: Any) -> None:
         """Take in raw observations [n, ...], or a dict of them."""
         for key, statistics in zip(self.keys, self.statistics, strict=True):

@@ -300,13 +300,16 @@ class BasePolicy(BaseModel):
     def env_actions(self, actions: np.ndarray) -> np.ndarray:
         """Return what the environment executes for the network's actions [B, ...].
 
-        Scaled or clipped into a Box, shifted to where a discrete space starts, in the dtype of the space.
+        Scaled or clipped into a Box, to the nearest number where it is one of integers, and shifted to where
+        a discrete space starts; in the dtype of the space.
         """
         space = self.action_space
         if isinstance(space, spaces.Box):
             if self.squash_output:
                 actions = self.unscale_action(actions)
             actions = np.clip(actions, space.low, space.high)
+            if np.issubdtype(space.dtype, np.integer):
+                actions = np.rint(actions)
         elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
             actions = actions + space.start
         return actions.astype(space.dtype, copy=False).reshape((-1, *(space.shape or ())))

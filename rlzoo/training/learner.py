@@ -100,6 +100,10 @@ class OffPolicyLearner(Learner, Protocol):
     def replay_buffer(self) -> ReplayBuffer:
         """The replay buffer."""
 
+    @property
+    def noise_follows_episodes(self) -> bool:
+        """Whether exploration has noise that is drawn anew, or reset, in each episode."""
+
     def prepare_actions(self) -> None:
         """Choose whether environments are given tensors or arrays."""
 

@@ -120,8 +120,12 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
             if len(result.ended):
                 counters.ended += len(result.ended)
                 counters.episodes += len(result.ended)
-                algorithm.end_episodes(result.ended)
                 record_episodes(algorithm, result.infos)
+            ended = result.ended
+            if replay.on_device and algorithm.noise_follows_episodes:  # tensors name ends some steps later
+                ended = np.flatnonzero(torch.as_tensor(result.terminated | result.truncated).cpu().numpy())
+            if len(ended):
+                algorithm.end_episodes(ended)
             collector.advance(result)
             locals_.obs, locals_.step, locals_.result = obs, step, result
             if not callback.on_step():

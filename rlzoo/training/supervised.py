@@ -33,6 +33,7 @@ from rlzoo.envs.vec_wrappers.experience_normalizer import (
     vec_normalize_wrappers,
     warn_unknown_wrapper,
 )
+from rlzoo.networks.running_normalizer import ObservationNormalizer
 
 
 @dataclass
@@ -57,7 +58,8 @@ class Examples:
 class Demonstrations:
     """A dataset, through the eyes of an agent: scaled by its VecNormalize and by the bounds of its actions.
 
-    A VecNormalize that learns and has seen nothing yet takes the statistics of the demonstrations.
+    A VecNormalize that learns, and a normaliser of the agent's own (`normalize_observations` of DDPG), takes
+    the statistics of the demonstrations if it has seen nothing yet.
 
     :param dataset: an ExpertDataset, the path of its file, or the arguments of one
     :raises UserError: they are of another environment, or cannot be scaled as the agent's observations are
@@ -81,6 +83,9 @@ class Demonstrations:
         obs = fit_observations(dataset.name, dataset.read(whole)[0], self.space)
         if self.normalizer is not None and not dataset.of_images:
             _learn_statistics(self.normalizer, obs)
+        own = getattr(model, "normalizer", None)
+        if isinstance(own, ObservationNormalizer) and own.n_seen == 0 and not dataset.of_images:
+            own.update(self.examples(whole, obs).obs)
         starts = np.append(np.flatnonzero(dataset.episode_starts), len(dataset))
         self.episodes = [np.arange(*bounds) for bounds in pairwise(starts)]
         self.n_train_episodes = max(1, int(dataset.train_fraction * len(self.episodes)))
@@ -295,7 +300,7 @@ def pretrain(
 
 def _sync_target_networks(model: Any) -> None:
     """Copy the trained network to its target networks, and perturb the network of parameter noise again."""
-    for name in ("target_q_net", "target_actor"):
+    for name in ("target_q_net", "target_actor", "target_critic", "target_policy"):
         if (copy := getattr(model, name, None)) is not None:
             copy.update(1.0)
     if (noise := getattr(model, "parameter_noise", None)) is not None:

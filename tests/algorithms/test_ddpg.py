@@ -126,6 +126,18 @@ def test_ddpg_normalises_with_running_statistics():
     assert model.predict(obs.numpy())[0] == pytest.approx(plain.predict(scaled.numpy())[0], abs=1e-5)
 
 
+def test_stored_observations_of_another_agent_are_normalised(tmp_path):
+    first = agent(normalize_observations=True, learning_starts=100)
+    first.learn(50)
+    first.save_replay_buffer(tmp_path / "replay")
+    second = agent(normalize_observations=True)
+    second.load_replay_buffer(tmp_path / "replay")
+    second.train(1, batch_size=8)
+    assert second.normalizer.n_seen == 50
+    first.train(1, batch_size=8)
+    assert first.normalizer.n_seen == 50  # it had seen them already
+
+
 def test_the_range_of_observations_is_what_they_are_clipped_to():
     model = agent(normalize_observations=True, observation_range=(-1, 0.5))
     shown = []

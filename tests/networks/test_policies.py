@@ -383,6 +383,8 @@ class TestObservations:
             [2.0] * 3
         ]
         assert make(actions=ACTIONS["shifted"]).env_actions(np.array([0, 2])).tolist() == [-1, 1]
+        integers = make(actions=spaces.Box(-2, 2, (2,), np.int64))
+        assert integers.env_actions(np.array([[-1.7, 1.6], [0.4, 9.0]])).tolist() == [[-2, 2], [0, 2]]
         assert make(actions=ACTIONS["multi_binary"]).env_actions(np.ones((2, 3), np.float32)).dtype == np.int8
 
     def test_predict_restores_the_mode(self):

@@ -189,6 +189,24 @@ def test_noise_begins_anew_where_an_episode_ended() -> None:
     assert first.state_dict()["noise"] != 0 and second.state_dict()["noise"] == 0
 
 
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_noise_begins_anew_in_the_next_training(n_envs: int) -> None:
+    noise = OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1))
+    model = make(TD3, n_envs=n_envs, env=CountingBox, action_noise=noise)
+    model.learn(4)
+    begun = []
+    model.begin_rollout = lambda: begun.append([one.state_dict()["noise"] for one in noises(model)])
+    model.learn(4, reset_num_timesteps=False)
+    assert np.any(begun[0])
+    begun.clear()
+    model.learn(4)
+    assert not np.any(begun[0])
+
+
+def noises(model: Any) -> list[Any]:
+    return getattr(model.action_noise, "noises", [model.action_noise])
+
+
 def test_what_is_remembered_is_what_happened() -> None:
     model = make(n_envs=2).learn(40)
     replay = model.replay_buffer

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo import PPO, ExpertDataset, VecFrameStack, VecNormalize
+from rlzoo import PPO, BaseFeaturesExtractor, ExpertDataset, VecFrameStack, VecNormalize
 from rlzoo.config import catalog
 from rlzoo.core.errors import TrainingDiverged, UserError
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
@@ -38,6 +38,17 @@ class Room(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return np.full(2, self.scale, np.float32), 0.0, True, False, {}
+
+
+class Halving(BaseFeaturesExtractor):
+    """An extractor with parameters."""
+
+    def __init__(self, observation_space: spaces.Space[Any]) -> None:
+        super().__init__(observation_space, features_dim=2)
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.linear(obs)
 
 
 def shown(action_space: spaces.Space[Any], n_steps: int = 240, scale: float = 1.0) -> dict[str, np.ndarray]:
@@ -134,6 +145,20 @@ def test_target_networks_follow(algo: str) -> None:
         assert torch.equal(mine, copied)
 
 
+@pytest.mark.parametrize("algo", ["acer", "sac"])
+def test_other_target_networks_follow(algo: str) -> None:
+    extractors = {"net_arch": [32], "share_features_extractor": True, "features_extractor_class": Halving}
+    if algo == "acer":
+        model = make("acer", "Discrete")
+        pair = model.policy, model.average_policy
+    else:
+        model = make("sac", "Box", policy_kwargs=extractors)
+        pair = model.policy.critic, model.policy.critic_target
+    model.pretrain(dataset(model.action_space), n_epochs=2)
+    for mine, copied in zip(pair[0].parameters(), pair[1].parameters(), strict=True):
+        assert torch.equal(mine, copied)
+
+
 def test_exploration_noise_and_critic_stay_as_they_are() -> None:
     model = make("ppo", "Box")
     before = {name: value.clone() for name, value in model.policy.state_dict().items()}
@@ -175,6 +200,17 @@ def test_a_new_vec_normalize_learns_from_the_demonstrations() -> None:
     statistics = venv.obs_rms.mean.copy()
     Demonstrations(model, dataset(DISCRETE, scale=1.0))  # it has seen something by now
     assert (venv.obs_rms.mean == statistics).all()
+
+
+def test_ddpg_normalises_by_the_demonstrations() -> None:
+    model = make("ddpg", "Box", normalize_observations=True)
+    data = dataset(BOX, scale=300.0)
+    loss_of(model, data)
+    obs = torch.from_numpy(shown(BOX, scale=300.0)["obs"])
+    scaled = model.normalizer(obs)
+    assert scaled.mean(0).abs().max() < 1e-4 and scaled.std(0).numpy() == pytest.approx(1, abs=0.01)
+    Demonstrations(model, dataset(BOX, scale=1.0))  # it has seen something by now
+    assert torch.equal(model.normalizer(obs), scaled)
 
 
 def test_the_vec_normalize_that_scales_observations_is_used() -> None:

@@ -15,6 +15,7 @@ from rlzoo.buffers.replay.tensor_replay import TensorReplayBuffer
 from rlzoo.buffers.tensor_rollout import TensorRolloutBuffer
 from rlzoo.core.returns import bootstrap_values, explained_variance, gae
 from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.envs.tensor.tensor_pendulum import TensorPendulum
 from rlzoo.evaluation.evaluate import evaluate_policy
 from rlzoo.training.training_state import Collector
 
@@ -136,6 +137,19 @@ def test_samples_are_transitions_of_the_environments() -> None:
     assert torch.allclose(batch.next_observations[:, 2], speed.clamp(-8, 8), atol=1e-4)
     assert (batch.discounts == model.config.gamma).all()  # truncated episodes are bootstrapped
     assert replay.timeouts.sum() == 4 and np.isfinite(replay.observations).all()
+
+
+def test_noise_begins_anew_in_the_step_that_ends_an_episode() -> None:
+    venv = TensorPendulum(num_envs=2)
+    venv.max_episode_steps = 20
+    noise = rlzoo.OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1))
+    model = rlzoo.TD3("MlpPolicy", venv, action_noise=noise, learning_starts=1000, device="cpu", seed=0)
+    resets: list[tuple[int, list[int]]] = []
+    model.action_noise.reset = lambda indices: resets.append(  # type: ignore[union-attr, method-assign]
+        (model.num_timesteps // 2, indices.tolist())
+    )
+    model.learn(2 * 50)
+    assert resets == [(20, [0, 1]), (40, [0, 1])]
 
 
 def test_special_replay_takes_arrays() -> None:

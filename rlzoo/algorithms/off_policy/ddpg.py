@@ -218,6 +218,10 @@ def pop_art(returns: RunningNormalizer, target: torch.Tensor, last_layers: list[
         layer.bias.mul_(std).add_(mean - returns.mean).div_(returns.std)
 
 
+MAX_SEEN = 10_000
+"""Stored observations that a normaliser without statistics is shown."""
+
+
 class DDPG(ActorCriticAlgorithm):
     """DDPG for Box actions.
 
@@ -233,6 +237,7 @@ class DDPG(ActorCriticAlgorithm):
     policy: TD3Policy
     policy_family = "deterministic"
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
+    _experience_seen = False  # whether the normaliser was compared with the replay buffer
 
     def policy_arguments(self) -> dict[str, Any]:
         arguments = super().policy_arguments()
@@ -304,6 +309,8 @@ class DDPG(ActorCriticAlgorithm):
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         config, policy = self.config, self.policy
+        if self.normalizer is not None and not self._experience_seen:
+            self._see_experience(self.normalizer)
         learning_rates = self._set_learning_rates(counters)
         counters.n_updates += 1
 
@@ -328,6 +335,13 @@ class DDPG(ActorCriticAlgorithm):
         if self.parameter_noise is not None and counters.n_updates % interval == 0:
             self._adapt_parameter_noise(batch.observations)
         return {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach(), **learning_rates}
+
+    def _see_experience(self, normalizer: ObservationNormalizer) -> None:
+        """Show the normaliser stored observations, if it has seen fewer: of a buffer that was loaded."""
+        self._experience_seen, n_stored = True, len(self.replay_buffer)
+        if normalizer.n_seen < n_stored:
+            (batch,) = self.replay_buffer.batches(1, min(n_stored, MAX_SEEN))
+            normalizer.update(batch.observations)
 
     def _set_learning_rates(self, counters: Counters) -> Metrics:
         metrics: Metrics = {"learning_rate": self.schedule("learning_rate", counters)}

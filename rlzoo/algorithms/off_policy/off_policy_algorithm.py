@@ -231,6 +231,11 @@ class OffPolicyAlgorithm(Algorithm):
         first = 0 if self.ranks is None else self.ranks.rank * self.n_envs
         return slice(first, first + self.n_envs)
 
+    @property
+    def noise_follows_episodes(self) -> bool:
+        """Whether exploration has noise that is drawn anew, or reset, in each episode."""
+        return self.action_noise is not None or getattr(self, "parameter_noise", None) is not None
+
     def end_episodes(self, indices: np.ndarray) -> None:
         if isinstance(self.action_noise, VectorizedActionNoise):
             self.action_noise.reset(indices if self.ranks is None else indices + self.own_envs.start)
@@ -462,8 +467,12 @@ class OffPolicyAlgorithm(Algorithm):
         self.action_noise = noise
 
     def _start_episodes(self, env: VecEnv, resume: bool) -> None:
+        is_new = self.collector.obs is None and self.resume_state.rng is None
         super()._start_episodes(env, resume)
-        self.buffer_in_sync = self.buffer_in_sync and self.collector.episodes_restored
+        restored = self.collector.episodes_restored
+        self.buffer_in_sync = self.buffer_in_sync and restored
+        if not (is_new or restored):  # noise of the episodes before ends with them
+            self.end_episodes(np.arange(env.num_envs))
 
     def make_optimizer(self, flat: ParameterGroup, **changes: Any) -> torch.optim.Optimizer:
         """Return the policy's optimiser for a vector of parameters.
