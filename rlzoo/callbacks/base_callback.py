@@ -17,6 +17,7 @@ from functools import partial
 from numbers import Real
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from rlzoo.core.errors import CheckpointError, UserError
@@ -369,7 +370,7 @@ class LoopLocals(Mapping[str, object]):
         }
         self._step_readers: dict[str, Reader] = {
             "infos": lambda: infos_of_step(self.result),
-            "rewards": lambda: copy_of(self.result.rewards),  # the environments write into theirs again
+            "rewards": self._rewards,
             "dones": lambda: self.result.terminated | self.result.truncated,
             "new_obs": self._new_obs,
             "obs_tensor": lambda: self.obs,
@@ -403,6 +404,13 @@ class LoopLocals(Mapping[str, object]):
             "values": self._values,
             "log_probs": self._log_probs,
         }
+
+    def _rewards(self) -> Any:
+        """Copy the rewards, since environments write into theirs; read-only, as they are stored already."""
+        rewards = copy_of(self.result.rewards)
+        if isinstance(rewards, np.ndarray):
+            rewards.flags.writeable = False
+        return rewards
 
     def _new_obs(self) -> Obs:
         """Copy what the step led to and the agent acts on next, since environments write into theirs."""

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any, SupportsFloat
@@ -224,6 +225,8 @@ def _encode(value: object) -> Any:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, Enum) and isinstance(value, str):
+        return value.value
     if isinstance(value, type):
         return {"$class": f"{value.__module__}.{value.__qualname__}"}
     if isinstance(value, np.generic):

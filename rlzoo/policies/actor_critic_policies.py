@@ -111,6 +111,7 @@ class ActorCriticPolicy(BasePolicy):
         noise = {"full_std": full_std, "use_expln": use_expln, "squash_output": squash_output}
         self.dist_kwargs: dict[str, Any] | None = noise if use_sde else None
         self.action_dist = make_proba_distribution(action_space, use_sde, self.dist_kwargs)
+        self._build_features_extractors()
         self._build(lr_schedule)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -129,7 +130,6 @@ class ActorCriticPolicy(BasePolicy):
     # ---------------------------------------------------------------- construction
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
-        self._build_features_extractors()
         self._build_mlp_extractor()
         latent_dim = self.mlp_extractor.latent_dim_pi
         if isinstance(self.action_dist, DiagGaussian | StateDependentNoise):

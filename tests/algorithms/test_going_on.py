@@ -147,6 +147,7 @@ class SaveAndReset(BaseCallback):
             env.seed(model.restart_seed())
             model._last_obs = env.reset()
             model._last_episode_starts = np.ones(env.num_envs, bool)
+            model.end_episodes(np.arange(env.num_envs))
             model.buffer_in_sync = False
             start_replay(model)
         return True

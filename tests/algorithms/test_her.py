@@ -70,6 +70,21 @@ def test_load_finds_the_class(tmp_path):
     assert type(loaded.replay_buffer) is HerReplayBuffer
 
 
+def test_a_strategy_given_as_a_member_is_saved(tmp_path):
+    kwargs = {"goal_selection_strategy": GoalSelectionStrategy.EPISODE, "n_sampled_goal": 3}
+    model = DQN(
+        "MultiInputPolicy",
+        BitFlippingEnv(3),
+        replay_buffer_class=HerReplayBuffer,
+        replay_buffer_kwargs=kwargs,
+        **SMALL,
+    )
+    model.save(tmp_path / "agent")
+    replay = DQN.load(tmp_path / "agent", env=BitFlippingEnv(3)).replay_buffer
+    assert replay.goal_selection_strategy is GoalSelectionStrategy.EPISODE
+    assert replay.her_ratio == 0.75
+
+
 def test_an_environment_in_the_wrapper_is_seen_without_it():
     wrapped = HERGoalEnvWrapper(BitFlippingEnv(3))
     model = HER("MlpPolicy", wrapped, DQN, **SMALL).learn(40)

@@ -76,6 +76,38 @@ class TwoRates(ActorCriticPolicy):
         self.optimizer = torch.optim.SGD([{"params": actor}, {"params": critic}], lr=lr_schedule(1))
 
 
+class Trunk(ActorCriticPolicy):
+    """Actor and critic on one layer of its own."""
+
+    def _build(self, lr_schedule):
+        self.trunk = torch.nn.Linear(self.features_dim, 8)
+        self.action_net, self.value_net = torch.nn.Linear(8, 2), torch.nn.Linear(8, 1)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1))
+
+    def get_distribution(self, obs):
+        logits = self.action_net(self.trunk(self.extract_features(obs)))
+        return self.action_dist.proba_distribution(action_logits=logits)
+
+    def predict_values(self, obs):
+        return self.value_net(self.trunk(self.extract_features(obs)))
+
+    def forward(self, obs, deterministic=False):
+        distribution = self.get_distribution(obs)
+        actions = distribution.get_actions(deterministic)
+        return actions, self.predict_values(obs), distribution.log_prob(actions)
+
+    def evaluate_actions(self, obs, actions):
+        distribution = self.get_distribution(obs)
+        return self.predict_values(obs), distribution.log_prob(actions), distribution.entropy()
+
+
+def test_a_policy_builds_its_networks_on_features():
+    model = A2C(Trunk, IdentityEnv(2), seed=0)
+    before = model.policy.trunk.weight.clone()
+    model.learn(20)
+    assert not torch.equal(model.policy.trunk.weight, before)
+
+
 def test_a_policy_keeps_the_parameter_groups_it_made():
     model = A2C(TwoRates, IdentityEnv(2), seed=0)
     before = {name: value.clone() for name, value in model.policy.state_dict().items()}

@@ -36,6 +36,15 @@ def test_new_obs_is_one_array_for_all_callbacks(algorithm: Any) -> None:
     assert len({id(obs) for obs in steps}) == len(steps)  # each step has its own
 
 
+@pytest.mark.parametrize("algorithm", [A2C, DQN])
+def test_changing_stored_rewards_is_an_error(algorithm: Any) -> None:
+    def add(locals_: Any, _: Any) -> None:
+        locals_["rewards"] += 1
+
+    with pytest.raises(ValueError, match="read-only"):
+        algorithm("MlpPolicy", "CartPole-v1").learn(10, callback=add)
+
+
 def test_reading_locals_does_not_change_training() -> None:
     plain = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(30)
     read = A2C("MlpPolicy", "CartPole-v1", seed=0).learn(30, callback=Keep())

@@ -52,6 +52,14 @@ def test_samplers_of_rlzoo_draw_from_its_spaces(algo):
     assert own_samplers.own_sampler(algo) is None
 
 
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_drawn_hyperparameters_are_ready_to_use(algo):
+    learner = {"ppo": rlzoo.PPO, "sac": rlzoo.SAC}[algo]
+    for seed in range(3):
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed))
+        learner("MlpPolicy", "Pendulum-v1", **HYPERPARAMS_SAMPLER[algo](study.ask(), 1, 1, {}))
+
+
 def test_values_as_the_other_zoo_draws_them_are_converted():
     drawn = {"one_minus_gamma": 0.25, "batch_size_pow": 3, "net_arch": "big", "train_freq": 8, "tau": 0.1}
     assert convert_params({**drawn, "subsample_steps": 2}) == {

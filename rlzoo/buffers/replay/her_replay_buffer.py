@@ -102,6 +102,11 @@ class HerReplayBuffer(ReplayBuffer):
         self.set_env(env)
         self._compared = False  # whether stored rewards have been compared with compute_reward
 
+    @property
+    def her_ratio(self) -> float:
+        """The share of relabelled transitions in a batch."""
+        return 1 - 1 / (self.n_sampled_goal + 1)
+
     @classmethod
     def check_space(cls, observation_space: spaces.Space[object]) -> None:
         if not isinstance(observation_space, spaces.Dict) or any(

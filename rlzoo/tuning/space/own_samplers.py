@@ -21,6 +21,7 @@ from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER
 from rlzoo.config.values_as_text import merge
 from rlzoo.core.errors import UserError
+from rlzoo.experiment.resolve import resolve_names
 from rlzoo.tuning.space.default_spaces import overrides, search_space
 
 Sampler: TypeAlias = Callable[[Any, int, int, dict[str, Any]], dict[str, Any]]
@@ -91,7 +92,8 @@ def _shipped(algo: str) -> Sampler:
     def sample(trial: Any, n_actions: int, n_envs: int, additional_args: dict[str, Any]) -> dict[str, Any]:
         values = {"policy": "MlpPolicy", "n_envs": n_envs}
         space = search_space(algo, values, gym.spaces.Box(-1.0, 1.0, (max(1, n_actions),), np.float32))
-        return overrides(algo, values, space.sample(trial))
+        drawn: dict[str, Any] = resolve_names(overrides(algo, values, space.sample(trial)), trusted=True)
+        return drawn
 
     sample.__name__ = sample.__qualname__ = f"sample_{algo}_params"
     sample.__doc__ = f"""Draw hyperparameters of {algo} from rlzoo's search space.
