@@ -12,6 +12,7 @@ import functools
 import importlib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -284,10 +285,11 @@ def decode_value(
 ) -> Any:
     """Return the hyperparameter that `encode_value` wrote.
 
-    Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. Any other is
-    taken from `custom_objects`, by its dotted name or by the key that holds it
-    (`{"features_extractor_class": Mine}`), or imported from a trusted module. A callable found nowhere
-    becomes a `MissingCallable`. Nothing is called but constructors of our schedules and noise, and spaces.
+    Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. So are subclasses of
+    these that the running script (`__main__`) defines itself. Any other is taken from `custom_objects`, by its
+    dotted name or by the key that holds it (`{"features_extractor_class": Mine}`), or imported from a trusted
+    module. A callable found nowhere becomes a `MissingCallable`. Nothing is called but constructors of our
+    schedules and noise, and spaces.
 
     :param trusted_modules: modules, or their dotted names, whose classes and functions (and those of the
         modules inside them) may be imported
@@ -356,7 +358,7 @@ class _Decoder:
         if name in self.custom_objects:
             return self.custom_objects[name]
         name = current_name(name)
-        found = self.look_up(name, TRUSTED_ROOTS + self.trusted_modules)
+        found = _class_of_script(name) or self.look_up(name, TRUSTED_ROOTS + self.trusted_modules)
         if not isinstance(found, type):
             raise CheckpointError(f"the file names the class {name[:120]!r}, which does not exist")
         return found
@@ -391,6 +393,15 @@ class _Decoder:
 
 
 _DOTTED_NAME = re.compile(r"(__main__|(?!__)[^\W\d]\w*)(\.(?!__)[^\W\d]\w*)+")
+
+
+def _class_of_script(name: str) -> type | None:
+    """Return the class that the running script defines, if its base class is one that a file may name."""
+    module, _, attribute = name.partition(".")
+    found = vars(sys.modules[module]).get(attribute) if module == "__main__" else None
+    if not (isinstance(found, type) and found.__module__ == module):
+        return None
+    return found if any(_inside(f"{base.__module__}.", TRUSTED_ROOTS) for base in found.__mro__) else None
 
 
 def _inside(name: str, roots: Iterable[str]) -> str | None:

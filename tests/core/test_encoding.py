@@ -302,6 +302,26 @@ def test_a_class_is_handed_over_by_name_by_key_or_by_module() -> None:
         decode_value({"$class": f"{__name__}.Path"}, trusted_modules=[__name__])
 
 
+def test_a_class_that_the_running_script_defines_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = ModuleType("__main__")
+    exec(
+        "from pathlib import Path\n"
+        "from torch import nn\n"
+        "class Net(nn.Module): pass\n"
+        "class Plain: pass\n"
+        "class MyPath(type(Path())): pass\n"
+        "def net(): return nn.Linear(1, 1)\n"
+        "class Outer:\n"
+        "    class Net(nn.Module): pass\n",
+        vars(script),
+    )
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    assert encoded_and_back(vars(script)["Net"]) is vars(script)["Net"]
+    for refused in ("Plain", "MyPath", "Path", "net", "nn", "nn.Linear", "Outer.Net", "Gone", "__class__"):
+        with pytest.raises(CheckpointError, match="not loaded by its name alone"):
+            decode_value({"$class": f"__main__.{refused}"})
+
+
 def test_a_local_class_is_handed_over_by_name_alone() -> None:
     class Local(nn.Module):
         pass
