@@ -285,11 +285,11 @@ def decode_value(
 ) -> Any:
     """Return the hyperparameter that `encode_value` wrote.
 
-    Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. So are subclasses of
-    these that the running script (`__main__`) defines itself. Any other is taken from `custom_objects`, by its
-    dotted name or by the key that holds it (`{"features_extractor_class": Mine}`), or imported from a trusted
-    module. A callable found nowhere becomes a `MissingCallable`. Nothing is called but constructors of our
-    schedules and noise, and spaces.
+    Classes of rlzoo's networks, of `torch.nn` and of `torch.optim` are found by their names. So are
+    subclasses of these that the running script (`__main__`) defines itself. Any other is taken from
+    `custom_objects`, by its dotted name or by the key that holds it (`{"features_extractor_class": Mine}`),
+    or imported from a trusted module. A callable found nowhere becomes a `MissingCallable`. Nothing is
+    called but constructors of our schedules and noise, and spaces.
 
     :param trusted_modules: modules, or their dotted names, whose classes and functions (and those of the
         modules inside them) may be imported
