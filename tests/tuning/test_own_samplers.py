@@ -9,7 +9,7 @@ import pytest
 import rlzoo
 from rlzoo.core.errors import UserError
 from rlzoo.tuning.space import own_samplers
-from rlzoo.tuning.space.own_samplers import HYPERPARAMS_SAMPLER, convert_params
+from rlzoo.tuning.space.own_samplers import HYPERPARAMS_CONVERTER, HYPERPARAMS_SAMPLER, convert_params
 
 
 @pytest.fixture
@@ -58,6 +58,20 @@ def test_drawn_hyperparameters_are_ready_to_use(algo):
     for seed in range(3):
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed))
         learner("MlpPolicy", "Pendulum-v1", **HYPERPARAMS_SAMPLER[algo](study.ask(), 1, 1, {}))
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn", "ars", "tqc"])
+def test_the_parameters_of_a_trial_become_its_hyperparameters(algo):
+    for seed in range(5):
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed))
+        trial = study.ask()
+        hyperparameters = HYPERPARAMS_SAMPLER[algo](trial, 1, 1, {})
+        assert HYPERPARAMS_CONVERTER[algo](dict(trial.params)) == hyperparameters
+
+
+def test_the_parameters_of_a_trial_with_values_of_the_users_keep_both():
+    values = HYPERPARAMS_CONVERTER["ppo"]({"log2(n_steps)": 5, "1 - gamma": 0.125, "mine": 3})
+    assert (values["n_steps"], values["gamma"], values["mine"]) == (32, 0.875, 3)
 
 
 def test_values_as_the_other_zoo_draws_them_are_converted():

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+import optuna
 
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import HER
@@ -26,6 +27,9 @@ from rlzoo.tuning.space.default_spaces import overrides, search_space
 
 Sampler: TypeAlias = Callable[[Any, int, int, dict[str, Any]], dict[str, Any]]
 """(trial, n_actions, n_envs, additional_args) -> hyperparameters."""
+
+Converter: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""sampled values -> hyperparameters."""
 
 NET_ARCHS = {"tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300]}
 
@@ -91,9 +95,8 @@ def asked_for(values: Mapping[str, Any], action_space: gym.Space[Any]) -> dict[s
 def _shipped(algo: str) -> Sampler:
     def sample(trial: Any, n_actions: int, n_envs: int, additional_args: dict[str, Any]) -> dict[str, Any]:
         values = {"policy": "MlpPolicy", "n_envs": n_envs}
-        space = search_space(algo, values, gym.spaces.Box(-1.0, 1.0, (max(1, n_actions),), np.float32))
-        drawn: dict[str, Any] = resolve_names(overrides(algo, values, space.sample(trial)), trusted=True)
-        return drawn
+        space = search_space(algo, values, _box(n_actions))
+        return _ready_to_use(algo, values, space.sample(trial))
 
     sample.__name__ = sample.__qualname__ = f"sample_{algo}_params"
     sample.__doc__ = f"""Draw hyperparameters of {algo} from rlzoo's search space.
@@ -106,6 +109,41 @@ def _shipped(algo: str) -> Sampler:
     return sample
 
 
+def _shipped_converter(algo: str) -> Converter:
+    def convert(sampled: dict[str, Any]) -> dict[str, Any]:
+        if all(name.isidentifier() for name in sampled):  # ours have names like `log2(n_steps)`
+            return convert_params(sampled)
+        values = {"policy": "MlpPolicy"}
+        space, rest = search_space(algo, values, _box(1)), dict(sampled)
+        known, drawn = dict(space.given), {}
+        for key, row in space.rows.items():
+            trial = optuna.trial.FixedTrial(dict(sampled))
+            try:
+                known[key] = drawn[key] = row.suggest(trial, key, known)
+            except ValueError:  # not among the parameters: the study's space has no such row
+                continue
+            rest = {name: value for name, value in rest.items() if name not in trial.params}
+        return merge(_ready_to_use(algo, values, drawn), convert_params(rest))
+
+    convert.__name__ = convert.__qualname__ = f"convert_{algo}_params"
+    convert.__doc__ = f"""Return hyperparameters of {algo} for what a sampler has drawn.
+
+    :param sampled: what a function in `HYPERPARAMS_SAMPLER` returned (see `convert_params`), or
+        `study.best_params` where rlzoo's search space was searched
+    :return: hyperparameters, nested as in a hyperparameter file
+    """
+    return convert
+
+
+def _box(n_actions: int) -> gym.spaces.Box:
+    return gym.spaces.Box(-1.0, 1.0, (max(1, n_actions),), np.float32)
+
+
+def _ready_to_use(algo: str, values: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    ready: dict[str, Any] = resolve_names(overrides(algo, values, drawn), trusted=True)
+    return ready
+
+
 _TRANSLATED = (HER, "ppo1", "ppo2")  # to other algorithms, which have the search space
 
 _SHIPPED: dict[str, Sampler] = {algo: _shipped(algo) for algo in catalog.names() if algo not in _TRANSLATED}
@@ -113,10 +151,8 @@ _SHIPPED: dict[str, Sampler] = {algo: _shipped(algo) for algo in catalog.names()
 HYPERPARAMS_SAMPLER: dict[str, Sampler] = dict(_SHIPPED)
 """What draws the hyperparameters of a trial, by algorithm. Assign a function of your own."""
 
-HYPERPARAMS_CONVERTER: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = dict.fromkeys(
-    _SHIPPED, convert_params
-)
-"""By algorithm: what makes hyperparameters of the values that such a function returns."""
+HYPERPARAMS_CONVERTER: dict[str, Converter] = {algo: _shipped_converter(algo) for algo in _SHIPPED}
+"""By algorithm: makes hyperparameters of what such a function returns, or of `study.best_params`."""
 
 sample_a2c_params = _SHIPPED["a2c"]
 sample_ars_params = _SHIPPED["ars"]
