@@ -49,6 +49,7 @@ class Training:
     reference: str = SB3  # the package to compare with
     warm_up: int = 0  # steps before the clock starts
     workers: int = 0  # processes that play the candidates of a population
+    precision: str = "highest"  # of rlzoo's matrix products; the reference has float32
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,28 @@ CASES: dict[str, Training | Cold] = {
     ),
     "sac-halfcheetah-sbx": Training(
         "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, reference=SBX, warm_up=500
+    ),
+    **{
+        f"{algo}-halfcheetah-medium": Training(
+            algo,
+            "HalfCheetah-v5",
+            steps=3_000,
+            threads=2,
+            shipped=False,
+            reference=reference,
+            precision="medium",
+        )
+        for algo, reference in {"sac": SB3, "td3": SB3, "tqc": CONTRIB}.items()
+    },
+    "sac-halfcheetah-sbx-medium": Training(
+        "sac",
+        "HalfCheetah-v5",
+        steps=3_000,
+        threads=2,
+        shipped=False,
+        reference=SBX,
+        warm_up=500,
+        precision="medium",
     ),
     "her-bitflipping": Training(
         "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"

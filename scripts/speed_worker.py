@@ -34,6 +34,8 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(spec["threads"])
     ours = side == "rlzoo"
+    if ours:
+        torch.set_float32_matmul_precision(spec["precision"])
     model = (our_model if ours else their_model)(spec)
     if spec["warm_up"]:
         model.learn(spec["warm_up"])

@@ -58,6 +58,7 @@ ZOO_KEYS = (
     "noise_type",
     "noise_std",
     "noise_std_final",
+    "matmul_precision",
 )
 """Keys that say how to run; beside them stand `policy`, `policy_kwargs` and the algorithm's own keys."""
 

@@ -18,6 +18,7 @@ from rlzoo.core.errors import UserError, nearest
 BEST_MODEL = "best_model.zip"
 CHECKPOINT_PREFIX = "rl_model"
 LOG_FOLDER = "logs"  # where runs are kept
+PRECISIONS = ("highest", "high", "medium")  # of matrix products
 EXPORT_SUFFIXES = {"onnx": ".onnx", "torchscript": ".pt", "json": ".json", "html": ".html"}  # by format
 
 
@@ -40,7 +41,7 @@ class RunConfig:
     vec_env: str = "auto"  # auto, dummy, subproc, native or envpool
     device: str = "auto"  # auto, cpu, cuda or cuda:N
     num_threads: int = -1  # -1: as many as are measured to be fastest
-    matmul_precision: str = "highest"  # highest, high or medium
+    matmul_precision: str | None = None  # highest, high or medium; None: from the hyperparameters
     cuda_graphs: str = "off"  # off, auto or on
     compile: bool = False  # compile the networks of gradient steps
     verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages

@@ -25,9 +25,9 @@ from rlzoo.config.her_entries import HER, expand_her
 from rlzoo.config.hyperparams import ZOO_KEYS, has_old_names, lookup, merge, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.raw import RawConfig
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import PRECISIONS, RunConfig
 from rlzoo.config.values_as_text import WRAPPER_KEYS, Name, parse_value, plain
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UserError, unknown
 from rlzoo.experiment.named_classes import load_class, require_kind
 from rlzoo.experiment.noise_config import NOISE_KEYS, plan_noise
 from rlzoo.experiment.resolved_config import Class, ResolvedConfig
@@ -143,6 +143,7 @@ def resolve(raw: RawConfig, trusted: bool = True) -> ResolvedConfig:
         policy_kwargs=values["policy_kwargs"] or None,
         stats_window_size=_count(values, "stats_window_size", 100),
         n_timesteps=_count(values, "n_timesteps", 0),
+        matmul_precision=_precision(values),
         n_envs=_count(values, "n_envs", 1),
         frame_stack=_count(values, "frame_stack", 1),
         noise=None if values.keys().isdisjoint(NOISE_KEYS) else plan_noise(values, algorithm),
@@ -300,3 +301,10 @@ def _count(values: Mapping[str, object], key: str, default: int) -> int:
         if value >= 1 or key not in values:
             return int(value)
     raise UserError(f"{key} must be an integer of at least 1, not {value!r}")
+
+
+def _precision(values: Mapping[str, object]) -> str:
+    precision = str(values.get("matmul_precision", "highest"))
+    if precision not in PRECISIONS:
+        raise unknown("matmul_precision", precision, PRECISIONS)
+    return precision

@@ -42,6 +42,7 @@ class ResolvedConfig(EnvironmentConfig):
     stats_window_size: int = 100  # episodes that logged means are over
     noise: NoisePlan | None = None  # becomes a hyperparameter when the action space is known
     n_timesteps: int = 0  # environment steps to train for
+    matmul_precision: str = "highest"  # highest, high or medium
 
     def named_classes(self) -> dict[str, object]:
         """Return the classes that the hyperparameters name, by their dotted names."""

@@ -138,7 +138,7 @@ def open_session(
             prepare_replay(model, run, agent, resumed)
         model.num_threads = run.num_threads if run.num_threads > 0 else None
         torch.set_num_threads(threads or model.num_threads or thread_limit())
-        _set_acceleration(run, model)
+        _set_acceleration(run, resolved, model, opened)
         model.set_logger(_open_logger(run, resolved, model, folder, resumed, opened))
         eval_env = None
         if run.eval_freq > 0:
@@ -152,8 +152,8 @@ def open_session(
         )
 
 
-def _set_acceleration(run: RunConfig, model: Algorithm) -> None:
-    """Take over the flags that make gradient steps faster.
+def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm, opened: ExitStack) -> None:
+    """Take over what makes gradient steps faster.
 
     :raises UserError: CUDA graphs or a compiler are asked for and cannot be had here
     """
@@ -162,10 +162,12 @@ def _set_acceleration(run: RunConfig, model: Algorithm) -> None:
         from rlzoo.accel.gpu.acceleration import check_acceleration
 
         check_acceleration(model)
-    if run.matmul_precision != "highest":
+    before = torch.get_float32_matmul_precision()
+    if (precision := run.matmul_precision or resolved.matmul_precision) != before:
         from rlzoo.accel.gpu.matmul_precision import set_matmul_precision
 
-        set_matmul_precision(run.matmul_precision, model.device)
+        opened.callback(torch.set_float32_matmul_precision, before)
+        set_matmul_precision(precision, model.device)
 
 
 def _make_model(

@@ -267,6 +267,11 @@ FILE_KEYS: dict[str, Doc] = {
     "eval_env_kwargs": Doc(
         "keyword arguments for the evaluation environment, on top of env_kwargs", "environment"
     ),
+    "matmul_precision": Doc(
+        "precision of float32 matrix products: highest, high (TF32 on a GPU) or medium (bfloat16, where the"
+        " hardware has it)",
+        "training",
+    ),
     "callback": Doc("callbacks of the training: class names, or mappings of a name to arguments", "training"),
     "noise_type": Doc(
         "action noise: none, normal, ornstein-uhlenbeck, or adaptive-param for noise on the parameters",

@@ -9,6 +9,10 @@ import torch
 
 from rlzoo.accel.gpu import matmul_precision
 from rlzoo.accel.gpu.matmul_precision import set_matmul_precision, without_effect
+from rlzoo.config.run import RunConfig
+from rlzoo.core.errors import UserError
+from rlzoo.experiment.resolve import resolve_config
+from rlzoo.experiment.session import open_session
 
 CPU = torch.device("cpu")
 
@@ -43,3 +47,22 @@ def test_old_gpus_have_no_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     for major, text in ((7, "compute capability 8.0"), (8, "None")):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, major=major: (major, 0))
         assert text in str(without_effect("high", torch.device("cuda")))
+
+
+def test_an_unknown_precision_is_named() -> None:
+    with pytest.raises(UserError, match="unknown matmul_precision 'mediun'; did you mean 'medium'"):
+        resolve_config("sac", {"policy": "MlpPolicy", "matmul_precision": "mediun"})
+
+
+@pytest.mark.parametrize(
+    ("flag", "hyperparameter", "expected"),
+    [(None, "medium", "medium"), ("high", "medium", "high"), ("high", None, "high"), (None, None, "highest")],
+)
+def test_the_precision_holds_until_the_training_is_closed(
+    flag: str | None, hyperparameter: str | None, expected: str
+) -> None:
+    values = {"policy": "MlpPolicy", **({"matmul_precision": hyperparameter} if hyperparameter else {})}
+    run = RunConfig(algo="ppo", env_id="CartPole-v1", seed=0, eval_freq=-1, verbose=0, matmul_precision=flag)
+    with open_session(run, resolve_config("ppo", values)):
+        assert torch.get_float32_matmul_precision() == expected
+    assert torch.get_float32_matmul_precision() == "highest"

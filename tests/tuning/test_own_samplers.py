@@ -69,7 +69,7 @@ def test_the_parameters_of_a_trial_become_its_hyperparameters(algo):
         assert HYPERPARAMS_CONVERTER[algo](dict(trial.params)) == hyperparameters
 
 
-def test_the_parameters_of_a_trial_with_values_of_the_users_keep_both():
+def test_parameters_of_a_trial_keep_those_of_the_user():
     values = HYPERPARAMS_CONVERTER["ppo"]({"log2(n_steps)": 5, "1 - gamma": 0.125, "mine": 3})
     assert (values["n_steps"], values["gamma"], values["mine"]) == (32, 0.875, 3)
 

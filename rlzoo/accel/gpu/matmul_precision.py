@@ -10,13 +10,11 @@ import sys
 
 import torch
 
-CHOICES = ("highest", "high", "medium")
-
 
 def set_matmul_precision(precision: str, device: torch.device) -> None:
     """Set the precision of this process; print one line where it has no effect.
 
-    :param precision: one of `CHOICES`
+    :param precision: "highest", "high" or "medium"
     """
     torch.set_float32_matmul_precision(precision)
     if (reason := without_effect(precision, device)) is not None:

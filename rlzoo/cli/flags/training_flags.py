@@ -6,7 +6,7 @@ import argparse
 
 from rlzoo.cli.flags.parser import SEED, Choice, FlagGroup, IntInRange, boolean
 from rlzoo.config import catalog
-from rlzoo.config.run import RunConfig
+from rlzoo.config.run import PRECISIONS, RunConfig
 
 MAX_SEEDS = 10_000  # of one range
 
@@ -126,11 +126,11 @@ def add_acceleration_args(how: FlagGroup) -> None:
     """Add what makes gradient steps faster on some machines."""
     how.add_argument(
         "--matmul-precision",
-        type=Choice("precision", ("highest", "high", "medium")),
-        default="highest",
+        type=Choice("precision", PRECISIONS),
+        default=None,
         metavar="P",
         help="precision of float32 matrix products: highest, high (TF32 on a GPU) or medium (bfloat16 on a"
-        " CPU that has it) (default: highest)",
+        " CPU that has it) (default: from the hyperparameters, else highest)",
     )
     how.add_argument(
         "--cuda-graphs",
