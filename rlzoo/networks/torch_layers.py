@@ -15,9 +15,9 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from rlzoo.accel.fast_mlp import fast_forward
+from rlzoo.accel.fast_mlp import FAST, fast_forward, is_hooked
 from rlzoo.core.errors import UnsupportedSpace, UserError, unknown
-from rlzoo.core.preprocessing import get_flattened_obs_dim, is_image_space
+from rlzoo.core.preprocessing import get_flattened_obs_dim, is_image_space, preprocess_obs
 from rlzoo.core.runtime import get_device
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.lstm import LSTM, LayerNormLSTM
@@ -50,6 +50,7 @@ class FlattenExtractor(BaseFeaturesExtractor):
         if isinstance(observation_space, spaces.Dict):
             raise UnsupportedSpace("MlpPolicy cannot read Dict observations; use MultiInputPolicy")
         super().__init__(observation_space, get_flattened_obs_dim(observation_space))
+        self.only_converts = _only_converted(observation_space)
 
     def forward(self, observations: Tensor) -> Tensor:
         return observations.reshape(observations.shape[0], -1)  # a scalar observation is a vector of one
@@ -138,9 +139,39 @@ class CombinedExtractor(BaseFeaturesExtractor):
                 features_dim += get_flattened_obs_dim(space)
         super().__init__(observation_space, features_dim)
         self.extractors = nn.ModuleDict(extractors)
+        parts = observation_space.spaces
+        self.joins = tuple(parts) if all(_only_converted(part) for part in parts.values()) else ()
 
     def forward(self, observations: dict[str, Tensor]) -> Tensor:
         return torch.cat([extractor(observations[key]) for key, extractor in self.extractors.items()], dim=1)
+
+
+def _only_converted(space: gym.Space) -> bool:
+    """Return whether preprocessing only converts observations to float32."""
+    return isinstance(space, spaces.Box | spaces.MultiBinary) and not is_image_space(space)
+
+
+def features_of(
+    extractor: nn.Module, obs: Any, observation_space: gym.Space, normalize_images: bool = True
+) -> Any:
+    """Preprocess raw observations [B, ...] and run an extractor on them.
+
+    Vectors that are only flattened and joined are converted at once, without calling the modules.
+
+    :return: features, [B, features_dim]; what a custom extractor returns
+    """
+    if FAST and not is_hooked(extractor):
+        if type(extractor) is FlattenExtractor and extractor.only_converts:
+            return obs.float() if obs.dim() == 2 else obs.float().reshape(obs.shape[0], -1)
+        if (
+            type(extractor) is CombinedExtractor
+            and extractor.joins
+            and not any(map(is_hooked, extractor.extractors.values()))
+        ):
+            parts = [obs[key].flatten(1) for key in extractor.joins]
+            if len({part.dtype for part in parts}) == 1:  # else each is rounded by itself
+                return torch.cat(parts, dim=1).float()
+    return extractor(preprocess_obs(obs, observation_space, normalize_images))
 
 
 def create_mlp(

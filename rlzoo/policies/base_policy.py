@@ -20,7 +20,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from rlzoo.accel.memory import TooManyParameters, parameter_budget
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters
-from rlzoo.core.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose, preprocess_obs
+from rlzoo.core.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose
 from rlzoo.core.runtime import get_device
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.goal_env import GOAL_KEYS, split_goals
@@ -31,6 +31,7 @@ from rlzoo.networks.torch_layers import (
     CombinedExtractor,
     FlattenExtractor,
     NatureCNN,
+    features_of,
 )
 
 Self = TypeVar("Self", bound="SavableModule")
@@ -200,7 +201,7 @@ class BaseModel(SavableModule):
     def extract_features(self, obs: TensorObs, features_extractor: nn.Module | None = None) -> Any:
         """Preprocess raw observations [B, ...] and run the extractor on them, by default the own one."""
         extractor: Any = self.features_extractor if features_extractor is None else features_extractor
-        return extractor(preprocess_obs(obs, self.observation_space, self.normalize_images))
+        return features_of(extractor, obs, self.observation_space, self.normalize_images)
 
     def is_vectorized_observation(self, observation: Any) -> bool:
         """Return whether this is a batch rather than one observation; images may have channels last."""

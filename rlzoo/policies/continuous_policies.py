@@ -13,7 +13,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rlzoo.core.errors import UnsupportedSpace, UserError
-from rlzoo.core.preprocessing import TensorObs, preprocess_obs
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.ensemble import EnsembleMlp
@@ -21,6 +21,7 @@ from rlzoo.networks.torch_layers import (
     BaseFeaturesExtractor,
     FlattenExtractor,
     NatureCNN,
+    features_of,
     get_actor_critic_arch,
 )
 from rlzoo.policies.actors import Actor, SquashedGaussianActor
@@ -90,8 +91,9 @@ class Critics(EnsembleMlp, SavableModule):
         return self.networks()
 
     def extract_features(self, obs: TensorObs) -> Tensor:
-        preprocessed = preprocess_obs(obs, self.observation_space, self.normalize_images)
-        features: Tensor = self.features_extractor(preprocessed)
+        features: Tensor = features_of(
+            self.features_extractor, obs, self.observation_space, self.normalize_images
+        )
         return features
 
     def trainable_parameters(self) -> list[nn.Parameter]:

@@ -9,15 +9,16 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import fast_forward, fast_mlp, is_hooked
+from rlzoo.accel.fast_mlp import fast_forward, fast_mlp
 from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
-from rlzoo.core.preprocessing import TensorObs, preprocess_obs
+from rlzoo.core.preprocessing import TensorObs
 from rlzoo.networks.torch_layers import (
     BaseFeaturesExtractor,
     FlattenExtractor,
     NatureCNN,
     create_mlp,
+    features_of,
     layer_widths,
 )
 from rlzoo.policies.base_policy import BasePolicy, PolicyPart, variants
@@ -67,15 +68,12 @@ class QNetwork(PolicyPart):
         head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
         self.head, self.dueling = head, dueling
         self.train_extractor = trained
-        vectors = isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1
-        self.takes_vectors = vectors and type(features_extractor) is FlattenExtractor  # nothing to extract
 
     def features(self, obs: TensorObs) -> Tensor:
         """Return the features, [B, features_dim]."""
-        if self.takes_vectors and not is_hooked(self.features_extractor):
-            return obs.float()  # type: ignore[union-attr]
-        observations = preprocess_obs(obs, self.observation_space, self.normalize_images)
-        features: Tensor = self.features_extractor(observations)
+        features: Tensor = features_of(
+            self.features_extractor, obs, self.observation_space, self.normalize_images
+        )
         return features
 
     def forward(self, obs: TensorObs) -> Tensor:

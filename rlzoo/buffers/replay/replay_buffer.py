@@ -385,7 +385,7 @@ class ReplayBuffer(ReplayArrays):
         if self._overrides_sample:
             yield from (as_batch(self.sample(batch_size), self.gamma) for _ in range(n_batches))
             return
-        at_once = self.batches_at_once(batch_size)
+        at_once = self.batches_at_once(batch_size) if n_batches > 1 else 1
         while n_batches > 0:
             count = min(at_once, n_batches)
             n_batches -= count
