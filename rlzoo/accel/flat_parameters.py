@@ -57,6 +57,11 @@ class ParameterGroup:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
 
     @property
+    def frozen(self) -> list[nn.Parameter]:
+        """Parameters that were frozen after the group was made: by `parameter.requires_grad_(False)`."""
+        return [parameter for parameter in self.parameters if not parameter.requires_grad]
+
+    @property
     def vector(self) -> Tensor:
         """All parameters as one vector; here a copy."""
         return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
@@ -86,7 +91,19 @@ class ParameterGroup:
             where there are none
         """
         self.zero_grad()
-        loss.backward(inputs=self.parameters if only else None)
+        self._backward(loss, only)
+
+    def _backward(self, loss: Tensor, only: bool) -> None:
+        inputs = [parameter for parameter in self.parameters if parameter.requires_grad] if only else None
+        if inputs != []:
+            loss.backward(inputs=inputs)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take a step of an optimiser; momentum and weight decay leave frozen parameters as they are."""
+        frozen = [(parameter, parameter.clone()) for parameter in self.frozen]
+        optimizer.step()
+        for parameter, value in frozen:
+            parameter.copy_(value)
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         """Scale the gradient so that its Euclidean norm is at most `max_norm`; return the norm before."""
@@ -152,7 +169,9 @@ class FlatParameters(ParameterGroup):
         self._reattach_gradients()
         if not fast_backward(loss, self.parameters):
             self._gradient.zero_()
-            loss.backward(inputs=self.parameters if only else None)
+            self._backward(loss, only)
+        for parameter in self.frozen:
+            parameter.grad.zero_()  # type: ignore[union-attr]
 
     def _reattach_gradients(self) -> None:
         if self.parameters[0].data_ptr() != self._vector.data_ptr():

@@ -217,8 +217,15 @@ class Algorithm(SelfDescribing, Agent):
         self.policy = policy.to(self.device)
         self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
+        self.optimized_policy = self.policy
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
+
+    def optimize_assigned_policy(self) -> None:
+        """Make optimisers for a policy that was assigned: `model.policy = other.policy`."""
+        if self.policy is not self.optimized_policy:
+            self.policy = self.optimized_policy = self.policy.to(self.device)
+            self.setup_optimizers()
 
     def setup_optimizers(self) -> None:
         """Lay parameters out in vectors, with an optimiser for each vector."""

@@ -43,7 +43,7 @@ class NetworkOptimizer:
             self.average(self.parameters)
         if max_grad_norm is not None:
             self.parameters.clip_grad_norm(max_grad_norm)
-        self.owner.optimizer.step()
+        self.parameters.step(self.owner.optimizer)
 
 
 def mean_over_rows(values: Tensor, n_axes: int = 1) -> Tensor:

@@ -134,10 +134,13 @@ class CounterProperties:
     def replace_config(self, **changes: object) -> None:
         raise NotImplementedError
 
+    def optimize_assigned_policy(self) -> None:
+        raise NotImplementedError
+
     @property
-    def start_time(self) -> float:
-        """When `learn` was called, in seconds."""
-        return self.collector.start_time
+    def start_time(self) -> int:
+        """When `learn` was called, in nanoseconds as of `time.time_ns()`."""
+        return int(self.collector.start_time * 1e9)
 
     @property
     def _last_obs(self) -> Obs | None:

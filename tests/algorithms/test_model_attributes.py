@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from gymnasium import spaces
 from rlzoo import (
     A2C,
     ACER,
+    ARS,
     DQN,
     HER,
     PPO,
@@ -22,6 +24,7 @@ from rlzoo import (
     TQC,
     TRPO,
     NormalActionNoise,
+    RecurrentPPO,
     SimpleMultiObsEnv,
     TrainFreq,
     TrainFrequencyUnit,
@@ -298,3 +301,86 @@ def test_spaces_are_among_the_data_of_a_file(tmp_path):
     data, _, _ = load_from_zip_file(tmp_path / "agent.zip")
     assert data["observation_space"] == model.observation_space
     assert data["action_space"] == model.action_space
+
+
+def test_an_overridden_predict_acts_in_training():
+    class Shielded(DQN):
+        def predict(self, *args, **kwargs):
+            actions, state = super().predict(*args, **kwargs)
+            return np.zeros_like(actions), state
+
+    model = Shielded("MlpPolicy", "CartPole-v1", learning_starts=10, buffer_size=200, **SMALL).learn(100)
+    assert not model.replay_buffer.actions[10:100].any()
+
+    class Constant(SAC):
+        def predict(self, observation, *args, **kwargs):
+            return np.full((len(observation), 1), 0.5, np.float32), None
+
+    model = Constant("MlpPolicy", "Pendulum-v1", learning_starts=10, buffer_size=200, **SMALL).learn(100)
+    np.testing.assert_allclose(model.replay_buffer.actions[10:100], 0.25)  # the torque is in [-2, 2]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "kwargs"),
+    [
+        (PPO, "CartPole-v1", {"n_steps": 64, "batch_size": 32}),
+        (TRPO, "CartPole-v1", {"n_steps": 64, "batch_size": 32}),
+        (DQN, "CartPole-v1", {"learning_starts": 20}),
+        (SAC, "Pendulum-v1", {"learning_starts": 20}),
+        (TD3, "Pendulum-v1", {"learning_starts": 20}),
+        (ARS, "CartPole-v1", {}),
+    ],
+)
+def test_an_assigned_policy_is_trained(algorithm, env, kwargs):
+    policy = "LinearPolicy" if algorithm is ARS else "MlpPolicy"
+    small = {} if algorithm is ARS else SMALL
+    model, other = (algorithm(policy, env, seed=seed, **kwargs, **small) for seed in (0, 1))
+    steps = 600 if algorithm is ARS else 64
+    other.learn(steps)
+    model.policy = other.policy
+    before = [parameter.clone() for parameter in model.policy.parameters()]
+    model.learn(steps)
+    assert model.policy is other.policy
+    assert any(not torch.equal(old, new) for old, new in zip(before, model.policy.parameters(), strict=True))
+
+
+def test_acer_says_that_it_trains_no_assigned_policy():
+    model, other = (ACER("MlpPolicy", "CartPole-v1", **SMALL) for _ in range(2))
+    model.policy = other.policy
+    with pytest.raises(UserError, match="set_parameters"):
+        model.learn(20)
+
+
+FREEZING = {
+    "PPO": (PPO, "CartPole-v1", {"n_steps": 64, "batch_size": 32}, "mlp_extractor.policy_net"),
+    "RecurrentPPO": (RecurrentPPO, "CartPole-v1", {"n_steps": 64, "batch_size": 32}, "lstm_actor"),
+    "A2C": (A2C, "CartPole-v1", {}, "value_net"),
+    "DQN": (DQN, "CartPole-v1", {"learning_starts": 20, "train_freq": 1}, "q_net.q_net.0"),
+    "SAC critics": (SAC, "Pendulum-v1", {"learning_starts": 20}, "critic.layers.0"),
+    "SAC latent": (SAC, "Pendulum-v1", {"learning_starts": 20}, "actor.latent_pi"),
+    "SAC actor": (SAC, "Pendulum-v1", {"learning_starts": 20}, "actor"),
+    "TD3": (TD3, "Pendulum-v1", {"learning_starts": 20}, "actor"),
+}
+
+
+@pytest.mark.parametrize("when", ["at first", "after a training"])
+@pytest.mark.parametrize("case", FREEZING)
+def test_frozen_parameters_stay_as_they_are(case, when):
+    algorithm, env, kwargs, frozen = FREEZING[case]
+    policy = "MlpLstmPolicy" if algorithm is RecurrentPPO else "MlpPolicy"
+    model = algorithm(policy, env, seed=0, **kwargs, **SMALL)
+    if when == "after a training":  # Adam has momentum
+        model.learn(64)
+    model.policy.get_submodule(frozen).requires_grad_(False)
+    before = {name: parameter.clone() for name, parameter in model.policy.named_parameters()}
+    model.learn(64)
+    changed = {
+        name for name, value in model.policy.named_parameters() if not torch.equal(value, before[name])
+    }
+    assert changed and not any(name.startswith(f"{frozen}.") for name in changed)
+
+
+def test_start_time_is_in_nanoseconds():
+    began = time.time_ns()
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, **SMALL).learn(64)
+    assert began - 10**6 <= model.start_time <= time.time_ns()

@@ -132,6 +132,7 @@ class Agent(CounterProperties, Threaded):
         :raises UserError: when there is no environment, or no more than the actor
         """
         self.require_trainable()
+        self.optimize_assigned_policy()
         env = self._require_env()
         self._require_callables()
         total_timesteps = int(total_timesteps)

@@ -193,6 +193,10 @@ class ACER(OnPolicyAlgorithm):
         super()._setup_model()
         self.policy_class = asked_for  # what a file names
 
+    def optimize_assigned_policy(self) -> None:
+        if self.policy is not self.optimized_policy:
+            raise UserError("ACER keeps an average of its policy: assign none, use set_parameters()")
+
     def setup_optimizers(self) -> None:
         self.average_policy = copy.deepcopy(self.policy)
         super().setup_optimizers()

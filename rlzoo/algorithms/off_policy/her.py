@@ -33,8 +33,8 @@ class HER:
     :param env: a goal environment: its observations are a Dict of "observation", "achieved_goal" and
         "desired_goal", and it has `compute_reward(achieved_goal, desired_goal, info)`
     :param model_class: the algorithm that learns, a class (SAC) or its name ("sac")
-    :param n_sampled_goal: pretended goals for each real one
-    :param goal_selection_strategy: where they come from: "future", "final", "episode" or "random"
+    :param n_sampled_goal: relabelled transitions for each original one
+    :param goal_selection_strategy: strategy for the new goals: "future", "final", "episode" or "random"
     :param online_sampling: of no effect, for scripts that give it: goals are always chosen on sampling
     :param max_episode_length: of no effect: episodes may be of any length
     :param kwargs: what `model_class` takes

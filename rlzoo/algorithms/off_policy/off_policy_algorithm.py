@@ -29,6 +29,7 @@ from rlzoo.callbacks.progress import record_metrics
 from rlzoo.config.legacy.her_keys import drop_her_keys
 from rlzoo.core.action_noise import ActionNoise, VectorizedActionNoise
 from rlzoo.core.errors import CheckpointError, UserError
+from rlzoo.core.observations import map_obs
 from rlzoo.core.schedules import Counters
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
@@ -206,7 +207,8 @@ class OffPolicyAlgorithm(Algorithm):
         if inputs.counters.warm_up and not (use_sde and self.config.use_sde_at_warmup):
             actions = self.random_actions()
         else:
-            actions = self.explore(inputs.obs)
+            own_predict = not type(self).predict.__module__.startswith("rlzoo.")
+            actions = self._predicted(inputs.obs) if own_predict else self.explore(inputs.obs)
             if getattr(self.config, "random_exploration", 0.0):
                 at_random = torch.rand(self.n_envs) < self.config.random_exploration
                 at_random = at_random.to(actions.device).view(-1, *[1] * (actions.dim() - 1))
@@ -217,6 +219,15 @@ class OffPolicyAlgorithm(Algorithm):
                 noise = noise[self.own_envs]
             actions = (actions + noise.reshape(self.noise_shape)).clamp_(-1, 1)
         return PolicyOutput(actions, self.to_env_action(actions))
+
+    def _predicted(self, obs: TensorObs) -> torch.Tensor:
+        """Return the actions of a `predict` that a subclass overrides, as they are stored."""
+        executed, _ = self.predict(map_obs(lambda rows: rows.cpu().numpy(), obs), deterministic=False)
+        if isinstance(self.action_space, spaces.Discrete):
+            executed = np.asarray(executed) - self.action_space.start
+        elif self.policy.squash_output:
+            executed = self.policy.scale_action(np.asarray(executed, np.float32))
+        return torch.as_tensor(executed, device=self.device)
 
     def random_actions(self) -> torch.Tensor:
         """Draw uniform actions [n_envs, ...] as they are stored: in [-1, 1], or choices from zero on."""

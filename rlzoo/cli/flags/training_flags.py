@@ -208,7 +208,8 @@ def add_run_output_args(keep: FlagGroup) -> None:
         type=IntInRange(1, special=(-2, -1)),
         default=-1,
         metavar="N",
-        help="log every N iterations; -2: never (default: the default of the algorithm)",
+        help="log every N iterations, with DQN, SAC and the like every N episodes; -2: never (default: 4 episodes;"
+        " 100 iterations of A2C, ACKTR and ACER, 10 of BC, 1 of the others)",
     )
 
 
