@@ -172,9 +172,15 @@ class RolloutArrays(BaseBuffer):
     def compute_returns_and_advantage(self, last_values: Values, dones: Values) -> None:
         """Fill `advantages` and `returns` from what `add` wrote.
 
+        In a rollout that an algorithm has filled, they are computed anew from the rewards as they are now, with
+        the algorithm's own values.
+
         :param last_values: values of the observations after the last step, [n_envs]
         :param dones: whether the episodes ended with the last step, [n_envs]
         """
+        if self.algorithm is not None and self.algorithm() is not None and self.filled == self.n_steps:
+            self.estimates = self.learned = None
+            return
         estimates = self._estimated()
         last = _array(last_values).reshape(1, -1).astype(np.float32)
         ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1).astype(bool)])

@@ -271,3 +271,27 @@ def test_dict_buffers_refuse_other_spaces() -> None:
     for kind in (DictReplayBuffer, DictRolloutBuffer):
         with pytest.raises(UserError, match="for Dict observations"):
             kind(10, BOX, ACTIONS)
+
+
+def test_changed_rewards_are_learned_from() -> None:
+    class Curious(BaseCallback):
+        bonus = 0.0
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            buffer = self.model.rollout_buffer
+            before = buffer.advantages.copy()
+            buffer.rewards[:] += self.bonus * np.arange(32, dtype=np.float32)[:, None]
+            buffer.compute_returns_and_advantage(torch.zeros(1), self.locals["dones"])
+            assert np.array_equal(before, buffer.advantages) == (self.bonus == 0)
+
+    def parameters(bonus: float) -> torch.Tensor:
+        callback = Curious()
+        callback.bonus = bonus
+        model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, seed=0)
+        return torch.cat([p.flatten() for p in model.learn(32, callback).policy.parameters()])
+
+    assert torch.equal(parameters(0.0), parameters(0.0))
+    assert not torch.equal(parameters(0.0), parameters(1.0))
