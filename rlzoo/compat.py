@@ -124,6 +124,10 @@ _SPECIAL: dict[str, dict[str, str]] = {
     "sb3_contrib.crossq.policies": {
         "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
         "CrossQCritic": "rlzoo.policies.continuous_policies:ContinuousCritic",
+        "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
+    },
+    "stable_baselines3.common.results_plotter": {
+        name: f"rlzoo.plots.curves:{name}" for name in ("EPISODES_WINDOW", "POSSIBLE_X_AXES")
     },
     "stable_baselines3.common.callbacks": {
         "CheckpointCallback": "rlzoo.callbacks.callbacks:PklCheckpointCallback"
