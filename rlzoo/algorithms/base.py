@@ -97,6 +97,7 @@ class Algorithm(SelfDescribing, Agent):
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     is_captured: bool = False  # whether `gradient_step` is replayed from a graph at present
+    optimized_policy: Any = None  # the policy whose optimisers there are; None: another agent's
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
@@ -223,7 +224,7 @@ class Algorithm(SelfDescribing, Agent):
 
     def optimize_assigned_policy(self) -> None:
         """Make optimisers for a policy that was assigned: `model.policy = other.policy`."""
-        if self.policy is not self.optimized_policy:
+        if self.optimized_policy is not None and self.policy is not self.optimized_policy:
             self.policy = self.optimized_policy = self.policy.to(self.device)
             self.setup_optimizers()
 

@@ -126,6 +126,15 @@ def test_optimizer_of_another_layout_starts_fresh_and_says_so(tmp_path: Path) ->
     assert not model.policy.optimizer.state
 
 
+@pytest.mark.parametrize("name", ["ppo_box", "dqn_mlp", "td3_mlp"])
+def test_parameters_of_a_file_are_set(name: str) -> None:
+    theirs = load(NEW / f"{name}.zip")
+    model = type(theirs)(theirs.policy_class, environment(theirs), policy_kwargs=theirs.policy_kwargs, seed=3)
+    model.set_parameters(NEW / f"{name}.zip")
+    for mine, wanted in zip(model.policy.parameters(), theirs.policy.parameters(), strict=True):
+        assert torch.equal(mine, wanted)
+
+
 def test_target_networks_and_coefficient_are_theirs() -> None:
     path = NEW / "sac_mlp.zip"
     model = load(path)

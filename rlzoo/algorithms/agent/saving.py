@@ -375,12 +375,7 @@ def get_parameters(model: Agent) -> dict[str, dict[str, Any]]:
 def set_parameters(model: Agent, source: Any, exact_match: bool) -> None:
     """Take parameters from a file, a nested dict or a flat one; see `Algorithm.set_parameters`."""
     if not isinstance(source, dict):
-        checkpoint = read_checkpoint(source)
-        source = {}
-        for name, value in checkpoint.weights.items():
-            part, _, key = name.partition("/")
-            source.setdefault(part, {})[key] = value
-        source.update(_optimizer_states(checkpoint))
+        source = _parameters_in(source, type(model))
     parts = {
         name: part
         for name, part in _parts(model, actor_only=False).items()
@@ -404,6 +399,22 @@ def set_parameters(model: Agent, source: Any, exact_match: bool) -> None:
             load_optimizer(target, values, name)
         else:
             _set_module(target, name, values, exact_match)
+
+
+def _parameters_in(path: Any, algorithm: Any) -> dict[str, Any]:
+    """Return the parameters and the states of optimisers in a model file, by part."""
+    try:
+        checkpoint = read_checkpoint(path)
+    except ForeignCheckpoint as error:
+        if error.kind != "stable-baselines3":
+            raise
+        parameters: dict[str, Any] = algorithm.load(path, device="cpu").get_parameters()
+        return parameters
+    found: dict[str, Any] = {}
+    for name, value in checkpoint.weights.items():
+        part, _, key = name.partition("/")
+        found.setdefault(part, {})[key] = value
+    return {**found, **_optimizer_states(checkpoint)}
 
 
 def _optimizer_states(checkpoint: Checkpoint) -> dict[str, Any]:
