@@ -28,6 +28,7 @@ extensions = ["myst_nb", "sphinx_copybutton", *_OWN]
 exclude_patterns = ["_build", "_ext", "**/.ipynb_checkpoints"]
 needs_sphinx = "8.0"
 nitpicky = True
+smartquotes = False  # it makes one dash of the two in flags
 
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 4

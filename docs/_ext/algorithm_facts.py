@@ -12,7 +12,7 @@ from search_ranges import in_words
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS
 from rlzoo.config import catalog
-from rlzoo.config.hyperparams import shipped_envs, shipped_files
+from rlzoo.config.hyperparams import shipped_envs, shipped_files, shipped_folder
 from rlzoo.config.legacy.sb2_options import OPTIONS, SB2_CLASSES, Conversion
 from rlzoo.core.errors import UserError
 from rlzoo.params import ranges
@@ -39,6 +39,7 @@ POLICIES = (
     "CnnLnLstmPolicy",
     "MultiInputLstmPolicy",
 )
+MARKED_ENTRY = re.compile(r"(?m)^# (?P<mark>tuned|paper|untested): .*\n(?P<entry>[^\s#].*):$")
 SPARE = r"([\\*<>\[\]|$_{}])"
 
 
@@ -158,8 +159,19 @@ def spaces(name: str) -> str:
         ]
     files = " and ".join(f"`{file.label}`" for file in shipped_files(name))
     n_envs = len(shipped_envs(name))
-    tuned = f"{files}, for {n_envs} environments" if n_envs else f"{files}: a default for every environment"
-    return table(["", ""], [*lines, ("tuned hyperparameters", tuned)])
+    counted = f", for {n_envs} environments (tuned: {len(tuned_envs(name))})"
+    shipped = files + (counted if n_envs else ": a default for every environment")
+    return table(["", ""], [*lines, ("shipped hyperparameters", shipped)])
+
+
+def tuned_envs(name: str) -> list[str]:
+    """Return the environments whose shipped entry is marked as found by a search."""
+    marks: dict[str, str] = {}
+    for file in reversed(shipped_files(name)):  # an entry of the newer file is preferred
+        path = shipped_folder("hyperparams").parent / file.label
+        text = path.read_text() if path.is_file() else ""  # no file: the defaults of the Config
+        marks |= {match["entry"]: match["mark"] for match in MARKED_ENTRY.finditer(text)}
+    return [env for env in shipped_envs(name) if marks[env] == "tuned"]
 
 
 def hyperparameters(name: str) -> str:
@@ -275,9 +287,9 @@ def algorithm_table() -> str:
         spaces_of = catalog.action_spaces(name)
         actions = "all four" if spaces_of == catalog.ALL_SPACES else ", ".join(spaces_of)
         link = f"[{catalog.load(name).__name__}]({name}.md)"
-        n_tuned = str(len(shipped_envs(name)))
-        lines.append([link, f"`{name}`", actions, kind(name), ", ".join(also), n_tuned, paper(name)])
-    return table(["algorithm", "`--algo`", "actions", "kind", "supports", "tuned", "paper"], lines)
+        counts = str(len(shipped_envs(name))), str(len(tuned_envs(name)))
+        lines.append([link, f"`{name}`", actions, kind(name), ", ".join(also), *counts, paper(name)])
+    return table(["algorithm", "`--algo`", "actions", "kind", "supports", "entries", "tuned", "paper"], lines)
 
 
 SHORT = {"recurrent policies": "recurrent", "action masks": "masks", "hindsight replay": "hindsight"}

@@ -26,7 +26,7 @@ COMMENT = re.compile(r"(?m)^    (?P<name>\w+): (?P<kind>[^=#\n]+?)(?: = .*?)?(?:
 
 
 class Fields(SphinxDirective):
-    """The fields of a dataclass: name, type, meaning."""
+    """The fields of a dataclass: name, type, default, meaning."""
 
     required_arguments = 1
     option_spec = {"only": directives.unchanged}
@@ -35,9 +35,20 @@ class Fields(SphinxDirective):
         module, _, name = self.arguments[0].partition(":")
         cls: Any = getattr(importlib.import_module(module), name)
         comments = {match["name"]: match for match in COMMENT.finditer(inspect.getsource(cls))}
-        names = self.options.get("only", "").split() or [field.name for field in dataclasses.fields(cls)]
-        rows = [(name, comments[name]["kind"], comments[name]["text"] or "") for name in names]
-        return [table(("field", "type", "meaning"), rows, (28, 24, 48))]
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        names = self.options.get("only", "").split() or fields
+        rows = [
+            (name, comments[name]["kind"], default_of(fields[name]), comments[name]["text"] or "")
+            for name in names
+        ]
+        return [table(("field", "type", "default", "meaning"), rows, (24, 24, 12, 40))]
+
+
+def default_of(field: dataclasses.Field[Any]) -> str:
+    """Return the default of a field as Python writes it; empty without one."""
+    if field.default is not dataclasses.MISSING:
+        return repr(field.default)
+    return "" if field.default_factory is dataclasses.MISSING else repr(field.default_factory())
 
 
 class HyperparameterKeys(SphinxDirective):
@@ -57,7 +68,7 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[str]], widths: Iterable
     body = nodes.tbody()
     for row in rows:
         *codes, text = row
-        cells = [nodes.paragraph("", "", nodes.literal("", code)) for code in codes]
+        cells = [nodes.paragraph("", "", *[nodes.literal("", code)] * bool(code)) for code in codes]
         cells.append(nodes.paragraph("", "", *inline(text)))
         body += nodes.row("", *[nodes.entry("", cell) for cell in cells])
     group += body

@@ -208,8 +208,8 @@ def add_run_output_args(keep: FlagGroup) -> None:
         type=IntInRange(1, special=(-2, -1)),
         default=-1,
         metavar="N",
-        help="log every N iterations, with DQN, SAC and the like every N episodes; -2: never (default: 4 episodes;"
-        " 100 iterations of A2C, ACKTR and ACER, 10 of BC, 1 of the others)",
+        help="log every N iterations, or episodes of DQN, SAC, ...; -2: never (default: 1 to 100, by"
+        " algorithm)",
     )
 
 
