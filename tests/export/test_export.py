@@ -111,7 +111,8 @@ def test_a_shipped_agent_is_exported_into_the_working_directory(here, capsys):
     assert export("--to", "torchscript") == 0
     assert "ppo-CartPole-v1.pt" in capsys.readouterr().out
     policy = torch.jit.load(here / "ppo-CartPole-v1.pt")
-    assert policy(torch.tensor([[0.0, 0.0, 0.1, 0.0]])).tolist() == [1]  # leans right: push right
+    falling = torch.tensor([[0.0, 0.0, 0.1, 1.0], [0.0, 0.0, -0.1, -1.0]])
+    assert policy(falling).tolist() == [1, 0]  # to the right: push right; to the left: push left
 
 
 def test_a_file_tells_its_own_algorithm_and_environment(here, capsys):
