@@ -172,8 +172,8 @@ class RolloutArrays(BaseBuffer):
     def compute_returns_and_advantage(self, last_values: Values, dones: Values) -> None:
         """Fill `advantages` and `returns` from what `add` wrote.
 
-        In a rollout that an algorithm has filled, they are computed anew from the present rewards, with the
-        algorithm's own values.
+        In a rollout that an algorithm has filled, they are recomputed from the present rewards, with the
+        values of the algorithm.
 
         :param last_values: values of the observations after the last step, [n_envs]
         :param dones: whether the episodes ended with the last step, [n_envs]

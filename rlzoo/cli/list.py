@@ -22,7 +22,7 @@ examples:
   rlzoo list envs --all
   rlzoo list agents -f logs
 
-`envs` have tuned hyperparameters; any other Gymnasium environment works too.
+`envs` have shipped hyperparameters; any other Gymnasium environment works too.
 `agents` are your runs and the pretrained agents, with training steps, score
 (mean return ± standard deviation over episodes, success rate) and file size. In
 120 columns or more (COLUMNS=120) also with training seed and folder.
@@ -105,7 +105,7 @@ def _algorithms(algos: list[str]) -> list[tuple[str, ...]]:
             algo,
             catalog.resolve(algo).partition(":")[2],
             " ".join(catalog.action_spaces(algo)),
-            f"{len(set().union(*(file.entries for file in shipped_files(algo))))} tuned envs",
+            f"{len(set().union(*(file.entries for file in shipped_files(algo))))} entries",
         )
         for algo in algos
     ]

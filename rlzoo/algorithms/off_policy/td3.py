@@ -14,7 +14,7 @@ and on every policy_delay-th one
     Q_i'  <- tau Q_i + (1 - tau) Q_i',   pi' <- tau pi + (1 - tau) pi'
 
 Departures from the paper: there is no exploration noise unless `action_noise` is given (the paper adds
-N(0, 0.1); tuned hyperparameters set it); `learning_starts` is 100 (1,000 or 10,000 in the paper) and
+N(0, 0.1); shipped hyperparameters set it); `learning_starts` is 100 (1,000 or 10,000 in the paper) and
 `batch_size` 256 (100), as in stable-baselines3; there may be any number of critics
 (`policy_kwargs=dict(n_critics=3)`).
 """
