@@ -147,9 +147,8 @@ class ARS(Algorithm):
 
     def setup_optimizers(self) -> None:
         """Put all weights into one vector; there is no optimiser."""
-        assigned = hasattr(self, "flat")  # model.policy = other.policy
         self.flat = parameter_group(self.policy.parameters())
-        if self.config.zero_policy and not assigned:
+        if self.config.zero_policy and self.optimized_policy is None:  # not assigned by the user
             self.flat.assign(torch.zeros_like(self.flat.vector))
         self.actor = make_actor(self.policy)
         self.returns = torch.zeros(0)

@@ -215,7 +215,7 @@ class Algorithm(SelfDescribing, Agent):
         }
         given = (self.observation_space, self.action_space, self.schedules["learning_rate"])
         policy = one_thread()(self.policy_class)(*given, **self.policy_arguments())
-        self.policy = policy.to(self.device)
+        self.policy, self.optimized_policy = policy.to(self.device), None
         self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
         self.optimized_policy = self.policy

@@ -177,9 +177,12 @@ class RolloutArrays(BaseBuffer):
 
         :param last_values: values of the observations after the last step, [n_envs]
         :param dones: whether the episodes ended with the last step, [n_envs]
+        :raises UserError: the algorithm has already learned from the rollout
         """
-        if self.algorithm is not None and self.algorithm() is not None and self.filled == self.n_steps:
-            self.estimates = self.learned = None
+        if self.learned is not None:
+            raise UserError("the rollout has been learned from already: change it in _on_rollout_end")
+        if self.algorithm is not None and self.algorithm() is not None:
+            self.estimates = None
             return
         estimates = self._estimated()
         last = _array(last_values).reshape(1, -1).astype(np.float32)

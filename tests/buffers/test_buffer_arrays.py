@@ -293,5 +293,8 @@ def test_changed_rewards_are_learned_from() -> None:
         model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, seed=0)
         return torch.cat([p.flatten() for p in model.learn(32, callback).policy.parameters()])
 
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, seed=0).learn(32)
+    with pytest.raises(UserError, match="learned from already"):
+        model.rollout_buffer.compute_returns_and_advantage(torch.zeros(1), np.zeros(1))
     assert torch.equal(parameters(0.0), parameters(0.0))
     assert not torch.equal(parameters(0.0), parameters(1.0))

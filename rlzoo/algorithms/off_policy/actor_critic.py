@@ -47,7 +47,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
             self.target_actor = TargetNetwork(self.actor_flat, policy.actor, policy.actor_target)
         if policy.with_target_critics:
             self.target_critic = TargetNetwork(self.critic_flat, policy.critic, policy.critic_target)
-        if hasattr(self.config, "ent_coef") and not hasattr(self, "entropy_coefficient"):
+        if hasattr(self.config, "ent_coef") and self.optimized_policy is None:  # else it is kept
             self.entropy_coefficient = EntropyCoefficient(self)
 
     def state(self) -> dict[str, Any]:
