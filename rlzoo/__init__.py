@@ -24,14 +24,15 @@ _MODULES = {
     "rlzoo.algorithms.on_policy.on_policy_algorithm": "OnPolicyAlgorithm",
     "rlzoo.buffers.base_buffer": "BaseBuffer",
     "rlzoo.buffers.demonstrations": "ExpertDataset",
-    "rlzoo.buffers.replay.her_replay_buffer": "GoalSelectionStrategy HerReplayBuffer",
+    "rlzoo.buffers.replay.her_replay_buffer": "GoalSelectionStrategy HerReplayBuffer KEY_TO_GOAL_STRATEGY",
     "rlzoo.buffers.replay.prioritized": "PrioritizedReplayBuffer",
     "rlzoo.buffers.replay.replay_buffer": "DictReplayBuffer NStepReplayBuffer ReplayBuffer",
     "rlzoo.buffers.rollout_buffer": "RolloutBuffer DictRolloutBuffer",
     "rlzoo.cli.flags.parser": "StoreDict",
     "rlzoo.cli.python": "enjoy optimize train",
     "rlzoo.buffers.samples": (
-        "DictReplayBufferSamples DictRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
+        "DictReplayBufferSamples DictRolloutBufferSamples MaskableDictRolloutBufferSamples"
+        " MaskableRolloutBufferSamples ReplayBufferSamples RolloutBufferSamples"
     ),
     "rlzoo.core.runtime": ("get_device obs_as_tensor set_random_seed get_system_info"),
     "rlzoo.core.errors": (
@@ -132,7 +133,8 @@ _MODULES = {
     ),
     "rlzoo.policies.actors": "Actor SquashedGaussianActor",
     "rlzoo.policies.base_policy": "BaseModel BasePolicy",
-    "rlzoo.policies.continuous_policies": "ContinuousCritic CrossQPolicy SACPolicy TD3Policy TQCPolicy",
+    "rlzoo.policies.continuous_policies": "CrossQPolicy SACPolicy TD3Policy TQCPolicy",
+    "rlzoo.policies.critics": "ContinuousCritic",
     "rlzoo.policies.actor_critic_policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),

@@ -39,6 +39,7 @@ from rlzoo.buffers.base_buffer import BaseBuffer as BaseBuffer
 from rlzoo.buffers.demonstrations import ExpertDataset as ExpertDataset
 from rlzoo.buffers.replay.her_replay_buffer import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer as HerReplayBuffer
+from rlzoo.buffers.replay.her_replay_buffer import KEY_TO_GOAL_STRATEGY as KEY_TO_GOAL_STRATEGY
 from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import DictReplayBuffer as DictReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer as NStepReplayBuffer
@@ -47,6 +48,8 @@ from rlzoo.buffers.rollout_buffer import DictRolloutBuffer as DictRolloutBuffer
 from rlzoo.buffers.rollout_buffer import RolloutBuffer as RolloutBuffer
 from rlzoo.buffers.samples import DictReplayBufferSamples as DictReplayBufferSamples
 from rlzoo.buffers.samples import DictRolloutBufferSamples as DictRolloutBufferSamples
+from rlzoo.buffers.samples import MaskableDictRolloutBufferSamples as MaskableDictRolloutBufferSamples
+from rlzoo.buffers.samples import MaskableRolloutBufferSamples as MaskableRolloutBufferSamples
 from rlzoo.buffers.samples import ReplayBufferSamples as ReplayBufferSamples
 from rlzoo.buffers.samples import RolloutBufferSamples as RolloutBufferSamples
 from rlzoo.callbacks.base_callback import CallbackLike as CallbackLike
@@ -287,11 +290,11 @@ from rlzoo.policies.actors import Actor as Actor
 from rlzoo.policies.actors import SquashedGaussianActor as SquashedGaussianActor
 from rlzoo.policies.base_policy import BaseModel as BaseModel
 from rlzoo.policies.base_policy import BasePolicy as BasePolicy
-from rlzoo.policies.continuous_policies import ContinuousCritic as ContinuousCritic
 from rlzoo.policies.continuous_policies import CrossQPolicy as CrossQPolicy
 from rlzoo.policies.continuous_policies import SACPolicy as SACPolicy
 from rlzoo.policies.continuous_policies import TD3Policy as TD3Policy
 from rlzoo.policies.continuous_policies import TQCPolicy as TQCPolicy
+from rlzoo.policies.critics import ContinuousCritic as ContinuousCritic
 from rlzoo.policies.linear_policy import ARSLinearPolicy as ARSLinearPolicy
 from rlzoo.policies.linear_policy import ARSPolicy as ARSPolicy
 from rlzoo.policies.masked_policies import (

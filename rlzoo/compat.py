@@ -116,14 +116,14 @@ _SPECIAL: dict[str, dict[str, str]] = {
     },
     "sb3_contrib.tqc.policies": {
         "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
-        "Critic": "rlzoo.policies.continuous_policies:ContinuousCritic",
+        "Critic": "rlzoo.policies.critics:QuantileCritic",
     },
     "sb3_contrib.common.maskable.evaluation": {
         "evaluate_policy": "rlzoo.evaluation.evaluate:evaluate_masked_policy"
     },
     "sb3_contrib.crossq.policies": {
         "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
-        "CrossQCritic": "rlzoo.policies.continuous_policies:ContinuousCritic",
+        "CrossQCritic": "rlzoo.policies.critics:ContinuousCritic",
         "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
     },
     "stable_baselines3.common.results_plotter": {

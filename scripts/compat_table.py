@@ -27,7 +27,6 @@ TIMEOUT = 150  # seconds for one script
 # Scripts that rlzoo refuses on purpose, and a part of what it answers.
 INTENDED = {
     "export/contents_of_a_zip": "policy.pth",  # the file has no pickles, and other members
-    "custom/own_training_step": "PlainDQN overrides train()",  # its update(batch, counters) is called
     "zoo/names_of_files": "command.txt",  # is beside the agent; the results of a search are in logs/optimize
 }
 

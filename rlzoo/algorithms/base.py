@@ -21,7 +21,6 @@ from torch import nn
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.accel.memory import available_memory, parameter_budget, tune_malloc
 from rlzoo.accel.threads import one_thread
-from rlzoo.algorithms.agent.agent import Agent
 from rlzoo.algorithms.agent.self_description import SelfDescribing
 from rlzoo.algorithms.divergence import diverged
 from rlzoo.algorithms.hyperparameters import (
@@ -34,6 +33,8 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
+from rlzoo.algorithms.overrides import Overridable, schedule_property
+from rlzoo.callbacks.progress import log_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import UnsupportedSpace, UserError
@@ -69,7 +70,7 @@ OBSERVATION_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.
 """What observations may be made of, alone or as the parts of a Dict."""
 
 
-class Algorithm(SelfDescribing, Agent):
+class Algorithm(SelfDescribing, Overridable):
     """Base class of all algorithms.
 
     :param policy: a registered name (`"MlpPolicy"`, `"CnnPolicy"`, `"MultiInputPolicy"`) or a policy class
@@ -109,10 +110,14 @@ class Algorithm(SelfDescribing, Agent):
             return  # what several algorithms derive from
         for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
             setattr(cls, name, _hyperparameter_property(name))
+        if cls.overrides_train:
+            for name in set(schedule_names(cls.Config)) - {"learning_rate"}:
+                setattr(cls, name, schedule_property(name))
         cls.__signature__ = constructor_signature(cls.Config, cls.common_arguments)  # type: ignore[attr-defined]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
-        refuse_overrides(type(self), UNCALLED_METHODS)
+        if self.refusal is not None:
+            raise UserError(self.refusal)
         if not hasattr(type(self), "Config"):
             raise UserError(
                 f"{type(self).__name__} has no Config: derive it from an algorithm such as PPO or SAC, or"
@@ -127,7 +132,6 @@ class Algorithm(SelfDescribing, Agent):
         self.config = build_config(self.Config, arguments, also_known=known)
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
-        refuse_overrides(self.policy_class, UNCALLED_POLICY_METHODS)
         self._take_common(common)
         if not isinstance(common["policy_kwargs"] or {}, Mapping):
             raise UserError(f"policy_kwargs must be a dictionary, not {common['policy_kwargs']!r}")
@@ -221,6 +225,10 @@ class Algorithm(SelfDescribing, Agent):
         self.optimized_policy = self.policy
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
+        self._create_aliases()
+
+    def _create_aliases(self) -> None:
+        """Hook at the end of `_setup_model`: a subclass may name networks of the policy."""
 
     def optimize_assigned_policy(self) -> None:
         """Make optimisers for a policy that was assigned: `model.policy = other.policy`."""
@@ -247,6 +255,12 @@ class Algorithm(SelfDescribing, Agent):
     def rollout_metrics(self) -> Metrics:
         """Return what is logged under `rollout/` besides the statistics of episodes."""
         return {}
+
+    def dump_logs(self) -> None:
+        """Dump what has been logged, with the statistics of episodes."""
+        log_progress(self, {})
+
+    _dump_logs = dump_logs
 
     def parameter_vectors(self) -> list[torch.Tensor]:
         """Return what must stay finite: all that is learned, as few vectors."""
@@ -341,47 +355,3 @@ def _hyperparameter_property(name: str) -> property:
         self.replace_config(**{name: value})
 
     return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")
-
-
-# rlzoo's loops call other methods than stable-baselines3's. A subclass written for that library would train
-# as if it overrode nothing; so its construction fails, naming the method to override instead.
-UNCALLED_METHODS: Mapping[str, str] = {
-    "train": "update(batch, counters), which learns from one batch and returns metrics",
-    "collect_rollouts": "act(inputs), which chooses the actions of a step; begin_rollout() and"
-    " end_episodes(indices), or a callback; or set the class attribute `loop` to a function of one's own",
-    "_on_step": "a callback's _on_step(), or update(batch, counters)",
-    "_sample_action": "act(inputs), or explore(obs) of off-policy algorithms",
-    "_store_transition": "add_step() of a class for replay_buffer_class",
-    "_setup_learn": "learn(), which calls super().learn()",
-    "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
-    "_create_aliases": "setup_optimizers(), which is called when the policy is there",
-    "_update_learning_rate": "set_learning_rate(optimizer, counters)",
-    "_update_info_buffer": "a callback, which sees the infos of each step",
-    "_dump_logs": "rollout_metrics(), which adds to what is logged",
-    "dump_logs": "rollout_metrics(), which adds to what is logged",
-    "_wrap_env": "a wrapper around the environment that is handed over",
-}
-UNCALLED_POLICY_METHODS: Mapping[str, str] = {
-    "make_critic": "make_critics(features_extractor, train_extractor), which makes all critics at once",
-}
-UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
-    "add": "a callback, which sees each step, or update(rollout, counters) of the algorithm",
-    "get": "minibatches(batch, batch_size, rollout) of the algorithm",
-    "compute_returns_and_advantage": "update(rollout, counters) of the algorithm, which computes advantages",
-    "_get_samples": "read_rollout(rollout) of the algorithm",
-}
-
-
-def refuse_overrides(cls: type, replaced: Mapping[str, str]) -> None:
-    """Check that a user's subclass overrides no method that is never called.
-
-    :param replaced: names of such methods, with what to override instead
-    :raises UserError: naming the class, the method and what replaces it
-    """
-    for base in cls.__mro__:
-        if base.__module__.startswith("rlzoo."):
-            continue
-        for name in replaced.keys() & vars(base).keys():
-            raise UserError(
-                f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
-            )

@@ -150,6 +150,14 @@ class BaseBuffer(ABC):
         return torch.tensor(array, device=self.device) if copy else torch.as_tensor(array, device=self.device)
 
     @staticmethod
+    def _normalize_obs(obs: Obs, env: Normalizer | None = None) -> Obs:
+        return obs if env is None else env.normalize_obs(obs)
+
+    @staticmethod
+    def _normalize_reward(reward: np.ndarray, env: Normalizer | None = None) -> np.ndarray:
+        return reward if env is None else env.normalize_reward(reward).astype(np.float32)
+
+    @staticmethod
     def swap_and_flatten(arr: np.ndarray) -> np.ndarray:
         """Reshape [n_steps, n_envs, ...] to [n_envs * n_steps, ...], one environment after the other."""
         shape = arr.shape if arr.ndim > 2 else (*arr.shape, 1)

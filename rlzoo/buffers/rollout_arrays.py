@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,11 +12,29 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import BaseBuffer, Obs, map_obs, part_shape
-from rlzoo.buffers.samples import DictRolloutBufferSamples, RolloutBufferSamples
+from rlzoo.buffers.samples import (
+    DictRolloutBufferSamples,
+    MaskableDictRolloutBufferSamples,
+    MaskableRolloutBufferSamples,
+    RolloutBufferSamples,
+)
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import gae
 
 Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
+Samples: TypeAlias = (
+    RolloutBufferSamples
+    | DictRolloutBufferSamples
+    | MaskableRolloutBufferSamples
+    | MaskableDictRolloutBufferSamples
+)
+KINDS: dict[tuple[bool, bool], Callable[..., Samples]] = {
+    (False, False): RolloutBufferSamples,
+    (True, False): DictRolloutBufferSamples,
+    (False, True): MaskableRolloutBufferSamples,
+    (True, True): MaskableDictRolloutBufferSamples,
+}
+"""Samples by whether observations are Dicts, and whether choices were masked."""
 
 
 class Estimates(NamedTuple):
@@ -198,8 +216,8 @@ class RolloutArrays(BaseBuffer):
             self.gae_lambda,
         )
 
-    def get(self, batch_size: int | None = None) -> Iterator[RolloutBufferSamples | DictRolloutBufferSamples]:
-        """Yield batches of the whole rollout in random order.
+    def get(self, batch_size: int | None = None) -> Iterator[Samples]:
+        """Yield batches of the whole rollout in random order, with `action_masks` where there are some.
 
         :param batch_size: rows of a batch; None: all of them
         :raises UserError: the rollout is not complete
@@ -209,17 +227,18 @@ class RolloutArrays(BaseBuffer):
         n_rows = self.n_steps * self.n_envs
         order = np.random.permutation(n_rows)
         observations = map_obs(self.swap_and_flatten, self.observations)
-        actions = self.swap_and_flatten(self.actions)
-        estimates = self._estimated()
-        columns = [self.swap_and_flatten(column).reshape(-1) for column in estimates]
-        kind = DictRolloutBufferSamples if isinstance(observations, dict) else RolloutBufferSamples
+        actions = self.swap_and_flatten(self.actions).astype(np.float32)
+        columns = [self.swap_and_flatten(column).reshape(-1) for column in self._estimated()]
+        masked = "action_masks" in self.extra
+        if masked:
+            columns.append(self.swap_and_flatten(self.action_masks))
+        kind = KINDS[isinstance(observations, dict), masked]
         size = batch_size or n_rows
         for start in range(0, n_rows, size):
             rows = order[start : start + size]
             yield kind(
                 map_obs(lambda column, rows=rows: self.to_torch(column[rows]), observations),
-                self.to_torch(actions[rows].astype(np.float32)),
-                *(self.to_torch(column[rows]) for column in columns),
+                *(self.to_torch(column[rows]) for column in (actions, *columns)),
             )
 
 

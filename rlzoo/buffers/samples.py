@@ -30,6 +30,30 @@ class DictRolloutBufferSamples(NamedTuple):
     returns: torch.Tensor
 
 
+class MaskableRolloutBufferSamples(NamedTuple):
+    """`RolloutBufferSamples` with the choices that were valid, 1 or 0, [B, n_choices]."""
+
+    observations: torch.Tensor
+    actions: torch.Tensor
+    old_values: torch.Tensor
+    old_log_prob: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+    action_masks: torch.Tensor
+
+
+class MaskableDictRolloutBufferSamples(NamedTuple):
+    """`MaskableRolloutBufferSamples` of Dict observations."""
+
+    observations: dict[str, torch.Tensor]
+    actions: torch.Tensor
+    old_values: torch.Tensor
+    old_log_prob: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+    action_masks: torch.Tensor
+
+
 class _Transitions(NamedTuple):
     observations: Any
     actions: torch.Tensor

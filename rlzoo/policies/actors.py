@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.core.errors import UserError
-from rlzoo.core.preprocessing import TensorObs
+from rlzoo.core.preprocessing import TensorObs, action_size
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.distributions.squashed_gaussian import sample_squashed
@@ -29,27 +29,31 @@ def norms(layer_norm: bool) -> list[type[nn.Module]]:
 class Actor(PolicyPart):
     """Deterministic actor of DDPG and TD3: raw observations -> features -> `mu`, which ends with a tanh.
 
+    :param net_arch: widths of the hidden layers
     :param features_extractor: of preprocessed observations
+    :param features_dim: of the extractor
     :param layer_norm: normalise hidden layers before their activation
     """
 
     def __init__(
         self,
         observation_space: spaces.Space,
-        action_dim: int,
-        features_extractor: BaseFeaturesExtractor,
+        action_space: spaces.Space,
         net_arch: Sequence[int],
+        features_extractor: BaseFeaturesExtractor,
+        features_dim: int,
         activation_fn: type[nn.Module] = nn.ReLU,
-        layer_norm: bool = False,
         normalize_images: bool = True,
+        *,
+        layer_norm: bool = False,
     ) -> None:
-        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
-        width = features_extractor.features_dim
-        self.mu = nn.Sequential(
-            *create_mlp(
-                width, action_dim, net_arch, activation_fn, True, post_linear_modules=norms(layer_norm)
-            )
+        super().__init__(
+            observation_space, action_space, features_extractor, normalize_images, squash_output=True
         )
+        self.net_arch, self.features_dim, self.activation_fn = net_arch, features_dim, activation_fn
+        size, behind = action_size(action_space), norms(layer_norm)
+        layers = create_mlp(features_dim, size, net_arch, activation_fn, True, post_linear_modules=behind)
+        self.mu = nn.Sequential(*layers)
 
     def forward(self, obs: TensorObs) -> Tensor:
         """Return actions [B, action_dim]."""
@@ -64,9 +68,11 @@ class SquashedGaussianActor(PolicyPart):
     """Stochastic actor of SAC and its relatives: tanh of a Gaussian whose mean and standard deviation depend
     on the state, or with gSDE of one whose noise does.
 
+    :param net_arch: widths of the hidden layers
+    :param features_dim: of the extractor
     :param use_sde: explore with generalised state-dependent noise
     :param log_std_init: initial log standard deviation of that noise
-    :param use_expln: see StateDependentNoise
+    :param full_std, use_expln: see StateDependentNoise
     :param clip_mean: bound of the mean before the tanh with gSDE; 0 is none
     :param hidden: layers in place of those that `net_arch` describes
     """
@@ -74,28 +80,35 @@ class SquashedGaussianActor(PolicyPart):
     def __init__(
         self,
         observation_space: spaces.Space,
-        action_dim: int,
-        features_extractor: BaseFeaturesExtractor,
+        action_space: spaces.Space,
         net_arch: Sequence[int],
+        features_extractor: BaseFeaturesExtractor,
+        features_dim: int,
         activation_fn: type[nn.Module] = nn.ReLU,
-        layer_norm: bool = False,
-        normalize_images: bool = True,
         use_sde: bool = False,
         log_std_init: float = -3.0,
+        full_std: bool = True,
         use_expln: bool = False,
         clip_mean: float = 2.0,
+        normalize_images: bool = True,
+        *,
+        layer_norm: bool = False,
         hidden: list[nn.Module] | None = None,
     ) -> None:
-        super().__init__(observation_space, features_extractor, normalize_images, squash_output=True)
-        width = features_extractor.features_dim
+        super().__init__(
+            observation_space, action_space, features_extractor, normalize_images, squash_output=True
+        )
+        self.net_arch, self.features_dim, self.activation_fn = net_arch, features_dim, activation_fn
         if hidden is None:
-            hidden = create_mlp(width, 0, net_arch, activation_fn, post_linear_modules=norms(layer_norm))
+            behind = norms(layer_norm)
+            hidden = create_mlp(features_dim, 0, net_arch, activation_fn, post_linear_modules=behind)
         self.latent_pi = nn.Sequential(*hidden)
-        latent_dim = net_arch[-1] if net_arch else width
+        latent_dim = net_arch[-1] if net_arch else features_dim
+        action_dim = action_size(action_space)
         self.action_dist: Any
         if use_sde:
             self.action_dist = StateDependentNoise(
-                action_dim, use_expln=use_expln, learn_features=True, squash_output=True
+                action_dim, full_std, use_expln, squash_output=True, learn_features=True
             )
             mean, self.log_std = self.action_dist.proba_distribution_net(latent_dim, log_std_init)
             bounded = [nn.Hardtanh(-clip_mean, clip_mean)] if clip_mean > 0 else []
@@ -107,14 +120,8 @@ class SquashedGaussianActor(PolicyPart):
 
     def distribution(self, obs: TensorObs) -> Distribution:
         """Return the action distribution of raw observations; a later call changes it."""
-        latent = fast_forward(self.latent_pi, self.extract_features(obs))
-        mean = fast_forward(self.mu, latent)
-        made: Distribution
-        if isinstance(self.action_dist, StateDependentNoise):
-            made = self.action_dist.proba_distribution(mean, self.log_std, latent)
-        else:
-            log_std = fast_forward(self.log_std, latent).clamp(LOG_STD_MIN, LOG_STD_MAX)
-            made = self.action_dist.proba_distribution(mean, log_std)
+        mean, log_std, keywords = self.get_action_dist_params(obs)
+        made: Distribution = self.action_dist.proba_distribution(mean, log_std, **keywords)
         return made
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:

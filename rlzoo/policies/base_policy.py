@@ -26,6 +26,7 @@ from rlzoo.core.signatures import constructor_parameters
 from rlzoo.envs.single_env.goal_env import GOAL_KEYS, split_goals
 from rlzoo.io.container import FileKind, PathOrFile, described_from_bytes, described_to_bytes
 from rlzoo.io.encoding import decode_value, encode_value
+from rlzoo.networks.batch_renorm import BatchRenorm
 from rlzoo.networks.torch_layers import (
     BaseFeaturesExtractor,
     CombinedExtractor,
@@ -59,6 +60,12 @@ class SavableModule(nn.Module):
     def set_training_mode(self, mode: bool) -> None:
         """Set training or evaluation mode of dropout and normalisation layers."""
         self.train(mode)
+
+    def set_bn_training_mode(self, mode: bool) -> None:
+        """Set training or evaluation mode of batch (re)normalisation layers alone."""
+        for module in self.modules():
+            if isinstance(module, BatchRenorm | nn.BatchNorm1d):
+                module.train(mode)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Set gradients to zero in place, since they are views into the vector that the optimiser steps on.
@@ -124,7 +131,6 @@ class SavableModule(nn.Module):
             part.__dict__["recipe"] = Recipe(
                 recipe.policy_class, recipe.args, recipe.kwargs, name, recipe.learning_rate
             )
-            part.__dict__.setdefault("action_space", getattr(self, "action_space", None))
         return part
 
 
@@ -185,6 +191,13 @@ class BaseModel(SavableModule):
         if any(isinstance(parameter, UninitializedParameter) for parameter in made.parameters()):
             self._see_once(made)
         return made
+
+    def _update_features_extractor(
+        self, net_kwargs: Mapping[str, Any], features_extractor: BaseFeaturesExtractor | None = None
+    ) -> dict[str, Any]:
+        """Return keywords of a network with its extractor, by default a new one, and the size of features."""
+        extractor = self.make_features_extractor() if features_extractor is None else features_extractor
+        return {**net_kwargs, "features_extractor": extractor, "features_dim": extractor.features_dim}
 
     def _see_once(self, extractor: nn.Module) -> None:
         """Show an extractor with lazy layers an observation: they take their shapes from it."""
@@ -332,21 +345,23 @@ class BasePolicy(BaseModel):
 
 
 class PolicyPart(BasePolicy):
-    """A network inside a policy that acts by itself, such as an actor or a Q-network.
-
-    Its action space is the policy's, which gives it by `own`.
-    """
+    """A network inside a policy that acts by itself, such as an actor or a Q-network."""
 
     def __init__(
         self,
         observation_space: spaces.Space,
+        action_space: spaces.Space,
         features_extractor: nn.Module,
         normalize_images: bool = True,
         squash_output: bool = False,
     ) -> None:
-        nn.Module.__init__(self)
-        self.observation_space, self.normalize_images = observation_space, normalize_images
-        self.features_extractor, self.squash_output = features_extractor, squash_output
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor=features_extractor,
+            normalize_images=normalize_images,
+            squash_output=squash_output,
+        )
 
 
 def with_defaults(policy_class: type, name: str, doc: str, **defaults: Any) -> type:

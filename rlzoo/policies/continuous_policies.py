@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,93 +16,15 @@ from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.preprocessing import TensorObs
 from rlzoo.distributions.distribution import Distribution
 from rlzoo.networks.batch_renorm import BatchRenorm
-from rlzoo.networks.ensemble import EnsembleMlp
 from rlzoo.networks.torch_layers import (
     BaseFeaturesExtractor,
     FlattenExtractor,
     NatureCNN,
-    features_of,
     get_actor_critic_arch,
 )
 from rlzoo.policies.actors import Actor, SquashedGaussianActor
-from rlzoo.policies.base_policy import BasePolicy, SavableModule, variants
-
-
-class Critics(EnsembleMlp, SavableModule):
-    """`n_critics` action-value functions: Q_i(s, a), or their quantiles, for all i at once."""
-
-    optimizer: torch.optim.Optimizer  # set by the algorithm
-
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_dim: int,
-        features_extractor: BaseFeaturesExtractor,
-        net_arch: Sequence[int],
-        n_critics: int,
-        n_outputs: int = 1,
-        normalize_images: bool = True,
-        train_extractor: bool = True,
-        **layers: Any,
-    ) -> None:
-        width = features_extractor.features_dim + action_dim
-        super().__init__(n_critics, width, n_outputs, net_arch, **layers)
-        self.observation_space, self.normalize_images = observation_space, normalize_images
-        self.features_extractor = features_extractor
-        self.train_extractor = train_extractor
-
-    def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Return values [n_critics, B, n_outputs] of raw observations and actions [B, ...]."""
-        if actions.dim() != 2:
-            actions = actions.reshape(len(actions), -1)
-        with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
-            features = self.extract_features(obs)
-        return super().forward(torch.cat([features, actions], dim=1))
-
-    def first(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
-        """Compute values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
-        with torch.no_grad():
-            features = self.extract_features(obs)
-        return super().first(torch.cat([features, actions], dim=1))
-
-    def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
-        """Return values [B, n_outputs] that the first critic gives to actions."""
-        return self.first(obs, actions)
-
-    @property
-    def n_critics(self) -> int:
-        """Number of critics."""
-        return self.n
-
-    @property
-    def n_quantiles(self) -> int:
-        """Number of outputs of each critic: quantiles of the return for TQC, else one value."""
-        last: Any = self.layers[-1]
-        return int(last.weight.shape[2])
-
-    @property
-    def quantiles_total(self) -> int:
-        """Number of outputs of all critics."""
-        return self.n_critics * self.n_quantiles
-
-    @property
-    def q_networks(self) -> list[nn.Sequential]:
-        """The critics behind their features, one by one; see `EnsembleMlp.networks`."""
-        return self.networks()
-
-    def extract_features(self, obs: TensorObs) -> Tensor:
-        features: Tensor = features_of(
-            self.features_extractor, obs, self.observation_space, self.normalize_images
-        )
-        return features
-
-    def trainable_parameters(self) -> list[nn.Parameter]:
-        """Return what the critics' loss changes: all but an extractor that is the actor's."""
-        named = self.named_parameters()
-        return [p for name, p in named if self.train_extractor or not name.startswith("features_extractor.")]
-
-
-ContinuousCritic = Critics
+from rlzoo.policies.base_policy import BasePolicy, variants
+from rlzoo.policies.critics import Critics, QuantileCritics, as_critics
 
 
 class ContinuousPolicy(BasePolicy):
@@ -119,6 +41,7 @@ class ContinuousPolicy(BasePolicy):
     """
 
     default_arch: Mapping[str, Sequence[int]] = {"pi": [256, 256], "qf": [256, 256]}
+    critics_class: ClassVar[type[Critics]] = Critics
     training_only_keys = ("critic.", "critic_target.", "actor_target.")
     with_target_actor = False
     with_target_critics = True
@@ -168,42 +91,52 @@ class ContinuousPolicy(BasePolicy):
         self.layer_norm, self.dropout = layer_norm, dropout
         self.action_dim = int(np.prod(action_space.shape or ()))
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
-        self.actor = self.own("actor", self.make_actor(self.make_features_extractor()))
-        extractor = (
-            self.actor.features_extractor if share_features_extractor else self.make_features_extractor()
-        )
-        critics = self.make_critics(extractor, not share_features_extractor)
-        self.critic = self.own("critic", critics)
+        self.actor = self.own("actor", self.make_actor())
+        extractor = self.actor.features_extractor if share_features_extractor else None
+        self.critic: Critics = self.own("critic", as_critics(self.make_critic(features_extractor=extractor)))
         if self.with_target_actor:
-            self.actor_target = self.own("actor_target", self.make_actor(self.make_features_extractor()))
+            self.actor_target = self.own("actor_target", self.make_actor(features_extractor=None))
         if self.with_target_critics:
-            self.critic_target = self.own("critic_target", self.make_critics(self.make_features_extractor()))
+            target_critic = as_critics(self.make_critic(features_extractor=None))
+            self.critic_target: Critics = self.own("critic_target", target_critic)
         for target in self.targets():
             target.requires_grad_(False)
 
-    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Any:
-        """Return a new actor; a subclass says which."""
+    @property
+    def actor_kwargs(self) -> dict[str, Any]:
+        """What the actor is made from, besides its features extractor."""
+        return {**self._network_kwargs(), "net_arch": self.pi_arch}
+
+    @property
+    def critic_kwargs(self) -> dict[str, Any]:
+        """What the critics are made from, besides their features extractor."""
+        return {
+            **self._network_kwargs(),
+            "net_arch": self.qf_arch,
+            "n_critics": self.n_critics,
+            "share_features_extractor": self.share_features_extractor,
+        }
+
+    def _network_kwargs(self) -> dict[str, Any]:
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "activation_fn": self.activation_fn,
+            "normalize_images": self.normalize_images,
+        }
+
+    def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
+        """Return a new actor, by default with an extractor of its own; a subclass says which."""
         raise NotImplementedError
 
-    def make_critics(
-        self, features_extractor: BaseFeaturesExtractor, train_extractor: bool = True
-    ) -> Critics:
-        """Return new critics."""
-        return Critics(
-            self.observation_space,
-            self.action_dim,
-            features_extractor,
-            self.qf_arch,
-            self.n_critics,
-            normalize_images=self.normalize_images,
-            train_extractor=train_extractor,
-            **self.critic_layers(),
-        )
+    def make_critic(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
+        """Return new critics, by default with an extractor of their own; hook for custom ones."""
+        kwargs = self._update_features_extractor(self.critic_kwargs, features_extractor)
+        return self.critics_class(**kwargs, **self.critic_layers())
 
     def critic_layers(self) -> dict[str, Any]:
         """Return what the critics' networks are made of; see EnsembleMlp."""
         return {
-            "activation_fn": self.activation_fn,
             "layer_norm": bool(self.layer_norm),
             "dropout": self.dropout,
         }
@@ -251,16 +184,9 @@ class TD3Policy(ContinuousPolicy):
     default_arch = {"pi": [400, 300], "qf": [400, 300]}
     with_target_actor = True
 
-    def make_actor(self, features_extractor: BaseFeaturesExtractor) -> Actor:
-        return Actor(
-            self.observation_space,
-            self.action_dim,
-            features_extractor,
-            self.pi_arch,
-            self.activation_fn,
-            layer_norm=self.layer_norm is True,
-            normalize_images=self.normalize_images,
-        )
+    def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> Actor:
+        kwargs = self._update_features_extractor(self.actor_kwargs, features_extractor)
+        return Actor(**kwargs, layer_norm=self.layer_norm is True)
 
     def randn_like(self, actions: Tensor) -> Tensor:
         """Return standard normal noise of the shape of target actions."""
@@ -296,20 +222,15 @@ class SACPolicy(ContinuousPolicy):
         }
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
+    @property
+    def actor_kwargs(self) -> dict[str, Any]:
+        return {**super().actor_kwargs, **self.noise}
+
     def make_actor(
-        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+        self, features_extractor: BaseFeaturesExtractor | None = None, hidden: list[nn.Module] | None = None
     ) -> SquashedGaussianActor:
-        return SquashedGaussianActor(
-            self.observation_space,
-            self.action_dim,
-            features_extractor,
-            self.pi_arch,
-            self.activation_fn,
-            layer_norm=self.layer_norm is True,
-            normalize_images=self.normalize_images,
-            hidden=hidden,
-            **self.noise,  # type: ignore[arg-type]
-        )
+        kwargs = self._update_features_extractor(self.actor_kwargs, features_extractor)
+        return SquashedGaussianActor(**kwargs, layer_norm=self.layer_norm is True, hidden=hidden)
 
     def reset_noise(self, batch_size: int = 1) -> None:
         """Draw new exploration noise, one matrix per environment (gSDE)."""
@@ -330,6 +251,8 @@ class SACPolicy(ContinuousPolicy):
 class TQCPolicy(SACPolicy):
     """As SACPolicy, with critics of `n_quantiles` outputs each (Kuznetsov et al. 2020)."""
 
+    critics_class = QuantileCritics
+
     def __init__(
         self,
         observation_space: spaces.Space,
@@ -344,8 +267,9 @@ class TQCPolicy(SACPolicy):
         self.n_quantiles = n_quantiles
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
-    def critic_layers(self) -> dict[str, Any]:
-        return {**super().critic_layers(), "n_outputs": self.n_quantiles}
+    @property
+    def critic_kwargs(self) -> dict[str, Any]:
+        return {**super().critic_kwargs, "n_quantiles": self.n_quantiles}
 
 
 class CrossQPolicy(SACPolicy):
@@ -420,8 +344,10 @@ class CrossQPolicy(SACPolicy):
         )
 
     def make_actor(
-        self, features_extractor: BaseFeaturesExtractor, hidden: list[nn.Module] | None = None
+        self, features_extractor: BaseFeaturesExtractor | None = None, hidden: list[nn.Module] | None = None
     ) -> SquashedGaussianActor:
+        if features_extractor is None:
+            features_extractor = self.make_features_extractor()
         if self.batch_norm is not None and hidden is None:
             width = features_extractor.features_dim
             hidden = [self.batch_norm(None, width)]

@@ -30,6 +30,7 @@ class QNetwork(PolicyPart):
     A dueling network (Wang et al. 2016, https://arxiv.org/abs/1511.06581, eq. 9) splits behind the features:
     Q(s, a) = V(s) + A(s, a) - mean over a' of A(s, a').
 
+    :param features_dim: of the extractor
     :param net_arch: widths of the hidden layers; a dueling network has them twice
     :param layer_norm: normalise hidden layers before their activation, and features that are learned
     :param n_quantiles: None for Q values
@@ -38,18 +39,22 @@ class QNetwork(PolicyPart):
     def __init__(
         self,
         observation_space: spaces.Space,
-        n_actions: int,
+        action_space: spaces.Discrete,
         features_extractor: BaseFeaturesExtractor,
-        net_arch: list[int],
+        features_dim: int,
+        net_arch: list[int] | None = None,
         activation_fn: type[nn.Module] = nn.ReLU,
+        normalize_images: bool = True,
+        *,
         dueling: bool = False,
         layer_norm: bool = False,
-        normalize_images: bool = True,
         n_quantiles: int | None = None,
     ) -> None:
-        super().__init__(observation_space, features_extractor, normalize_images)
+        super().__init__(observation_space, action_space, features_extractor, normalize_images)
+        net_arch = [64, 64] if net_arch is None else net_arch
+        self.net_arch, self.features_dim, self.activation_fn = net_arch, features_dim, activation_fn
+        n_actions = int(action_space.n)
         self.n_actions, self.n_quantiles = n_actions, n_quantiles
-        features_dim = features_extractor.features_dim
         trained = any(parameter.requires_grad for parameter in features_extractor.parameters())
 
         def stream(n_outputs: int) -> nn.Sequential:
@@ -98,6 +103,19 @@ class QNetwork(PolicyPart):
 
 class QuantileNetwork(QNetwork):
     """QNetwork of quantiles of the return, [B, n_quantiles, n_actions] (Dabney et al. 2018)."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Discrete,
+        features_extractor: BaseFeaturesExtractor,
+        features_dim: int,
+        n_quantiles: int = 200,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        kwargs["n_quantiles"] = n_quantiles
+        super().__init__(observation_space, action_space, features_extractor, features_dim, *args, **kwargs)
 
 
 class DQNPolicy(BasePolicy):
@@ -155,19 +173,24 @@ class DQNPolicy(BasePolicy):
         self.q_net = self.own("q_net", self.make_q_net())
         self.q_net_target = self.own("q_net_target", self.make_q_net())
 
-    def make_q_net(self, n_quantiles: int | None = None) -> QNetwork:
+    @property
+    def net_args(self) -> dict[str, Any]:
+        """What a network is made from, besides its features extractor."""
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "net_arch": self.net_arch,
+            "activation_fn": self.activation_fn,
+            "normalize_images": self.normalize_images,
+        }
+
+    def make_q_net(self) -> Any:
         """Return a new network; hook for custom ones."""
-        return (QNetwork if n_quantiles is None else QuantileNetwork)(
-            self.observation_space,
-            int(self.action_space.n),  # type: ignore[attr-defined]
-            self.make_features_extractor(),
-            self.net_arch,
-            self.activation_fn,
-            dueling=self.dueling,
-            layer_norm=self.layer_norm,
-            normalize_images=self.normalize_images,
-            n_quantiles=n_quantiles,
-        )
+        return self._made(QNetwork)
+
+    def _made(self, network: type[QNetwork]) -> QNetwork:
+        arguments = self._update_features_extractor(self.net_args)
+        return network(**arguments, dueling=self.dueling, layer_norm=self.layer_norm)
 
     def online_net(self) -> nn.Module:
         """Return the online network, which is trained."""
@@ -224,8 +247,16 @@ class QRDQNPolicy(DQNPolicy):
         super().__init__(observation_space, action_space, lr_schedule, net_arch, activation_fn, **kwargs)
 
     def _build(self) -> None:
-        self.quantile_net = self.own("quantile_net", self.make_q_net(self.n_quantiles))
-        self.quantile_net_target = self.own("quantile_net_target", self.make_q_net(self.n_quantiles))
+        self.quantile_net = self.own("quantile_net", self.make_quantile_net())
+        self.quantile_net_target = self.own("quantile_net_target", self.make_quantile_net())
+
+    @property
+    def net_args(self) -> dict[str, Any]:
+        return {**super().net_args, "n_quantiles": self.n_quantiles}
+
+    def make_quantile_net(self) -> Any:
+        """Return a new network; hook for custom ones."""
+        return self._made(QuantileNetwork)
 
     def online_net(self) -> nn.Module:
         return self.quantile_net

@@ -26,7 +26,7 @@ from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.optim.network_optimizer import HasOptimizer
 from rlzoo.optim.polyak import TargetNetwork, polyak_update
 from rlzoo.policies.actors import LOG_STD_MAX, LOG_STD_MIN, Actor, SquashedGaussianActor
-from rlzoo.policies.continuous_policies import Critics
+from rlzoo.policies.critics import Critics
 from rlzoo.stacked.optimizers import step_of_all
 from rlzoo.stacked.stacked_mlp import Layout, StackedMLP, StackedParameters, linear
 
@@ -145,7 +145,7 @@ class StackedCritics:
             for layer in critics.layers
         ]
 
-    def __call__(self, obs: Tensor, actions: Tensor) -> Tensor:
+    def values(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Return values [n, n_critics, B, n_outputs]."""
         x = torch.cat([obs, actions], -1)
         shape = (len(x), self.n_critics, *x.shape[1:])

@@ -28,6 +28,7 @@ class Learner(Reporter, Protocol):
     threads: ThreadTuner
     device: torch.device
     n_ranks: int
+    overrides_train: ClassVar[bool]
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Choose actions for every environment."""
@@ -55,6 +56,9 @@ class OnPolicyLearner(Learner, Protocol):
 
     def update(self, batch: RolloutBuffer, counters: Counters) -> Metrics:
         """Learn from one rollout."""
+
+    def train(self) -> None:
+        """Learn from the rollout buffer, where a user's subclass overrides it."""
 
 
 class ReplayConfig(Protocol):
@@ -112,6 +116,12 @@ class OffPolicyLearner(Learner, Protocol):
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         """Take one gradient step."""
+
+    def prepare_train(self) -> None:
+        """Do what precedes `train`."""
+
+    def train(self, gradient_steps: int, batch_size: int) -> None:
+        """Take gradient steps on the replay buffer, where a user's subclass overrides it."""
 
     def check_losses(self, metrics: Metrics) -> None:
         """Raise if a loss is NaN or infinite."""

@@ -177,7 +177,21 @@ def learn(algorithm: OffPolicyLearner, n_envs: int) -> list[Metrics]:
         return []
     steps = config.gradient_steps if config.gradient_steps >= 0 else counters.collected * n_envs
     algorithm.replay_buffer.progress = 1 - counters.progress_remaining
+    if algorithm.overrides_train:
+        train_as_overridden(algorithm, steps)
+        return []
     return take_gradient_steps(algorithm, steps, config.batch_size)
+
+
+def train_as_overridden(algorithm: OffPolicyLearner, steps: int) -> None:
+    """Let the `train` of a user's subclass take the gradient steps."""
+    if not algorithm.replay_buffer.own_gamma:
+        algorithm.replay_buffer.gamma = algorithm.config.gamma
+    algorithm.prepare_train()
+    train = partial(algorithm.train, gradient_steps=steps, batch_size=algorithm.config.batch_size)
+    if steps:
+        with denormals_as_zero():
+            algorithm.threads.call("update", train)
 
 
 def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int) -> list[Metrics]:

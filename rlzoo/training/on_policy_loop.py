@@ -42,7 +42,10 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
                 break
             steps_of_each = counters.num_timesteps // (env.num_envs * algorithm.n_ranks)
             rollout.check_finite(steps_of_each - rollout.n_steps)
-            metrics = algorithm.threads.call("update", algorithm.update, rollout, counters)
+            if algorithm.overrides_train:
+                algorithm.threads.call("update", algorithm.train)
+            else:
+                metrics = algorithm.threads.call("update", algorithm.update, rollout, counters)
             if ranks is not None:
                 metrics = ranks.finish_update(metrics, rollout)
             locals_.history = [metrics]

@@ -116,10 +116,6 @@ class CounterProperties:
         return self.counters.n_updates
 
     @property
-    def _n_updates(self) -> int:
-        return self.counters.n_updates
-
-    @property
     def lr_schedule(self) -> Any:
         """The learning rate as a function of the progress remaining, from 1 to 0."""
         return self.schedules["learning_rate"]

@@ -164,11 +164,15 @@ def test_gradient_step_by_hand_is_taken(clear):
     model.learn(16)
 
 
-def test_target_entropy_is_a_number_and_not_changed():
+def test_target_entropy_is_a_number_and_can_be_assigned():
     model = SAC("MlpPolicy", "Pendulum-v1", **SMALL)
     assert model.target_entropy == -1.0 and model.config.target_entropy == "auto"
-    with pytest.raises(UserError, match="target_entropy cannot be changed"):
-        model.target_entropy = -2.0
+    coefficient = model.entropy_coefficient
+    model.target_entropy = -2.0
+    assert model.target_entropy == -2.0 == model.config.target_entropy
+    assert model.entropy_coefficient is coefficient and coefficient.target_entropy == -2.0
+    with pytest.raises(UserError, match="target_entropy must be a number"):
+        model.target_entropy = "much"
     with pytest.raises(AttributeError, match="target_entropy"):
         TD3("MlpPolicy", "Pendulum-v1", **SMALL).target_entropy  # noqa: B018
 

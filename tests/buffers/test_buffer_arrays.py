@@ -23,6 +23,8 @@ from rlzoo import (
     ReplayBufferSamples,
     RolloutBuffer,
     UserError,
+    VecNormalize,
+    make_vec_env,
 )
 from rlzoo.buffers.replay.replay_batch import as_batch
 
@@ -62,6 +64,37 @@ def test_arrays_hold_what_was_added(count: int) -> None:
         for t in range(max(count - 10, 0), count):
             np.testing.assert_allclose(array[t % 10], steps.added[t][column], rtol=1e-6)
         assert not array[count:].any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_arrays_read_now_and_then_equal_arrays_read_once(seed: int) -> None:
+    rng, steps, often = np.random.default_rng(seed), Steps(), ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
+    names = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+    for _ in range(12):
+        steps.add_to(often, int(rng.integers(0, 9)))
+        if often.started and rng.random() < 0.3:
+            often.end_episodes()
+        if rng.random() < 0.1:
+            often.reset()
+        read = {name: getattr(often, name).copy() for name in names}
+        once = ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
+        vars(once).update(vars(often), _mirrors={})
+        for name in names:
+            np.testing.assert_array_equal(read[name], getattr(once, name), err_msg=name)
+
+
+def test_arrays_read_again_copy_only_the_new_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, buffer = Steps(), ReplayBuffer(2000, BOX, ACTIONS, n_envs=2)
+    steps.add_to(buffer, 500)
+    assert buffer.observations.shape == (1000, 2, 3)
+    copied: list[int] = []
+    gather = buffer.obs.gather
+    monkeypatch.setattr(buffer.obs, "gather", lambda rows: copied.append(len(rows)) or gather(rows))
+    steps.add_to(buffer, 3)
+    np.testing.assert_array_equal(
+        buffer.observations[499:503, 0], [added[0][0] for added in steps.added[-4:]]
+    )
+    assert copied == [2 * 4]
 
 
 def test_rewards_can_be_replaced_before_the_ring_is_full() -> None:
@@ -166,6 +199,37 @@ def test_an_own_sample_is_learned_from() -> None:
     model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=Seen, learning_starts=20, train_freq=1)
     model.learn(40)
     assert len(Seen.means) == model.n_updates == 20 and set(Seen.means) == {2.0}
+
+
+class OwnSamples(ReplayBuffer):
+    """Transitions from the arrays, scaled by what `sample` is given."""
+
+    def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
+        envs = np.random.randint(0, self.n_envs, size=len(batch_inds))
+        dones = self.dones[batch_inds, envs] * (1 - self.timeouts[batch_inds, envs])
+        columns = (
+            self._normalize_obs(self.observations[batch_inds, envs, :], env),
+            self.actions[batch_inds, envs, :],
+            self._normalize_obs(self.next_observations[batch_inds, envs, :], env),
+            dones.reshape(-1, 1),
+            self._normalize_reward(self.rewards[batch_inds, envs].reshape(-1, 1), env),
+        )
+        return ReplayBufferSamples(*map(self.to_torch, columns))
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_own_samples_are_normalised_as_the_agent_sees_them(normalized: bool) -> None:
+    env = make_vec_env("Pendulum-v1", 2, seed=0)
+    if normalized:
+        env = VecNormalize(env)
+    model = SAC("MlpPolicy", env, replay_buffer_class=OwnSamples, learning_starts=1000, buffer_size=500)
+    model.learn(600)
+    batch = next(iter(model.replay_buffer.batches(1, 6000)))
+    plain = model.replay_buffer.draw(6000)
+    for name in ("observations", "rewards"):
+        mine, expected = getattr(batch, name), getattr(plain, name)
+        torch.testing.assert_close(mine.mean(0), expected.mean(0), atol=0.1 * float(expected.std()), rtol=0)
+        torch.testing.assert_close(mine.amax(0), expected.amax(0), atol=1e-5, rtol=1e-5)
 
 
 def test_n_steps_make_an_n_step_buffer() -> None:

@@ -7,11 +7,27 @@ import pytest
 import torch
 from torch import nn
 
-from rlzoo import A2C, PPO, SAC, BaseFeaturesExtractor, ReplayBuffer, RolloutBuffer, UserError
+from rlzoo import (
+    A2C,
+    ARS,
+    PPO,
+    SAC,
+    TD3,
+    TQC,
+    Actor,
+    BaseFeaturesExtractor,
+    BaseModel,
+    ContinuousCritic,
+    ReplayBuffer,
+    RolloutBuffer,
+    SquashedGaussianActor,
+    UserError,
+)
 from rlzoo.distributions import Categorical
 from rlzoo.networks.torch_layers import create_mlp, get_actor_critic_arch
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
-from rlzoo.policies.continuous_policies import SACPolicy
+from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy, TQCPolicy
+from rlzoo.policies.critics import QuantileCritic
 
 
 class Two(BaseFeaturesExtractor):
@@ -63,28 +79,141 @@ def test_shared_features_of_critics_are_the_actors(share):
     assert same is share and isinstance(model.actor.features_extractor, Two)
 
 
-@pytest.mark.parametrize("name", ["train", "collect_rollouts", "_sample_action", "_on_step"])
+@pytest.mark.parametrize("name", ["collect_rollouts", "_sample_action", "_on_step", "_update_learning_rate"])
 def test_methods_that_are_never_called_are_refused(name):
     own = type("Own", (PPO,), {name: lambda self: None})
     with pytest.raises(UserError, match=rf"Own overrides {name}\(\), which rlzoo never calls; override "):
         own("MlpPolicy", "CartPole-v1")
 
 
-def test_overridden_train_error_names_its_replacement():
-    from rlzoo import OffPolicyAlgorithm
-
-    class Mine(OffPolicyAlgorithm):
-        def train(self, gradient_steps, batch_size):
-            pass
-
+def test_train_of_an_algorithm_without_gradient_steps_is_refused():
+    own = type("Own", (ARS,), {"train": lambda self: None})
     with pytest.raises(UserError, match=r"overrides train\(\).*update\(batch, counters\)"):
-        Mine("MlpPolicy", "CartPole-v1", learning_rate=1e-3)
+        own("MlpPolicy", "CartPole-v1")
 
 
-def test_critics_of_another_layout_are_refused():
-    own = type("Own", (SACPolicy,), {"make_critic": lambda self, features_extractor=None: None})
-    with pytest.raises(UserError, match=r"make_critic\(\).*make_critics\(features_extractor"):
-        SAC(own, "Pendulum-v1")
+class OwnActor(SquashedGaussianActor):
+    """Moves every mean by one."""
+
+    def get_action_dist_params(self, obs):
+        mean, log_std, keywords = super().get_action_dist_params(obs)
+        return mean + 1, log_std, keywords
+
+
+class OwnCritic(ContinuousCritic):
+    """Has another network for each critic."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        width = self.q_networks[0][0].in_features
+        self.q_networks = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 8), nn.Tanh(), nn.Linear(8, 1)) for _ in range(3)
+        )
+
+
+class PlainCritic(BaseModel):
+    """Derived from no critic."""
+
+    def __init__(self, observation_space, action_space, features_extractor, features_dim, **others):
+        super().__init__(observation_space, action_space, features_extractor=features_extractor)
+        width = features_dim + action_space.shape[0]
+        self.first_net, self.second_net = nn.Linear(width, 1), nn.Linear(width, 1)
+
+    def forward(self, obs, actions):
+        inputs = torch.cat([self.extract_features(obs, self.features_extractor), actions], dim=1)
+        return self.first_net(inputs), self.second_net(inputs)
+
+
+def policy_with(base, critic):
+    class Own(base):
+        def make_critic(self, features_extractor=None):
+            kwargs = self._update_features_extractor(self.critic_kwargs, features_extractor)
+            return critic(**kwargs).to(self.device)
+
+    return Own
+
+
+@pytest.mark.parametrize("critic", [OwnCritic, PlainCritic, ContinuousCritic])
+@pytest.mark.parametrize(("learner", "base"), [(SAC, SACPolicy), (TD3, TD3Policy)])
+def test_own_critics_are_trained(learner, base, critic, tmp_path):
+    kwargs = {
+        "learning_starts": 10,
+        "batch_size": 16,
+        "gradient_steps": 2,
+        "policy_kwargs": {"net_arch": [8]},
+    }
+    model = learner(policy_with(base, critic), "Pendulum-v1", seed=0, **kwargs)
+    assert type(model.critic) is critic is type(model.critic_target)
+    before = [parameter.detach().clone() for parameter in model.critic.parameters()]
+    model.learn(40)
+    changed = [not torch.equal(a, b) for a, b in zip(before, model.critic.parameters(), strict=True)]
+    used = [
+        name for name, _ in model.critic.named_parameters() if critic is not OwnCritic or "q_networks" in name
+    ]
+    assert sum(changed) == len(used)
+    obs, actions = torch.randn(5, 3), torch.randn(5, 1)
+    values = model.critic(obs, actions)
+    assert isinstance(values, tuple) and torch.equal(torch.stack(values), model.critic.values(obs, actions))
+    torch.testing.assert_close(model.critic.first(obs, actions), values[0])
+
+
+def test_separate_critics_learn_as_the_joined_ones():
+    models = []
+    for policy in (policy_with(SACPolicy, ContinuousCritic), "MlpPolicy"):
+        model = SAC(
+            policy, "Pendulum-v1", seed=0, learning_starts=20, batch_size=32, policy_kwargs={"net_arch": [16]}
+        )
+        models.append(model)
+    names = [(f"qf{i}.{k}.{kind}") for i in range(2) for k in (0, 2) for kind in ("weight", "bias")]
+    state = {name: value.clone() for name, value in models[1].critic.state_dict().items()}
+    for name in ("critic", "critic_target"):
+        getattr(models[0], name).load_state_dict({key: state[key] for key in names}, strict=True)
+    models[0].actor.load_state_dict(models[1].actor.state_dict())
+    for model in models:
+        model.set_random_seed(3)
+        model.learn(60)
+    ours, joined = (model.critic.state_dict() for model in models)
+    for name in names:
+        torch.testing.assert_close(ours[name], joined[name], atol=1e-5, rtol=1e-4)
+
+
+def test_quantile_critics_of_ones_own_are_trained():
+    own = policy_with(TQCPolicy, QuantileCritic)
+    model = TQC(
+        own,
+        "Pendulum-v1",
+        learning_starts=10,
+        policy_kwargs={"n_critics": 3, "n_quantiles": 7, "net_arch": [8]},
+    )
+    model.learn(20)
+    assert model.critic(torch.randn(4, 3), torch.randn(4, 1)).shape == (4, 3, 7)
+    assert model.critic.quantiles_total == 21
+
+
+def test_own_actor_gives_the_parameters_of_the_distribution():
+    class Own(SACPolicy):
+        def make_actor(self, features_extractor=None):
+            return OwnActor(**self._update_features_extractor(self.actor_kwargs, features_extractor))
+
+    model = SAC(Own, "Pendulum-v1", learning_starts=10, policy_kwargs={"net_arch": [8]}).learn(20)
+    obs = torch.randn(6, 3)
+    mean = SquashedGaussianActor.get_action_dist_params(model.actor, obs)[0] + 1
+    torch.testing.assert_close(model.actor(obs, deterministic=True), torch.tanh(mean))
+    assert model.policy.actor_kwargs["use_sde"] is False
+
+
+def test_own_actor_of_td3_is_called():
+    class Halved(Actor):
+        def forward(self, obs):
+            return 0.5 * super().forward(obs)
+
+    class Own(TD3Policy):
+        def make_actor(self, features_extractor=None):
+            return Halved(**self._update_features_extractor(self.actor_kwargs, features_extractor))
+
+    model = TD3(Own, "Pendulum-v1", learning_starts=10).learn(20)
+    assert type(model.actor) is type(model.actor_target) is Halved
+    assert np.abs(model.predict(np.full((50, 3), 100, np.float32))[0]).max() <= 1.0 + 1e-6  # half of 2
 
 
 def test_subclass_that_adds_to_learn_and_predict_is_called():
@@ -98,6 +227,9 @@ def test_subclass_that_adds_to_learn_and_predict_is_called():
         def _setup_model(self):
             super()._setup_model()
             calls.append("setup")
+
+        def _create_aliases(self):
+            self.same = self.policy
 
         def learn(self, *args, **kwargs):
             calls.append("learn")

@@ -99,7 +99,7 @@ def test_file_of_another_network_is_refused():
 
 
 def test_part_without_a_policy_is_not_saved():
-    actor = Actor(VECTOR, 2, FlattenExtractor(VECTOR), [4])
+    actor = Actor(VECTOR, spaces.Box(-1, 1, (2,)), [4], FlattenExtractor(VECTOR), 3)
     with pytest.raises(UserError, match="no policy made"):
         actor.save(io.BytesIO())
 

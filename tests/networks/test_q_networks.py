@@ -165,8 +165,8 @@ def test_a_network_of_ones_own_is_called():
             return 2 * super().forward(obs)
 
     class Policy(DQNPolicy):
-        def make_q_net(self, n_quantiles=None):
-            return Doubled(self.observation_space, 3, self.make_features_extractor(), [8])
+        def make_q_net(self):
+            return Doubled(**self._update_features_extractor(self.net_args, features_extractor=None))
 
     policy = Policy(VECTOR, spaces.Discrete(3), lambda _: 1e-3)
     obs = sample(policy)

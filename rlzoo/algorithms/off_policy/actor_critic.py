@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import parameter_group
-from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient
+from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient, target_entropy_of
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.schedules import Counters
 from rlzoo.optim.network_optimizer import NetworkOptimizer
@@ -96,8 +96,11 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         """:raises UserError: what was built from the present value would not follow"""
         before = getattr(self.config, "ent_coef", None)
         super().replace_config(**changes)
-        if before is not None and "entropy_coefficient" in self.__dict__ and self.config.ent_coef != before:
+        if before is None or "entropy_coefficient" not in self.__dict__:
+            return
+        if self.config.ent_coef != before:
             self.entropy_coefficient = self.entropy_coefficient.replaced(self)
+        self.entropy_coefficient.target_entropy = target_entropy_of(self)
 
     def set_learning_rates(self, counters: Counters) -> float:
         """Set the current learning rate of all optimisers, and return it."""

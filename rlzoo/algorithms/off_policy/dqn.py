@@ -363,6 +363,9 @@ class DQN(OffPolicyAlgorithm):
         batch.set_priorities(td_errors)
         return {"loss": loss.detach()}
 
+    def prepare_train(self) -> None:
+        self.update_target_network(self.counters)
+
     def update_target_network(self, counters: Counters) -> None:
         """Update the target network if `target_update_interval` environment steps have passed."""
         config = self.config

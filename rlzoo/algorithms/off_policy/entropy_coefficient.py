@@ -70,6 +70,12 @@ def is_learned(ent_coef: float | str) -> bool:
     return str(ent_coef).startswith("auto")
 
 
+def target_entropy_of(model: MaximumEntropyModel) -> float:
+    """Return the target entropy of a model; `auto` is minus the number of action dimensions."""
+    target = model.config.target_entropy
+    return -float(np.prod(model.action_space.shape or ())) if isinstance(target, str) else float(target)
+
+
 class EntropyCoefficient:
     """alpha of a model with the hyperparameters `ent_coef` and `target_entropy`.
 
@@ -83,10 +89,7 @@ class EntropyCoefficient:
         config = model.config
         initial = initial_coefficient(config.ent_coef)
         self.learned = is_learned(config.ent_coef)
-        auto = isinstance(config.target_entropy, str)
-        self.target_entropy = (
-            -float(np.prod(model.action_space.shape or ())) if auto else float(config.target_entropy)
-        )
+        self.target_entropy = target_entropy_of(model)
         self.fixed = torch.tensor(initial, device=model.device)
         if self.learned:
             self.log_ent_coef = torch.nn.Parameter(self.fixed.log().reshape(1))

@@ -20,6 +20,7 @@ from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.accel.memory import available_memory
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
+from rlzoo.algorithms.overrides import NORM_STATS, norm_stats
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
 from rlzoo.algorithms.train_frequency import TrainFreq, TrainFrequencyUnit
 from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer
@@ -41,11 +42,9 @@ from rlzoo.io.container import PathOrFile
 from rlzoo.optim.network_optimizer import mean_over_rows
 from rlzoo.training.off_policy_loop import off_policy, take_gradient_steps
 
-BUFFER_FIELDS = (
-    "buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device",
-)  # fmt: skip
+BUFFER_FIELDS = ("buffer_size", "n_steps", "replay_buffer_class", "replay_buffer_kwargs", "buffer_device")
 BUILT_IN = (
-    "target_entropy", "use_sde", "param_noise", "normalize_observations", "observation_range",
+    "use_sde", "param_noise", "normalize_observations", "observation_range",
     "normalize_returns", "return_range",
 )  # fmt: skip
 """Hyperparameters that are read when the replay buffer, or the agent, is made."""
@@ -179,6 +178,8 @@ class OffPolicyAlgorithm(Algorithm):
         """Return a network of the policy as the agent's, as scripts for other libraries have it."""
         if name in NETWORKS and "policy" in self.__dict__ and hasattr(self.policy, name):
             return getattr(self.policy, name)
+        if NORM_STATS in name and "policy" in self.__dict__:
+            return norm_stats(self.policy, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------ what an algorithm implements
@@ -269,7 +270,8 @@ class OffPolicyAlgorithm(Algorithm):
     def train(self, gradient_steps: int, batch_size: int | None = None) -> None:
         """Take gradient steps on the replay buffer now, as `learn` takes them between steps.
 
-        `learning_starts` does not count. Metrics of the steps are recorded, but not dumped.
+        Where a subclass overrides it, `learn` calls it. `learning_starts` does not count. Metrics of the
+        steps are recorded, but not dumped.
 
         :param batch_size: by default the hyperparameter
         :raises UserError: the replay buffer has nothing to sample
@@ -471,8 +473,8 @@ class OffPolicyAlgorithm(Algorithm):
         shape = getattr(getattr(noise, "base_noise", noise), "_shape", actions)
         if math.prod(shape) not in (1, math.prod(actions)):
             raise UserError(f"action_noise is of shape {shape}, but actions are of shape {actions}")
-        one_number = math.prod(shape) == 1  # the same noise in every dimension of the action
-        self.noise_shape = (-1, *(1 if one_number else n for n in actions))
+        # one number is the noise of every dimension of the action
+        self.noise_shape = (-1, *(1 if math.prod(shape) == 1 else n for n in actions))
         if noise is not None and n_envs > 1 and not isinstance(noise, VectorizedActionNoise):
             noise = VectorizedActionNoise(noise, n_envs)
         self.action_noise = noise

@@ -1,7 +1,6 @@
 """Base class of on-policy algorithms: acting, and reading a rollout as the policy saw it.
 
 Plumbing only; objectives and the order of updates are written out in the file of each algorithm.
-
 Besides observations a policy may need a *context*, keywords for its methods: a recurrent policy the sequences
 that rows belong to (`sequences`), a masked one the choices that were allowed (`action_masks`).
 """
@@ -17,7 +16,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.algorithms.base import COMMON_ARGUMENTS, UNCALLED_BUFFER_METHODS, Algorithm, refuse_overrides
+from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
+from rlzoo.algorithms.overrides import refuse_buffer_overrides
 from rlzoo.buffers.rollout_buffer import (
     DictRolloutBuffer,
     Obs,
@@ -63,7 +63,8 @@ class OnPolicyAlgorithm(Algorithm):
             raise UserError(
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
-        refuse_overrides(buffer_class, UNCALLED_BUFFER_METHODS)
+        if self.rollout_buffer_class is not None:
+            refuse_buffer_overrides(buffer_class, self.overrides_train)
         for name in self.rollout_buffer_kwargs:
             if name not in constructor_parameters(buffer_class):
                 text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"
@@ -117,8 +118,6 @@ class OnPolicyAlgorithm(Algorithm):
         made.algorithm = weakref.ref(self)
         return made
 
-    # ------------------------------------------------------------------ collecting
-
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         self.refresh_noise(inputs.step)
         context: dict[str, torch.Tensor] = {}
@@ -157,14 +156,14 @@ class OnPolicyAlgorithm(Algorithm):
     def train(self) -> None:
         """Learn once more from the last rollout, as if the present policy had collected it.
 
-        Metrics are recorded, but not dumped. Schedules stand where `learn` left them: one that ends with 0,
-        as the learning rate of ACER and ACKTR by default, is 0 after `learn`; a warning says so.
+        Where a subclass overrides it, `learn` calls it. Metrics are recorded, but not dumped. Schedules stand
+        where `learn` left them: a learning rate of 0, as of ACER and ACKTR by default, gives a warning.
 
         :raises UserError: there is no rollout yet, or it is not full
         """
         self.require_trainable()
         rollout = self.rollout_buffer
-        if rollout is None or rollout.filled or not self.counters.num_timesteps:
+        if rollout is None or 0 < rollout.filled < rollout.n_steps or not self.counters.num_timesteps:
             raise UserError("there is no full rollout to learn from: learn() collects one")
         metrics = self.update(rollout, self.counters)
         record_metrics(self, metrics)
@@ -174,8 +173,6 @@ class OnPolicyAlgorithm(Algorithm):
                 " such as model.learning_rate = lambda _: 1e-4",
                 stacklevel=2,
             )
-
-    # ------------------------------------------------------------------ reading a rollout
 
     def read_rollout(self, rollout: RolloutBuffer) -> RolloutBatch:
         """Return `obs`, `actions` and `context` of a rollout as tensors on the device, step after step."""

@@ -42,6 +42,10 @@ class GoalSelectionStrategy(str, Enum):
         raise unknown("goal_selection_strategy", str(value), [member.value for member in cls])
 
 
+KEY_TO_GOAL_STRATEGY = {strategy.value: strategy for strategy in GoalSelectionStrategy}
+"""The strategies by name."""
+
+
 class HerReplayBuffer(ReplayBuffer):
     """Replay buffer for goal environments that relabels goals when it samples (HER).
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -14,11 +18,33 @@ FINAL_STORED, ENDED, TERMINATED = 1, 2, 4
 """Bits of `flags`: the next observation is in the `FinalObsStore`; the episode ended; it terminated."""
 
 
+class Mirror:
+    """A copy [buffer_size, n_envs, ...] of what a ring holds, in the order of the arrays of `ReplayArrays`.
+
+    :param written: steps that had been written when it was brought up to date
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike | None) -> None:
+        self.array = np.zeros(shape, dtype)
+        self.written = 0
+
+    def stale(self, written: int, size: int) -> int:
+        """Return how many of the newest steps differ; the newest of then may have been truncated since."""
+        return min(written - self.written + 1, size)
+
+    def read_only(self) -> np.ndarray:
+        """Return a view that cannot be written to."""
+        view = self.array.view()
+        view.flags.writeable = False
+        return view
+
+
 class ReplayArrays(BaseBuffer):
     """Arrays [buffer_size, n_envs, ...] of a ring; row `pos` is the next that is written.
 
     `actions` and `rewards` share memory with the buffer until the ring is full for the first time. All others
-    are copies, and copies cannot be written to.
+    are copies, which cannot be written to: a copy is made when an array is first read, and after that only
+    the steps that are new since then are copied.
     """
 
     n_slots: int
@@ -30,6 +56,7 @@ class ReplayArrays(BaseBuffer):
     flags: np.ndarray
     handles: np.ndarray
     _size: int
+    _mirrors: dict[str, Mirror]  # by name; emptied where steps are replaced
 
     @property
     def pos(self) -> int:
@@ -39,43 +66,43 @@ class ReplayArrays(BaseBuffer):
     @property
     def observations(self) -> Obs:
         """Observations that were acted on; zeros where nothing is yet."""
-        places, slots = self._filled()
-        return self._spread(places, self.obs.gather(self._rows(slots)))
+        return self._mirrored("observations", self.observation_space, self.obs.gather)
 
     @property
     def next_observations(self) -> Obs:
         """Next observations; at the end of an episode its final observation."""
-        places, slots = self._filled()
-        rows = self._rows(slots)
-        final = np.flatnonzero(self.flags[slots].reshape(-1) & FINAL_STORED)
-        handles = self.handles.reshape(-1).take(rows.take(final))
-        return self._spread(places, self.obs.gather_next(rows, final, handles))
+
+        def following(rows: np.ndarray) -> Obs:
+            final = np.flatnonzero(self.flags.reshape(-1).take(rows) & FINAL_STORED)
+            return self.obs.gather_next(rows, final, self.handles.reshape(-1).take(rows.take(final)))
+
+        return self._mirrored("next_observations", self.observation_space, following)
 
     @property
     def actions(self) -> np.ndarray:
         """Actions as they are learned from: those of a Box in [-1, 1]."""
         everything = self.action_column.read(slice(0, self.n_slots))
-        return self._in_order(everything.reshape(self.n_slots, self.n_envs, self.action_dim))
+        return self._in_order("actions", everything.reshape(self.n_slots, self.n_envs, self.action_dim))
 
     @property
     def rewards(self) -> np.ndarray:
         """Rewards [buffer_size, n_envs], before any normalisation."""
-        return self._in_order(self.reward_column)
+        return self._in_order("rewards", self.reward_column)
 
     @property
     def dones(self) -> np.ndarray:
         """1 where an episode ended, [buffer_size, n_envs]."""
-        return self._flagged(self.flags & ENDED > 0)
+        return self._copied("dones", np.float32, (), lambda slots: self.flags[slots] & ENDED > 0)
 
     @property
     def timeouts(self) -> np.ndarray:
         """1 where an episode was truncated, [buffer_size, n_envs]."""
-        return self._flagged((self.flags & ENDED > 0) & (self.flags < TERMINATED))
 
-    def _filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows of the arrays that are filled, oldest first, and their slots."""
-        ages = np.arange(self._size, 0, -1)
-        return (self.pos - ages) % self.buffer_size, (self.head - ages) % self.n_slots
+        def truncated(slots: np.ndarray) -> np.ndarray:
+            flags = self.flags[slots]
+            return (flags & ENDED > 0) & (flags < TERMINATED)
+
+        return self._copied("timeouts", np.float32, (), truncated)
 
     def _slot_of(self, places: np.ndarray) -> np.ndarray:
         """Return slots of rows of the arrays."""
@@ -83,41 +110,42 @@ class ReplayArrays(BaseBuffer):
         slots: np.ndarray = (self.head - ages) % self.n_slots
         return slots
 
-    def _rows(self, slots: np.ndarray) -> np.ndarray:
-        """Return flat indices of the transitions in slots."""
-        rows: np.ndarray = slots[:, None] * self.n_envs + np.arange(self.n_envs)
-        return rows.reshape(-1)
+    def _mirrored(self, name: str, space: spaces.Space[object], gather: Callable[[np.ndarray], Obs]) -> Obs:
+        """Return observations as arrays; `gather` gives those of transitions at flat indices [n]."""
 
-    def _spread(self, places: np.ndarray, filled: Obs) -> Obs:
-        """Place tensors [k * n_envs, ...] of observations in arrays of the whole buffer."""
+        def rows_of(key: str | None, slots: np.ndarray) -> np.ndarray:
+            rows = slots[:, None] * self.n_envs + np.arange(self.n_envs)
+            gathered = gather(rows.reshape(-1))
+            part: torch.Tensor = gathered if key is None else gathered[key]
+            return part.cpu().numpy()
 
-        def spread(part: torch.Tensor, space: spaces.Space[object]) -> np.ndarray:
-            shape = (self.n_envs, *part_shape(space))
-            array = np.zeros((self.buffer_size, *shape), space.dtype)
-            array[places] = part.cpu().numpy().reshape(len(places), *shape)
-            return _read_only(array)
+        if not isinstance(space, spaces.Dict):
+            return self._copied(name, space.dtype, part_shape(space), partial(rows_of, None))
+        return {
+            key: self._copied(f"{name}.{key}", part.dtype, part_shape(part), partial(rows_of, key))
+            for key, part in space.spaces.items()
+        }
 
-        space = self.observation_space
-        if isinstance(space, spaces.Dict):
-            return {key: spread(filled[key], part) for key, part in space.spaces.items()}
-        return spread(filled, space)
-
-    def _in_order(self, ring: np.ndarray) -> np.ndarray:
+    def _in_order(self, name: str, ring: np.ndarray) -> np.ndarray:
         """Return the rows [n_slots, n_envs, ...] of a ring in the order of the arrays."""
         if self.laps == 0:
             return ring[: self.buffer_size]
-        places, slots = self._filled()
-        array = np.zeros((self.buffer_size, *ring.shape[1:]), ring.dtype)
-        array[places] = ring[slots]
-        return _read_only(array)
+        return self._copied(name, ring.dtype, ring.shape[2:], lambda slots: ring[slots])
 
-    def _flagged(self, ring: np.ndarray) -> np.ndarray:
-        places, slots = self._filled()
-        array = np.zeros((self.buffer_size, self.n_envs), np.float32)
-        array[places] = ring[slots]
-        return _read_only(array)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
+    def _copied(
+        self,
+        name: str,
+        dtype: npt.DTypeLike | None,
+        shape: tuple[int, ...],
+        rows_of: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """Return the array of this name, with what `rows_of` gives for the slots that are new in it."""
+        written = self.laps * self.n_slots + self.head
+        if name not in self._mirrors:
+            self._mirrors[name] = Mirror((self.buffer_size, self.n_envs, *shape), dtype)
+        mirror = self._mirrors[name]
+        ages = np.arange(mirror.stale(written, self._size), 0, -1)
+        places, slots = (self.pos - ages) % self.buffer_size, (self.head - ages) % self.n_slots
+        mirror.array[places] = rows_of(slots).reshape(len(ages), self.n_envs, *shape)
+        mirror.written = written
+        return mirror.read_only()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+
+from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 
 
 @dataclass(slots=True)
@@ -42,6 +45,31 @@ class ReplayBatch:
         if self.weights is not None:
             errors = td_errors.detach().abs()
             self.priorities = errors if errors.dim() == 1 else errors.mean(dim=0)
+
+
+def as_samples(
+    batch: ReplayBatch, dones: np.ndarray, discounts: np.ndarray | None
+) -> ReplayBufferSamples | DictReplayBufferSamples:
+    """Convert a batch to a named tuple.
+
+    :param dones: [B]
+    :param discounts: gamma^m [B] of n-step returns, else None
+    """
+
+    def column(numbers: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(numbers, dtype=torch.float32, device=batch.rewards.device).reshape(-1, 1)
+
+    kind = DictReplayBufferSamples if isinstance(batch.observations, dict) else ReplayBufferSamples
+    samples = kind(
+        observations=batch.observations,
+        actions=batch.actions.reshape(len(dones), -1),
+        next_observations=batch.next_observations,
+        dones=column(dones),
+        rewards=batch.rewards.reshape(-1, 1),
+        discounts=None if discounts is None else column(discounts),
+    )
+    samples.indices, samples.weights = batch.indices, batch.weights
+    return samples
 
 
 def as_batch(samples: Any, gamma: float) -> ReplayBatch:

@@ -10,6 +10,7 @@ n-step returns as in Sutton (1988), "Learning to predict by the methods of tempo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import AddedStep, Normalizer, Obs, StepResult, map_obs
 from rlzoo.buffers.replay.replay_arrays import ENDED, FINAL_STORED, TERMINATED, ReplayArrays
-from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch
+from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch, as_samples
 from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
 from rlzoo.buffers.samples import DictReplayBufferSamples, ReplayBufferSamples
 from rlzoo.buffers.stored import Stored
@@ -57,6 +58,7 @@ class ReplayBuffer(ReplayArrays):
     own_gamma: bool = False  # whether it keeps its discount factor, whatever that of the algorithm is
     overrides_add: ClassVar[bool] = False  # set in derived classes that override `add`
     _overrides_sample: ClassVar[bool] = False  # set in derived classes that override `sample`
+    _sample_takes_env: ClassVar[bool] = True  # whether that takes `env`, as the one here does
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class ReplayBuffer(ReplayArrays):
         self.head = self.laps = 0
         self._size = 0
         self.started = False  # whether the observation in slot `head` is the current one
+        self._mirrors = {}
 
     # ------------------------------------------------------------------ what is in it
 
@@ -164,6 +167,7 @@ class ReplayBuffer(ReplayArrays):
         super().__init_subclass__(**kwargs)
         cls.overrides_add = cls.add is not ReplayBuffer.add
         cls._overrides_sample = cls._overrides("sample") or cls._overrides("_get_samples")
+        cls._sample_takes_env = "env" in inspect.signature(cls.sample).parameters
 
     @classmethod
     def _overrides(cls, method: str) -> bool:
@@ -183,11 +187,13 @@ class ReplayBuffer(ReplayArrays):
         """Clear the buffer without freeing its memory."""
         self.head = self.laps = self._size = 0
         self.started = False
+        self._mirrors.clear()
         self.obs.clear()
 
     def resize(self, head: int, size: int) -> None:
         """Set the position and the number of stored steps, for a caller that fills the columns."""
         self.head, self._size, self.laps = head, size, int(size > head)
+        self._mirrors.clear()
 
     # ------------------------------------------------------------------ writing
 
@@ -340,21 +346,9 @@ class ReplayBuffer(ReplayArrays):
 
     def _as_samples(self, batch: ReplayBatch) -> ReplayBufferSamples | DictReplayBufferSamples:
         _, last, flags = self._returns(batch.indices)
-        kind = DictReplayBufferSamples if isinstance(batch.observations, dict) else ReplayBufferSamples
         n_steps = (last - batch.indices) // self.n_envs % self.n_slots + 1
-        samples = kind(
-            observations=batch.observations,
-            actions=batch.actions.reshape(len(last), -1),
-            next_observations=batch.next_observations,
-            dones=self._column_tensor((flags & TERMINATED) > 0),
-            rewards=batch.rewards.reshape(-1, 1),
-            discounts=None if self.n_steps == 1 else self._column_tensor(self.gamma**n_steps),
-        )
-        samples.indices, samples.weights = batch.indices, batch.weights
-        return samples
-
-    def _column_tensor(self, numbers: np.ndarray) -> torch.Tensor:
-        return self._to_device(torch.from_numpy(numbers.astype(np.float32).reshape(-1, 1)))
+        discounts = None if self.n_steps == 1 else self.gamma**n_steps
+        return as_samples(batch, (flags & TERMINATED) > 0, discounts)
 
     def draw(self, batch_size: int, env: Normalizer | None = None) -> ReplayBatch:
         """Draw one batch, as `batches` yields them; `env` as in `sample`."""
@@ -383,7 +377,8 @@ class ReplayBuffer(ReplayArrays):
         Small batches are views of one larger gather.
         """
         if self._overrides_sample:
-            yield from (as_batch(self.sample(batch_size), self.gamma) for _ in range(n_batches))
+            for _ in range(n_batches):
+                yield as_batch(self._own_samples(batch_size), self.gamma)
             return
         at_once = self.batches_at_once(batch_size) if n_batches > 1 else 1
         while n_batches > 0:
@@ -391,6 +386,12 @@ class ReplayBuffer(ReplayArrays):
             n_batches -= count
             batch = self._assemble(self._draw_or_raise(count * batch_size))
             yield from [batch] if count == 1 else _split(batch, batch_size)
+
+    def _own_samples(self, batch_size: int) -> Any:
+        """Return what a derived class samples, which normalises it with the `env` that it is given."""
+        scaled = "scaled" in (self.stored.observations, self.stored.rewards)
+        env = {"env": None if scaled else self.normalizer} if self._sample_takes_env else {}
+        return self.sample(batch_size, **env)
 
     def batches_at_once(self, batch_size: int) -> int:
         """Return how many batches one gather is for."""
@@ -489,6 +490,7 @@ class ReplayBuffer(ReplayArrays):
     def convert(self, source: Stored) -> None:
         """Convert the contents, stored as `source` says, to what this buffer stores."""
         of_obs, of_rewards = self.stored.conversions(source, self.normalizer)
+        self._mirrors.clear()
         if of_rewards is not None:
             self.reward_column[:] = of_rewards(self.reward_column.reshape(-1)).reshape(
                 self.reward_column.shape

@@ -1,0 +1,134 @@
+"""What subclasses of users override, written for stable-baselines3.
+
+The loops take gradient steps by `update`. Where a subclass overrides `train`, they call that instead, with
+the arguments that stable-baselines3 gives, and the agent has the attributes that its `train` methods read.
+Other methods of that library have no counterpart; a subclass that overrides one cannot be constructed, since
+it would train as if it overrode nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from rlzoo.algorithms.agent.agent import Agent
+from rlzoo.core.errors import UserError
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.optim.parameters import get_parameters_by_name
+
+UNCALLED_METHODS: Mapping[str, str] = {
+    "collect_rollouts": "act(inputs), which chooses the actions of a step; begin_rollout() and"
+    " end_episodes(indices), or a callback; or set the class attribute `loop` to a function of one's own",
+    "_on_step": "a callback's _on_step(), or train()",
+    "_sample_action": "act(inputs), or explore(obs) of off-policy algorithms",
+    "_store_transition": "add_step() of a class for replay_buffer_class",
+    "_setup_learn": "learn(), which calls super().learn()",
+    "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
+    "_update_info_buffer": "a callback, which sees the infos of each step",
+    "_dump_logs": "rollout_metrics(), which adds to what is logged",
+    "dump_logs": "rollout_metrics(), which adds to what is logged",
+    "_wrap_env": "a wrapper around the environment that is handed over",
+}
+UNCALLED_WITHOUT_TRAIN: Mapping[str, str] = {
+    "_update_learning_rate": "set_learning_rate(optimizer, counters), or train() too",
+}
+UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
+    "add": "a callback, which sees each step, or update(rollout, counters) of the algorithm",
+    "get": "minibatches(batch, batch_size, rollout) of the algorithm, or its train()",
+    "compute_returns_and_advantage": "update(rollout, counters) of the algorithm, which computes advantages",
+    "_get_samples": "read_rollout(rollout) of the algorithm, or its train()",
+}
+NORM_STATS = "batch_norm_stats"
+"""Ends the names of lists of statistics of normalisation layers, such as `critic_batch_norm_stats_target`."""
+
+
+def refuse_buffer_overrides(cls: type, overridden_train: bool) -> None:
+    """Check that a user's rollout buffer overrides no method that is never called.
+
+    :param overridden_train: whether a `train` reads it, which calls `get`
+    :raises UserError: naming the class, the method and what replaces it
+    """
+    called = ("get",) if overridden_train else ()
+    uncalled = {name: UNCALLED_BUFFER_METHODS[name] for name in UNCALLED_BUFFER_METHODS.keys() - called}
+    if (refusal := uncalled_override(cls, uncalled)) is not None:
+        raise UserError(refusal)
+
+
+def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
+    """Return a sentence when a user's subclass overrides a method that is never called, else None."""
+    for base in cls.__mro__:
+        for name in () if is_own(base) else replaced.keys() & vars(base).keys():
+            return f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
+    return None
+
+
+def is_own(owner: Any) -> bool:
+    """Return whether a class or function is one of rlzoo."""
+    return str(owner.__module__).startswith("rlzoo.")
+
+
+class Overridable(Agent):
+    """An agent whose `train` a subclass may override, with what that finds in stable-baselines3."""
+
+    overrides_train: ClassVar[bool] = False  # whether a subclass of a user does
+    refusal: ClassVar[str | None] = None  # why the class cannot be constructed
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        train = getattr(cls, "train", None)
+        cls.overrides_train = train is not None and not is_own(train)
+        uncalled = dict(UNCALLED_METHODS)
+        if not cls.overrides_train:
+            uncalled |= UNCALLED_WITHOUT_TRAIN
+        elif not any("train" in vars(base) for base in cls.__mro__ if is_own(base)):
+            uncalled["train"] = "update(batch, counters), which learns from a batch"
+        cls.refusal = uncalled_override(cls, uncalled)
+
+    def prepare_train(self) -> None:
+        """Hook before each call of an overridden `train`."""
+
+    @property
+    def _n_updates(self) -> int:
+        return self.counters.n_updates
+
+    @_n_updates.setter
+    def _n_updates(self, value: int) -> None:
+        self.counters.n_updates = value
+
+    @property
+    def _vec_normalize_env(self) -> VecNormalize | None:
+        return self.get_vec_normalize_env()
+
+    def _update_learning_rate(
+        self, optimizers: torch.optim.Optimizer | Iterable[torch.optim.Optimizer]
+    ) -> None:
+        """Give the optimisers the present learning rate, and log it."""
+        for optimizer in [optimizers] if isinstance(optimizers, torch.optim.Optimizer) else optimizers:
+            self.set_learning_rate(optimizer, self.counters)
+        self.logger.record("train/learning_rate", self.schedule("learning_rate", self.counters))
+
+
+def schedule_property(name: str) -> property:
+    """Return a property that is the schedule of a hyperparameter, a function of the progress remaining."""
+
+    def read(self: Agent) -> Any:
+        return self.schedules.get(name)
+
+    def write(self: Agent, value: object) -> None:
+        self.replace_config(**{name: value})
+
+    return property(read, write, doc=f"The schedule of `{name}`; assigning checks the value.")
+
+
+def norm_stats(policy: nn.Module, name: str) -> list[torch.Tensor]:
+    """Return the running statistics of a network's normalisation layers.
+
+    :param name: such as `critic_batch_norm_stats_target`; without a network it is the Q-function
+    """
+    network, _, suffix = name.partition(NORM_STATS)
+    networks = [network.rstrip("_")] if network else ["critic", "q_net", "quantile_net"]
+    found = [getattr(policy, part + suffix) for part in networks if hasattr(policy, part + suffix)]
+    return get_parameters_by_name(found[0], ["running_"]) if found else []
