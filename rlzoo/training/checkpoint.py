@@ -17,6 +17,7 @@ nothing is written to the disk and nothing is unpickled. Whatever is wrong with 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import json
@@ -382,7 +383,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> N
             _check_entry(entries.get(index, {}), expected, parameter, f"parameter {index} of {name}")
         if len({frozenset(entry) for entry in entries.values()}) > 1:
             raise CheckpointError(f"the state of {name} does not say the same of every parameter")
-        optimizer.load_state_dict({"state": entries, "param_groups": cast(Any, groups)})
+        copied = copy.deepcopy(entries)  # else an agent that gave them would share its averages
+        optimizer.load_state_dict({"state": copied, "param_groups": cast(Any, groups)})
     except CheckpointError:
         raise
     except DAMAGE as error:

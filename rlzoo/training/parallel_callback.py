@@ -134,4 +134,6 @@ def _copy_state(source: Any, target: Any) -> None:
         if isinstance(part, torch.Tensor):
             theirs[name].copy_(part)
         else:
-            theirs[name].load_state_dict(part.state_dict())
+            state = part.state_dict()
+            is_kept = isinstance(part, torch.optim.Optimizer)  # a module copies what it is given
+            theirs[name].load_state_dict(copy.deepcopy(state) if is_kept else state)

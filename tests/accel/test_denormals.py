@@ -43,10 +43,9 @@ def test_an_error_inside_switches_back():
 SHARED_OUT = """
 import torch
 from rlzoo.accel.denormals import denormals_as_zero, set_flush_denormal_in_worker_threads
+torch.ones(2**20).add_(1)
 if {start}:
     set_flush_denormal_in_worker_threads()
-else:
-    torch.ones(2**20).add_(1)
 tiny = torch.full((2**22,), torch.finfo(torch.float32).tiny)
 with denormals_as_zero():
     halves = tiny / 2
@@ -55,7 +54,7 @@ print(float((halves == 0).float().mean()))
 
 
 @pytest.mark.parametrize("start", [True, False])
-def test_worker_threads_do_as_the_one_that_started_them(start):
+def test_worker_threads_that_run_already_flush_when_asked(start):
     done = subprocess.run(
         [sys.executable, "-c", SHARED_OUT.format(start=start)],
         env={**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},

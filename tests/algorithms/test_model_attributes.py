@@ -388,3 +388,16 @@ def test_start_time_is_in_nanoseconds():
     began = time.time_ns()
     model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, **SMALL).learn(64)
     assert began - 10**6 <= model.start_time <= time.time_ns()
+
+
+def test_agents_do_not_share_the_state_of_optimisers():
+    first, second = (SAC("MlpPolicy", "Pendulum-v1", seed=0, learning_starts=10, **SMALL) for _ in range(2))
+    first.learn(20)
+    second.set_parameters(first.get_parameters())
+    for optimizer, other in zip(
+        (first.actor.optimizer, first.critic.optimizer),
+        (second.actor.optimizer, second.critic.optimizer),
+        strict=True,
+    ):
+        averages = [next(iter(one.state.values()))["exp_avg"] for one in (optimizer, other)]
+        assert torch.equal(*averages) and averages[0].data_ptr() != averages[1].data_ptr()
