@@ -366,7 +366,9 @@ class Threaded:
     cuda_graphs: str = "off"
     """"on" or "auto": `learn` captures gradient steps as CUDA graphs; "auto": where that is possible."""
     compile_networks: bool = False
-    """Whether `learn` compiles the networks of gradient steps with `torch.compile`."""
+    """Whether `learn` compiles gradient steps with `torch.compile`."""
+    compiled_step: Any = None
+    """The compiled gradient step of the last training."""
 
     def accelerated(self) -> AbstractContextManager[None]:
         """Return the context of `learn` in which gradient steps are captured or compiled, if asked for."""
@@ -389,9 +391,12 @@ class Threaded:
             return
         before = torch.get_num_threads()
         limit = min(before, thread_limit()) if self.num_threads is None and is_wide(model) else 1
+        fixed = self.num_threads or 1
+        if self.compile_networks:  # a program is for one number of threads
+            fixed, limit = self.num_threads or limit, 1
         if limit != self.threads.limit:  # else its measurements hold on
             self.threads = ThreadTuner(limit, ("update", "act") if has_images(model) else ("update",))
-        WorkerThreads()(self.num_threads or 1)
+        WorkerThreads()(fixed)
         try:
             yield
         finally:

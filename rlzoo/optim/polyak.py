@@ -39,6 +39,7 @@ class TargetNetwork:
         target.load_state_dict(online.state_dict())
         target.requires_grad_(False)
         pairs = list(zip(online.parameters(), target.parameters(), strict=True))
+        self.pairs = pairs
         self.statistics = list(zip(online.buffers(), target.buffers(), strict=True))
         if isinstance(parameters, FlatParameters):  # one operation on vectors of the same layout
             counterpart = {id(source): copy for source, copy in pairs}
@@ -53,7 +54,11 @@ class TargetNetwork:
     @torch.no_grad()
     def update(self, tau: float) -> None:
         """Set target <- tau * online + (1 - tau) * target; statistics of normalisation layers are copied."""
-        polyak_update(self.sources, self.targets, tau)
+        if torch.compiler.is_dynamo_compiling():  # which is slow where a vector and its parts are both used
+            for online, target in self.pairs:
+                target.lerp_(online, tau)
+        else:
+            polyak_update(self.sources, self.targets, tau)
         for source, copied in self.statistics:
             copied.copy_(source)
 

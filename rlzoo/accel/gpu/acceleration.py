@@ -10,7 +10,6 @@ import torch
 
 from rlzoo.accel.gpu.capturable import cannot_be_captured, capturable
 from rlzoo.accel.gpu.captured_step import CapturedStep, CudaGraph, Graph
-from rlzoo.accel.gpu.compiled_networks import compiled_networks, require_compiler
 from rlzoo.core.errors import UserError
 
 CHOICES = ("off", "auto", "on")
@@ -25,7 +24,10 @@ def accelerated(model: Any) -> Iterator[None]:
     """
     with ExitStack() as stack:
         if model.compile_networks:
-            stack.enter_context(compiled_networks(model.policy))
+            check_compilable(model)
+            from rlzoo.accel.gpu.compiled_step import compiled  # it imports PyTorch's compiler
+
+            stack.enter_context(compiled(model))
         if model.cuda_graphs != "off" and may_capture(model):
             stack.enter_context(captured(model))
         yield
@@ -37,9 +39,18 @@ def check_acceleration(model: Any) -> None:
     :raises UserError: gradient steps cannot be captured or compiled
     """
     if model.compile_networks:
-        require_compiler(model.device)
+        check_compilable(model)
     if model.cuda_graphs != "off":
         may_capture(model)
+
+
+def check_compilable(model: Any) -> None:
+    """:raises UserError: the gradient steps of a model cannot be compiled"""
+    from rlzoo.accel.gpu.compiled_step import cannot_be_compiled, require_compiler
+
+    require_compiler(model.device)
+    if (reason := why_not_algorithm(model) or cannot_be_compiled(model)) is not None:
+        raise UserError(f"compile is not possible: {reason}")
 
 
 def may_capture(model: Any) -> bool:
@@ -66,10 +77,10 @@ def why_not(model: Any) -> str | None:
 
 
 def why_not_algorithm(model: Any) -> str | None:
-    """Return why a model cannot be captured on any device, else None."""
+    """Return why a model can be neither captured nor compiled on any device, else None."""
     name = type(model).__name__
     if not hasattr(type(model), "gradient_step"):
-        return f"gradient steps of {name} are not captured"
+        return f"{name} has no gradient step of its own that could be captured or compiled"
     if getattr(model, "recurrent", False):
         return "recurrent policies have sequences of different lengths"
     if getattr(model, "ranks", None) is not None:

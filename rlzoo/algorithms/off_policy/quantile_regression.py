@@ -18,7 +18,11 @@ def midpoints(n_quantiles: int, device: torch.device | None = None) -> Tensor:
     (https://arxiv.org/abs/1710.10044). The tensor is shared by all callers: do not change it.
     """
     with torch.inference_mode(False):  # later callers may need gradients
-        return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
+        return _midpoints(n_quantiles, device)
+
+
+def _midpoints(n_quantiles: int, device: torch.device | None) -> Tensor:
+    return (torch.arange(n_quantiles, device=device) + 0.5) / n_quantiles
 
 
 def quantile_huber_loss(
@@ -68,7 +72,8 @@ def quantile_huber_losses(
             f"not {tuple(current_quantiles.shape)} and {tuple(target_quantiles.shape)}"
         )
     if cum_prob is None:
-        cum_prob = midpoints(current_quantiles.shape[-1], current_quantiles.device)
+        of = _midpoints if torch.compiler.is_dynamo_compiling() else midpoints
+        cum_prob = of(current_quantiles.shape[-1], current_quantiles.device)
     elif cum_prob.dim() == 2 and current_quantiles.dim() == 3:
         cum_prob = cum_prob.unsqueeze(1)
     losses = quantile_huber(current_quantiles, target_quantiles, cum_prob)

@@ -142,7 +142,7 @@ def add_acceleration_args(how: FlagGroup) -> None:
     how.add_argument(
         "--compile",
         action="store_true",
-        help="compile the networks of gradient steps with torch.compile, which takes up to minutes; for GPUs",
+        help="compile gradient steps with torch.compile: faster after 10 to 50 seconds",
     )
 
 

@@ -1,0 +1,249 @@
+"""Gradient steps compiled by `torch.compile`: losses, gradients, optimisers and target networks in one.
+
+A gradient step of a small network is a few hundred operations, most of which take less time than calling
+them. Compiled, everything but the matrix products becomes a few loops over memory, in C++ or Triton. The code
+of the algorithm is traced as it stands; only where it asks for gradients and for a step of an optimiser,
+`TracedParameters` says the same in tensor operations.
+
+Compiling takes seconds to a minute at the first step. PyTorch keeps its results on disk, so that the next
+training of the same networks starts faster.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._dynamo import config as dynamo
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor.exc import InductorError
+
+from rlzoo.accel.gpu.capturable import capturable
+from rlzoo.core.errors import UserError
+
+PROGRAMS = 1_000  # agents of one process that may have some each; PyTorch's default is 8 for all
+
+STATE: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
+    torch.optim.AdamW: ("exp_avg", "exp_avg_sq"),
+    torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
+    torch.optim.RMSprop: ("square_avg",),
+}
+"""What the optimisers with compiled steps keep, as large as the parameters; AdamW is derived from Adam."""
+UNSUPPORTED = ("amsgrad", "maximize", "differentiable", "momentum", "centered")
+"""Options of these that `TracedParameters` has no arithmetic for."""
+
+
+def require_compiler(device: torch.device) -> None:
+    """:raises UserError: there is no compiler for the code that `torch.compile` writes"""
+    if device.type == "cpu" and shutil.which("g++") is None and shutil.which("clang++") is None:
+        raise UserError("compile needs a C++ compiler on the CPU: install g++ (Debian: apt install g++)")
+    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
+        raise UserError("compile needs Triton on a CUDA device: pip install triton")
+    if not hasattr(dynamo, "trace_autograd_ops"):
+        raise UserError(f"compile needs a newer PyTorch than {torch.__version__}, such as 2.13")
+
+
+def cannot_be_compiled(model: Any) -> str | None:
+    """Return why the optimisers of a model cannot be compiled, else None."""
+    for network_optimizer in network_optimizers_of(model):
+        optimizer: torch.optim.Optimizer = network_optimizer.owner.optimizer
+        name = type(optimizer).__name__
+        if not isinstance(optimizer, tuple(STATE)) or len(optimizer.param_groups) != 1:
+            return f"steps of {name} are not compiled, only those of Adam, AdamW and RMSprop"
+        for option in UNSUPPORTED:
+            if optimizer.param_groups[0].get(option):
+                return f"steps of {name} with {option} are not compiled"
+    return None
+
+
+class TracedParameters:
+    """The parameters of a network, whose gradients and optimiser steps can be traced.
+
+    It takes the place of their `ParameterGroup`.
+
+    :param group: the `ParameterGroup`
+    :param optimizer: of these; its state stays where it is, and is updated in place
+    """
+
+    def __init__(self, group: Any, optimizer: torch.optim.Optimizer) -> None:
+        self.parameters: list[nn.Parameter] = group.parameters
+        self.kept = optimizer
+        self.kind = next(kind for kind in STATE if isinstance(optimizer, kind))
+        self.settings = optimizer.param_groups[0]
+        self.gradients: list[Tensor] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find the state of the optimiser, which somebody may have replaced by that of a file."""
+        vectors: list[Tensor] = self.settings["params"]
+        for vector in vectors:
+            if not (state := self.kept.state[vector]):
+                state["step"] = torch.zeros((), device=vector.device)
+                state.update({name: torch.zeros_like(vector) for name in STATE[self.kind]})
+        self.found = [self.kept.state[vector][STATE[self.kind][0]] for vector in vectors]
+        self.steps: list[Tensor] = [self.kept.state[vector]["step"] for vector in vectors]
+        self.columns = [
+            self._by_parameter([self.kept.state[vector][name] for vector in vectors])
+            for name in STATE[self.kind]
+        ]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the optimiser still has the state that was found."""
+        states = (self.kept.state[vector] for vector in self.settings["params"])
+        first = STATE[self.kind][0]
+        return all(state.get(first) is found for state, found in zip(states, self.found, strict=True))
+
+    def _by_parameter(self, values: list[Tensor]) -> list[Tensor]:
+        """Return a view for each parameter of what is one vector, or a tensor for each parameter already."""
+        if len(values) != len(self.parameters):
+            values = list(values[0].split([parameter.numel() for parameter in self.parameters]))
+        return [value.view_as(parameter) for value, parameter in zip(values, self.parameters, strict=True)]
+
+    def backward(self, loss: Tensor, only: bool = False) -> None:
+        trained = [parameter for parameter in self.parameters if parameter.requires_grad]
+        found = iter(torch.autograd.grad(loss, trained, allow_unused=True))
+        self.gradients = []
+        for parameter in self.parameters:
+            gradient = next(found) if parameter.requires_grad else None
+            self.gradients.append(torch.zeros_like(parameter) if gradient is None else gradient)
+
+    def clip_grad_norm(self, max_norm: float) -> Tensor:
+        squares = torch.stack([gradient.square().sum() for gradient in self.gradients])
+        norm = squares.sum().sqrt()
+        scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+        self.gradients = [gradient * scale for gradient in self.gradients]
+        return norm
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        gradients, self.gradients = self.gradients, []
+        lr, decay = self.settings["lr"], self.settings["weight_decay"]
+        with torch.no_grad():
+            for step in self.steps:
+                step.add_(1)
+            for i, (parameter, gradient) in enumerate(zip(self.parameters, gradients, strict=True)):
+                if not parameter.requires_grad:
+                    continue
+                if decay and self.kind is torch.optim.AdamW:
+                    parameter.mul_(1 - lr * decay)
+                elif decay:
+                    gradient = gradient + decay * parameter
+                moments = [column[i] for column in self.columns]
+                change = self._rmsprop if self.kind is torch.optim.RMSprop else self._adam
+                parameter.sub_(lr * change(gradient, *moments))
+
+    def _adam(self, gradient: Tensor, average: Tensor, square: Tensor) -> Tensor:
+        """Update the averages; return the direction of Adam (Kingma and Ba 2015, algorithm 1)."""
+        beta1, beta2 = self.settings["betas"]
+        step = self.steps[0]
+        average.lerp_(gradient, 1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        root = square.sqrt() / (1 - beta2**step).sqrt()
+        return average / (1 - beta1**step) / (root + self.settings["eps"])
+
+    def _rmsprop(self, gradient: Tensor, square: Tensor) -> Tensor:
+        """Update the average; return the direction of RMSprop, whose epsilon is outside the root."""
+        alpha = self.settings["alpha"]
+        square.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
+        return gradient / (square.sqrt() + self.settings["eps"])
+
+
+class CompiledStep:
+    """The gradient step of a model, compiled at its first call; called with what it takes otherwise.
+
+    Floats among the arguments become tensors, so that schedules need no further programs.
+
+    :param model: an algorithm with a `gradient_step` whose work does not depend on the values of tensors
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.name, self.device = type(model).__name__, model.device
+        self.network_optimizers = network_optimizers_of(model)
+        self.groups = [optimizer.parameters for optimizer in self.network_optimizers]
+        self.optimizers = [optimizer.owner.optimizer for optimizer in self.network_optimizers]
+        self.traced = [TracedParameters(*pair) for pair in zip(self.groups, self.optimizers, strict=True)]
+        distribution = getattr(model.policy, "action_dist", None)
+        step = model.gradient_step
+
+        def gradient_step(batch: Any, **arguments: object) -> Any:
+            result = step(batch, **arguments)
+            forget(distribution)
+            return result
+
+        options: dict[str, Any] = {
+            "fallback_random": True
+        }  # the random numbers of steps that are not compiled
+        self.compiled = torch.compile(gradient_step, dynamic=False, options=options)
+
+    def is_for(self, model: Any) -> bool:
+        """Return whether a model still has the parameters and optimisers that the step was compiled for."""
+        present = network_optimizers_of(model)
+        parts = [part for optimizer in present for part in (optimizer.parameters, optimizer.owner.optimizer)]
+        known = [part for pair in zip(self.groups, self.optimizers, strict=True) for part in pair]
+        return len(parts) == len(known) and all(one is two for one, two in zip(parts, known, strict=True))
+
+    def __call__(self, batch: Any, **arguments: object) -> Any:
+        for parameters in self.traced:
+            if not parameters.is_current:
+                parameters.refresh()
+        given = {
+            name: torch.full((), value, device=self.device) if isinstance(value, float) else value
+            for name, value in arguments.items()
+        }
+        try:
+            return self.compiled(batch, **given)
+        except (BackendCompilerFailed, InductorError) as error:
+            raise UserError(
+                f"the gradient step of {self.name} cannot be compiled here; train without compile."
+                f" The compiler says: {str(error).strip().splitlines()[0]}"
+            ) from error
+
+
+def forget(distribution: Any) -> None:
+    """Drop the tensors with gradients that a distribution keeps; a program would have to return them."""
+    for part in (distribution, *getattr(distribution, "parts", ())):
+        for name in slots_of(type(part)):
+            value = getattr(part, name, None)
+            if isinstance(value, Tensor) and value.requires_grad and not isinstance(value, nn.Parameter):
+                setattr(part, name, None)
+
+
+def slots_of(cls: type) -> list[str]:
+    """Return the names of the attributes that instances have besides those in `__dict__`."""
+    return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+
+
+def network_optimizers_of(model: Any) -> list[Any]:
+    """Return what minimises the losses of a model: each `NetworkOptimizer` of it."""
+    owners = [model, getattr(model, "entropy_coefficient", None)]
+    values = [value for owner in owners if owner is not None for value in vars(owner).values()]
+    return [value for value in values if hasattr(value, "owner") and hasattr(value, "parameters")]
+
+
+@contextmanager
+def compiled(model: Any) -> Iterator[None]:
+    """Replace the `gradient_step` of a model by a compiled one inside; a later training uses it again."""
+    if model.compiled_step is None or not model.compiled_step.is_for(model):
+        model.compiled_step = CompiledStep(model)
+    step: CompiledStep = model.compiled_step
+    config: Any = dynamo
+    settings = {
+        "trace_autograd_ops": True,
+        "recompile_limit": PROGRAMS,
+        "accumulated_recompile_limit": PROGRAMS,
+    }
+    with config.patch(**settings), capturable(step.optimizers, model.device):
+        for optimizer, traced in zip(step.network_optimizers, step.traced, strict=True):
+            optimizer.parameters = traced
+        model.gradient_step, model.is_captured = step, True
+        try:
+            yield
+        finally:
+            del model.gradient_step, model.is_captured
+            for optimizer, group in zip(step.network_optimizers, step.groups, strict=True):
+                optimizer.parameters = group

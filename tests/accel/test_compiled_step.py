@@ -1,0 +1,172 @@
+"""Gradient steps compiled by `torch.compile` are those of the algorithms."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import rlzoo
+from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.accel.gpu.capturable import capturable
+from rlzoo.accel.gpu.compiled_step import TracedParameters, compiled
+from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import get_rng_state, set_rng_state
+
+ALGORITHMS = ("PPO", "A2C", "SAC", "TD3", "TQC", "CrossQ", "DQN", "QRDQN")
+
+
+def make(name: str, **kwargs: Any) -> Any:
+    env_id = "CartPole-v1" if name in ("PPO", "A2C", "DQN", "QRDQN") else "Pendulum-v1"
+    options: dict[str, Any] = {"policy_kwargs": {"net_arch": [16]}, "seed": 0, "device": "cpu"}
+    if name == "PPO":
+        options |= {"n_steps": 16, "batch_size": 16, "n_epochs": 2}
+    elif name != "A2C":
+        options |= {"learning_starts": 20, "batch_size": 8, "train_freq": 1, "buffer_size": 500}
+    return getattr(rlzoo, name)("MlpPolicy", rlzoo.make_vec_env(env_id, 2, seed=0), **{**options, **kwargs})
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled is called as it stands."""
+
+    def as_it_stands(function: Callable[..., Any], **options: object) -> Callable[..., Any]:
+        return function
+
+    monkeypatch.setattr(torch, "compile", as_it_stands)
+
+
+def assert_same_learning(plain: Any, other: Any, steps: int = 60, tolerance: float = 1e-5) -> None:
+    before = torch.cat([parameter.detach().flatten() for parameter in plain.policy.parameters()])
+    state = get_rng_state()
+    plain.learn(steps)
+    set_rng_state(state)
+    other.compile_networks = True
+    other.learn(steps)
+    one, two = (torch.cat([p.detach().flatten() for p in m.policy.parameters()]) for m in (plain, other))
+    # Adam makes whole steps of gradients that are rounding alone, as of a bias before a normalisation
+    assert torch.isclose(one, two, rtol=1e-3, atol=tolerance).float().mean() > 0.98
+    torch.testing.assert_close(one, two, rtol=1e-2, atol=2e-3)
+    assert (one - before).abs().max() > 1e-4 and plain.n_updates == other.n_updates > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_compiled_steps_learn_the_same(name: str) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    assert_same_learning(make(name), make(name), tolerance=1e-4)
+    counters = torch._dynamo.utils.counters
+    assert counters["stats"]["unique_graphs"] > 0 and not counters["graph_break"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_traced_parameters_learn_the_same(name: str, uncompiled: None) -> None:
+    assert_same_learning(make(name), make(name))
+
+
+def test_optimiser_of_a_file_is_used_and_saved(uncompiled: None, tmp_path: Any) -> None:
+    plain, other = make("SAC"), make("SAC")
+    assert_same_learning(plain, other, 40)
+    for model in (plain, other):
+        model.save(tmp_path / model.policy.__class__.__name__, include=["position"])
+    states = [model.policy.critic.optimizer.state_dict() for model in (plain, other)]
+    for one, two in zip(*(state["state"].values() for state in states), strict=True):
+        assert float(one["step"]) == float(two["step"]) > 0
+        torch.testing.assert_close(one["exp_avg"], two["exp_avg"], rtol=1e-3, atol=1e-6)
+    assert states[1]["param_groups"][0]["lr"] == pytest.approx(3e-4)
+    other.set_parameters(plain.get_parameters())
+    assert_same_learning(plain, other, 40)
+
+
+def test_second_training_uses_the_compiled_step_again(uncompiled: None) -> None:
+    model = make("DQN")
+    model.compile_networks = True
+    step = model.learn(40).compiled_step
+    assert model.learn(40, reset_num_timesteps=False).compiled_step is step and step is not None
+    model.policy = make("DQN").policy
+    assert model.learn(40).compiled_step is not step
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "options"),
+    [
+        (torch.optim.Adam, {"weight_decay": 0.1, "betas": (0.8, 0.99)}),
+        (torch.optim.AdamW, {"weight_decay": 0.1}),
+        (torch.optim.RMSprop, {"alpha": 0.9, "eps": 1e-4}),
+    ],
+)
+def test_steps_are_those_of_pytorch(optimizer_class: Any, options: dict[str, Any]) -> None:
+    network = torch.nn.Linear(3, 2)
+    reference = torch.nn.Linear(3, 2)
+    reference.load_state_dict(network.state_dict())
+    known = optimizer_class(reference.parameters(), lr=0.05, **options)
+    group = parameter_group(network.parameters())
+    optimizer = group.optimizer(optimizer_class, lr=0.05, **options)
+    with capturable([optimizer], torch.device("cpu")):
+        traced = TracedParameters(group, optimizer)
+        for _ in range(5):
+            x = torch.randn(4, 3)
+            traced.backward(network(x).square().sum())
+            traced.clip_grad_norm(0.5)
+            traced.step(optimizer)
+            known.zero_grad()
+            reference(x).square().sum().backward()
+            torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
+            known.step()
+    for mine, theirs in zip(network.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_frozen_and_unused_parameters_are_left_alone() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    group = parameter_group(network.parameters())
+    optimizer = group.optimizer(torch.optim.Adam, lr=0.1)
+    network[0].requires_grad_(False)
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    with capturable([optimizer], torch.device("cpu")):
+        traced = TracedParameters(group, optimizer)
+        traced.backward(network[1].weight.sum())
+        traced.step(optimizer)
+    same = [torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True)]
+    assert same == [True, True, False, True]
+
+
+def test_step_is_plain_again_after_training(uncompiled: None) -> None:
+    model = make("SAC")
+    group = model.critic_optimizer.parameters
+    with compiled(model):
+        assert model.is_captured and model.critic_optimizer.parameters is not group
+    assert "gradient_step" not in vars(model) and not model.is_captured
+    assert model.critic_optimizer.parameters is group
+    assert isinstance(model.policy.critic.optimizer.param_groups[0]["lr"], float)
+
+
+def test_missing_compiler_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    model = make("DQN")
+    model.compile_networks = True
+    with pytest.raises(UserError, match="install g"):
+        model.learn(10)
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "reason"),
+    [
+        ("DQN", {"policy_kwargs": {"optimizer_class": torch.optim.SGD}}, "steps of SGD are not compiled"),
+        ("SAC", {"policy_kwargs": {"optimizer_kwargs": {"amsgrad": True}}}, "with amsgrad"),
+        ("PPO", {"target_kl": 0.01}, "target_kl stops an update"),
+        ("TRPO", {"n_steps": 16, "batch_size": 16}, "TRPO has no gradient step"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused(name: str, kwargs: dict[str, Any], reason: str) -> None:
+    options = {"policy_kwargs": {}, "learning_starts": 5, "train_freq": 1} if name in ("DQN", "SAC") else {}
+    env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
+    model = getattr(rlzoo, name)("MlpPolicy", env, device="cpu", **{**options, **kwargs})
+    model.compile_networks = True
+    with pytest.raises(UserError, match=f"compile is not possible: .*{reason}"):
+        model.learn(10)
