@@ -1,0 +1,69 @@
+"""Compare agents trained with `matmul_precision: medium` with agents trained in float32.
+
+    python scripts/precision_table.py precision_scores.json
+
+The scores are those of benchmarks/matmul_precision.yml. Prints one Markdown line for each algorithm and
+environment: the return of each seed, the difference of the means with a 95% bootstrap interval, and the
+two-sided p-value of an exact Mann-Whitney U test; then how much training time `medium` takes of float32's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import fmean
+
+from compare_learning import interval
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rlzoo.benchmark.scores import Score, read_score_file
+
+SUFFIX = "_medium"  # of a row's name, behind its algorithm
+
+
+def table(scores: list[Score]) -> str:
+    """Return the lines of all pairs of rows whose seeds are complete on both sides."""
+    rows: dict[tuple[str, str], list[Score]] = {}
+    for score in sorted(scores, key=lambda score: score.seed):
+        rows.setdefault(score.key, []).append(score)
+    lines = [
+        "| algorithm | environment | highest: each seed | medium: each seed | means "
+        "| medium - highest (95% interval) | p | training time |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (label, env), medium in rows.items():
+        highest = rows.get((label.removesuffix(SUFFIX), env), [])
+        if label.endswith(SUFFIX) and [s.seed for s in highest] == [s.seed for s in medium]:
+            lines.append(table_line(env, highest, medium))
+    return "\n".join(lines)
+
+
+def table_line(env: str, highest: list[Score], medium: list[Score]) -> str:
+    """Return one line; both sides have the same seeds in the same order."""
+    from scipy.stats import mannwhitneyu
+
+    base, changed = ([score.mean for score in side] for side in (highest, medium))
+    low, high = interval(changed, base)
+    each = " | ".join(", ".join(f"{value:.1f}" for value in side) for side in (base, changed))
+    p_value = mannwhitneyu(changed, base, method="auto").pvalue
+    means = f"{fmean(base):.1f} / {fmean(changed):.1f}"
+    difference = f"{fmean(changed) - fmean(base):.1f} [{low:.1f}, {high:.1f}]"
+    times = [
+        [score.training_seconds for score in side if score.training_seconds] for side in (highest, medium)
+    ]
+    share = f"{fmean(times[1]) / fmean(times[0]):.2f}" if all(times) else "-"
+    return f"| {highest[0].algo} | {env} | {each} | {means} | {difference} | {p_value:.2f} | {share} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("scores", type=Path, metavar="FILE", help="made by `rlzoo benchmark score -o FILE`")
+    print(table(read_score_file(parser.parse_args().scores)))
+
+
+if __name__ == "__main__":
+    main()
