@@ -134,7 +134,7 @@ _MODULES = {
     "rlzoo.policies.actors": "Actor SquashedGaussianActor",
     "rlzoo.policies.base_policy": "BaseModel BasePolicy",
     "rlzoo.policies.continuous_policies": "CrossQPolicy SACPolicy TD3Policy TQCPolicy",
-    "rlzoo.policies.critics": "ContinuousCritic",
+    "rlzoo.policies.critics": "ContinuousCritic QuantileCritic",
     "rlzoo.policies.actor_critic_policies": (
         "ActorCriticCnnPolicy ActorCriticPolicy FeedForwardPolicy MultiInputActorCriticPolicy"
     ),

@@ -295,6 +295,7 @@ from rlzoo.policies.continuous_policies import SACPolicy as SACPolicy
 from rlzoo.policies.continuous_policies import TD3Policy as TD3Policy
 from rlzoo.policies.continuous_policies import TQCPolicy as TQCPolicy
 from rlzoo.policies.critics import ContinuousCritic as ContinuousCritic
+from rlzoo.policies.critics import QuantileCritic as QuantileCritic
 from rlzoo.policies.linear_policy import ARSLinearPolicy as ARSLinearPolicy
 from rlzoo.policies.linear_policy import ARSPolicy as ARSPolicy
 from rlzoo.policies.masked_policies import (

@@ -50,6 +50,7 @@ class Training:
     warm_up: int = 0  # steps before the clock starts
     workers: int = 0  # processes that play the candidates of a population
     precision: str = "highest"  # of rlzoo's matrix products; the reference has float32
+    compiled: bool = False  # whether rlzoo's gradient steps are; compiling is part of the warm-up
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,22 @@ CASES: dict[str, Training | Cold] = {
         warm_up=500,
         precision="medium",
     ),
+    "ppo-cartpole-compiled": Training(
+        "ppo", "CartPole-v1", steps=100_000, n_envs=8, warm_up=2_000, compiled=True
+    ),
+    **{
+        f"{algo}-halfcheetah-compiled": Training(
+            algo,
+            "HalfCheetah-v5",
+            steps=3_000,
+            threads=2,
+            shipped=False,
+            reference=reference,
+            warm_up=500,
+            compiled=True,
+        )
+        for algo, reference in {"sac": SB3, "td3": SB3, "tqc": CONTRIB}.items()
+    },
     "her-bitflipping": Training(
         "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"
     ),

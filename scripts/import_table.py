@@ -62,7 +62,7 @@ def judge(model: Any, obs: Any, actions: np.ndarray) -> np.ndarray:
             shown = [policy.q_values(tensor)]
         elif hasattr(policy, "critic"):
             scaled = torch.as_tensor(policy.scale_action(actions)).float().reshape(len(actions), -1)
-            shown = [policy.critic.values(tensor, scaled).transpose(0, 1)]
+            shown = [policy.critic.all_values(tensor, scaled).transpose(0, 1)]
         else:
             probs = getattr(policy.get_distribution(tensor).distribution, "probs", None)
             shown = [policy.predict_values(tensor), *([] if probs is None else [probs])]

@@ -37,6 +37,8 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     if ours:
         torch.set_float32_matmul_precision(spec["precision"])
     model = (our_model if ours else their_model)(spec)
+    if ours:
+        model.compile_networks = spec["compiled"]
     if spec["warm_up"]:
         model.learn(spec["warm_up"])
     before = model.num_timesteps

@@ -20,6 +20,7 @@ import copyreg
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
 from typing import Any
 
 import torch
@@ -154,7 +155,26 @@ class FlatParameters(ParameterGroup):
             parameters = [self.vector] if is_elementwise(optimizer_class) else self.parameters
             made = without_dynamo(optimizer_class)(parameters, lr=lr, **kwargs)
         made.zero_grad = self._zero_grad_of_optimizer  # type: ignore[method-assign]
+        step = made.step
+
+        def step_on_all(optimizer: Optimizer, closure: Any = None) -> Any:
+            self._collect_gradients()
+            return step(closure)
+
+        made.step = MethodType(step_on_all, made)  # type: ignore[method-assign]
         return made
+
+    @torch.no_grad()
+    def _collect_gradients(self) -> None:
+        """Take over gradients that a script has put, or left out, where the vector's belong."""
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            if parameter.grad is gradient:
+                continue
+            if parameter.grad is None:
+                gradient.zero_()
+            else:
+                gradient.copy_(parameter.grad)
+            parameter.grad = gradient
 
     def zero_grad(self) -> None:
         """Set every gradient to zero, in place; reattach those that another optimiser set to None.

@@ -99,6 +99,18 @@ class Overridable(Agent):
         self.counters.n_updates = value
 
     @property
+    def _n_calls(self) -> int:
+        return self.counters.num_timesteps // max(self.n_envs * self.n_ranks, 1)
+
+    @property
+    def _episode_num(self) -> int:
+        return self.counters.episodes
+
+    @property
+    def _num_timesteps_at_start(self) -> int:
+        return self.collector.start_timesteps
+
+    @property
     def _vec_normalize_env(self) -> VecNormalize | None:
         return self.get_vec_normalize_env()
 

@@ -363,6 +363,8 @@ def check_supported(model: Trainee) -> None:
     name = type(model).__name__
     if not getattr(model, "data_parallel", False):
         raise UserError(f"{name} cannot be trained by several ranks; those that can: {', '.join(SUPPORTED)}")
+    if getattr(model, "overrides_train", False):
+        raise UserError(f"{name} overrides train(), whose gradients are not averaged over ranks")
     if model.has_train_mode_layers:
         raise UserError(
             f"{name}: a policy with dropout or batch normalisation cannot be trained by several ranks"

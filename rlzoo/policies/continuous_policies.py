@@ -93,11 +93,12 @@ class ContinuousPolicy(BasePolicy):
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
         self.actor = self.own("actor", self.make_actor())
         extractor = self.actor.features_extractor if share_features_extractor else None
-        self.critic: Critics = self.own("critic", as_critics(self.make_critic(features_extractor=extractor)))
+        critic = as_critics(self.make_critic(features_extractor=extractor), share_features_extractor)
+        self.critic: Critics = self.own("critic", critic)
         if self.with_target_actor:
             self.actor_target = self.own("actor_target", self.make_actor(features_extractor=None))
         if self.with_target_critics:
-            target_critic = as_critics(self.make_critic(features_extractor=None))
+            target_critic = as_critics(self.make_critic(features_extractor=None), False)
             self.critic_target: Critics = self.own("critic_target", target_critic)
         for target in self.targets():
             target.requires_grad_(False)

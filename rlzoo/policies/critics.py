@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MethodType
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,10 +50,10 @@ class Critics(EnsembleMlp, SavableModule):
         self.train_extractor = not share_features_extractor
 
     def forward(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
-        """Return the values [B, n_outputs] of each critic, as a tuple; arguments as in `values`."""
-        return self.values(obs, actions).unbind()
+        """Return the values [B, n_outputs] of each critic, as a tuple; arguments as in `all_values`."""
+        return self.all_values(obs, actions).unbind()
 
-    def values(self, obs: TensorObs, actions: Tensor) -> Tensor:
+    def all_values(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Return values [n_critics, B, n_outputs] of raw observations and actions [B, ...]."""
         if actions.dim() != 2:
             actions = actions.reshape(len(actions), -1)
@@ -61,7 +61,7 @@ class Critics(EnsembleMlp, SavableModule):
             features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
 
-    def first(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
+    def first_values(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Compute values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
         with torch.no_grad():
             features = self.extract_features(obs)
@@ -69,7 +69,7 @@ class Critics(EnsembleMlp, SavableModule):
 
     def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Return values [B, n_outputs] that the first critic gives to actions."""
-        return self.first(obs, actions)
+        return self.first_values(obs, actions)
 
     @property
     def n_critics(self) -> int:
@@ -112,7 +112,7 @@ class QuantileCritics(Critics):
 
     def forward(self, obs: TensorObs, actions: Tensor) -> Tensor:  # type: ignore[override]
         """Return quantiles [B, n_critics, n_quantiles]."""
-        return self.values(obs, actions).transpose(0, 1)
+        return self.all_values(obs, actions).transpose(0, 1)
 
 
 # ---------------------------------------------------------------------- critics of users
@@ -148,7 +148,7 @@ class ContinuousCritic(BaseModel):
     :param share_features_extractor: the extractor is the actor's, which the critics' loss does not change
     """
 
-    values, first, trainable_parameters = values_of, first_values_of, trainable_parameters_of
+    all_values, first_values, trainable_parameters = values_of, first_values_of, trainable_parameters_of
     n_outputs = 1
 
     def __init__(
@@ -239,14 +239,19 @@ class QuantileCritic(ContinuousCritic):
         return torch.stack(super().forward(obs, actions), dim=1)
 
 
-def as_critics(critic: Any) -> Any:
-    """Return critics with the methods that algorithms call, also where a user's class lacks these."""
+def as_critics(critic: Any, share_features_extractor: bool) -> Any:
+    """Return critics with the methods that algorithms call, also where a user's class lacks these.
+
+    :param share_features_extractor: whether their extractor is the actor's
+    """
+    if not hasattr(critic, "share_features_extractor") and not isinstance(critic, Critics):
+        critic.share_features_extractor = share_features_extractor
     functions: dict[str, Callable[..., Any]] = {
-        "values": values_of,
-        "first": first_values_of,
+        "all_values": values_of,
+        "first_values": first_values_of,
         "trainable_parameters": trainable_parameters_of,
     }
     for name, function in functions.items():
         if not hasattr(critic, name):
-            setattr(critic, name, MethodType(function, critic))
+            setattr(critic, name, partial(function, critic))
     return critic

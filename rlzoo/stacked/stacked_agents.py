@@ -145,7 +145,7 @@ class StackedCritics:
             for layer in critics.layers
         ]
 
-    def values(self, obs: Tensor, actions: Tensor) -> Tensor:
+    def all_values(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Return values [n, n_critics, B, n_outputs]."""
         x = torch.cat([obs, actions], -1)
         shape = (len(x), self.n_critics, *x.shape[1:])
@@ -155,7 +155,7 @@ class StackedCritics:
             x = layer(x) if weight < 0 else batched_linear(x, leaves[weight], leaves[weight + 1])
         return x.view(*shape[:3], -1)
 
-    def first(self, obs: Tensor, actions: Tensor) -> Tensor:
+    def first_values(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Compute values [n, B, n_outputs] of the first critic of each agent; it gets no gradients."""
         x, step = torch.cat([obs, actions], -1), self.n_critics
         first = [leaf.detach()[::step] for leaf in self.parameters.leaves]

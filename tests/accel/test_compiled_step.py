@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,12 @@ from rlzoo.accel.gpu.capturable import capturable
 from rlzoo.accel.gpu.compiled_step import TracedParameters, compiled
 from rlzoo.core.errors import UserError
 from rlzoo.core.runtime import get_rng_state, set_rng_state
+
+
+class OwnAdam(torch.optim.Adam):
+    def step(self, closure: Any = None) -> None:
+        """Take no step."""
+
 
 ALGORITHMS = ("PPO", "A2C", "SAC", "TD3", "TQC", "CrossQ", "DQN", "QRDQN")
 
@@ -37,6 +44,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
         return function
 
     monkeypatch.setattr(torch, "compile", as_it_stands)
+    monkeypatch.setattr("rlzoo.accel.gpu.compiled_step.require_compiler", lambda device: None)
 
 
 def assert_same_learning(plain: Any, other: Any, steps: int = 60, tolerance: float = 1e-5) -> None:
@@ -55,11 +63,13 @@ def assert_same_learning(plain: Any, other: Any, steps: int = 60, tolerance: flo
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_compiled_steps_learn_the_same(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in ALGORITHMS), ("SAC", {"use_sde": True})]
+)
+def test_compiled_steps_learn_the_same(name: str, options: dict[str, Any]) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    assert_same_learning(make(name), make(name), tolerance=1e-4)
+    assert_same_learning(make(name, **options), make(name, **options), tolerance=1e-4)
     counters = torch._dynamo.utils.counters
     assert counters["stats"]["unique_graphs"] > 0 and not counters["graph_break"]
 
@@ -81,6 +91,45 @@ def test_optimiser_of_a_file_is_used_and_saved(uncompiled: None, tmp_path: Any) 
     assert states[1]["param_groups"][0]["lr"] == pytest.approx(3e-4)
     other.set_parameters(plain.get_parameters())
     assert_same_learning(plain, other, 40)
+
+
+def test_learning_rate_of_replaced_options_is_followed(uncompiled: None) -> None:
+    plain, other = (make("SAC", learning_rate=rlzoo.LinearSchedule(1e-3, 0.0, 1.0)) for _ in range(2))
+    assert_same_learning(plain, other, 40)
+    other.set_parameters(plain.get_parameters())
+    assert_same_learning(plain, other, 40)
+
+
+def test_assigned_optimiser_takes_the_steps(uncompiled: None) -> None:
+    model = make("SAC")
+    model.compile_networks = True
+
+    class Assign(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            if self.n_calls == 20:
+                critic = model.policy.critic
+                critic.optimizer = torch.optim.Adam(critic.parameters(), lr=0.0)
+            return True
+
+    model.learn(60, Assign())
+    states = model.policy.critic.optimizer.state.values()
+    assert states and all(float(state["step"]) > 0 for state in states)
+
+
+def test_wholly_frozen_network_is_left_alone(uncompiled: None) -> None:
+    model = make("SAC")
+    model.compile_networks = True
+    model.actor.requires_grad_(False)
+    before = [parameter.clone() for parameter in model.actor.parameters()]
+    model.learn(40)
+    assert all(map(torch.equal, before, model.actor.parameters())) and model.n_updates > 0
+
+
+def test_copy_of_an_agent_compiles_for_itself(uncompiled: None) -> None:
+    model = make("DQN")
+    model.compile_networks = True
+    copied = copy.deepcopy(model.learn(40).policy), copy.deepcopy(model.compiled_step)
+    assert copied[1] is None
 
 
 def test_second_training_uses_the_compiled_step_again(uncompiled: None) -> None:
@@ -160,6 +209,7 @@ def test_missing_compiler_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> No
         ("DQN", {"policy_kwargs": {"optimizer_class": torch.optim.SGD}}, "steps of SGD are not compiled"),
         ("SAC", {"policy_kwargs": {"optimizer_kwargs": {"amsgrad": True}}}, "with amsgrad"),
         ("PPO", {"target_kl": 0.01}, "target_kl stops an update"),
+        ("DQN", {"policy_kwargs": {"optimizer_class": OwnAdam}}, "steps of OwnAdam are not compiled"),
         ("TRPO", {"n_steps": 16, "batch_size": 16}, "TRPO has no gradient step"),
     ],
 )

@@ -119,7 +119,7 @@ def test_ddpg_normalises_with_running_statistics():
     with torch.no_grad():
         torch.testing.assert_close(model.policy(obs), plain.policy(scaled))
         torch.testing.assert_close(
-            model.policy.critic.values(obs, actions), plain.policy.critic.values(scaled, actions)
+            model.policy.critic.all_values(obs, actions), plain.policy.critic.all_values(scaled, actions)
         )
         copied = model.policy.actor_target.state_dict()
     torch.testing.assert_close(
@@ -178,14 +178,14 @@ def target_of(model, batch):
     """y, computed apart."""
     with torch.no_grad():
         actions = model.policy.actor_target(batch.next_observations)
-        following = model.policy.critic_target.values(batch.next_observations, actions)[0, :, 0]
+        following = model.policy.critic_target.all_values(batch.next_observations, actions)[0, :, 0]
     return batch.rewards + batch.discounts * following
 
 
 def test_the_critic_learns_returns_in_units_of_their_statistics():
     model, batch = agent(normalize_returns=True, policy_kwargs=SGD), batch_of(scale=20, shift=50)
     with torch.no_grad():
-        outputs = model.policy.critic.values(batch.observations, batch.actions)[0, :, 0]
+        outputs = model.policy.critic.all_values(batch.observations, batch.actions)[0, :, 0]
         y = target_of(model, batch)
     metrics = model.update(batch, Counters())
     expected = (outputs - (y - y.mean()) / y.std(correction=0)).square().mean()
@@ -193,7 +193,7 @@ def test_the_critic_learns_returns_in_units_of_their_statistics():
     assert float(model.returns.mean) == pytest.approx(float(y.mean()), rel=1e-5)
     with torch.no_grad():  # from now on values are what the outputs mean in these units
         actions = model.policy.actor_target(batch.next_observations)
-        following = model.policy.critic_target.values(batch.next_observations, actions)[0, :, 0]
+        following = model.policy.critic_target.all_values(batch.next_observations, actions)[0, :, 0]
     y2 = batch.rewards + batch.discounts * (following * y.std(correction=0) + y.mean())
     model.update(batch, Counters())
     assert float(model.returns.mean) == pytest.approx(float(torch.cat([y, y2]).mean()), rel=1e-5)
@@ -213,7 +213,7 @@ def test_pop_art_preserves_all_values(policy):
 
     def values():
         with torch.no_grad():
-            outputs = [critic.values(batch.observations, batch.actions) for critic in critics]
+            outputs = [critic.all_values(batch.observations, batch.actions) for critic in critics]
         return outputs, [model.returns.restore(output) for output in outputs]
 
     for target in (torch.randn(BATCH) * 100 + 1000, torch.randn(BATCH) - 500):
@@ -230,7 +230,7 @@ def test_an_update_with_pop_art_learns_from_preserved_values():
     model, without = agent(enable_popart=True, **options), agent(**options)
     batch = batch_of(scale=20, shift=50)
     with torch.no_grad():
-        before = model.policy.critic.values(batch.observations, batch.actions)[0, :, 0]
+        before = model.policy.critic.all_values(batch.observations, batch.actions)[0, :, 0]
         y = target_of(model, batch)
     metrics = model.update(batch, Counters())
     expected = ((before - y) / y.std(correction=0)).square().mean()
@@ -247,7 +247,7 @@ def test_pop_art_learns_large_returns_in_few_steps():
         for _ in range(100):
             model.update(batch, Counters())
         with torch.no_grad():
-            outputs = model.policy.critic.values(batch.observations, batch.actions)
+            outputs = model.policy.critic.all_values(batch.observations, batch.actions)
             values[option] = float(model.returns.restore(outputs).mean())
     assert values[True] == pytest.approx(float(batch.rewards.mean()), abs=30) and values[False] < 800
 
@@ -257,7 +257,7 @@ def test_the_range_of_returns_bounds_what_the_critic_says():
     model, batch = agent(return_range=(low, high), policy_kwargs=SGD), batch_of()
     with torch.no_grad():
         model.policy.critic_target.layers[-1].bias.fill_(7.0)
-        outputs = model.policy.critic.values(batch.observations, batch.actions)[0, :, 0]
+        outputs = model.policy.critic.all_values(batch.observations, batch.actions)[0, :, 0]
     y = batch.rewards + batch.discounts * high
     expected = (outputs - y.clamp(low, high)).square().mean()
     assert float(model.update(batch, Counters())["critic_loss"]) == pytest.approx(float(expected), rel=1e-4)

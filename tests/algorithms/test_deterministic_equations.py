@@ -147,7 +147,7 @@ def test_noise_on_the_target_stays_in_its_bounds(monkeypatch):
     monkeypatch.setattr(model.policy.actor_target, "forward", lambda obs: centre)
     monkeypatch.setattr(
         model.policy.critic_target,
-        "forward",
+        "all_values",
         lambda obs, a: seen.append(a.clone()) or torch.zeros(2, BATCH, 1),
     )
     for _ in range(100):

@@ -185,7 +185,9 @@ def test_critics_of_tqc_give_quantiles_by_row():
     model = TQC("MlpPolicy", "Pendulum-v1", policy_kwargs={**SMALL, "n_quantiles": 5, "n_critics": 3})
     obs, actions = torch.randn(4, 3), torch.randn(4, 1)
     quantiles = model.critic(obs, actions)
-    assert quantiles.shape == (4, 3, 5) and torch.equal(quantiles[:, 2], model.critic.values(obs, actions)[2])
+    assert quantiles.shape == (4, 3, 5) and torch.equal(
+        quantiles[:, 2], model.critic.all_values(obs, actions)[2]
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,3 +237,32 @@ def test_agent_with_an_overridden_train_is_saved_and_continued(tmp_path):
     assert loaded.clip_range(1.0) == 0.1 and loaded.config.clip_range == 0.1
     loaded.learn(32, reset_num_timesteps=False)
     assert loaded.num_timesteps == 96
+
+
+@pytest.mark.parametrize("way", ["none", "assigned"])
+def test_gradients_that_a_script_puts_in_place_are_used(way):
+    class Own(DQN):
+        def train(self, gradient_steps, batch_size=100):
+            data = self.replay_buffer.sample(batch_size)
+            parameters = list(self.q_net.parameters())
+            loss = self.q_net(data.observations).square().mean()
+            if way == "none":
+                for parameter in parameters:
+                    parameter.grad = None
+                loss.backward()
+            else:
+                for parameter, gradient in zip(
+                    parameters, torch.autograd.grad(loss, parameters), strict=True
+                ):
+                    parameter.grad = gradient
+            self.policy.optimizer.step()
+
+    model = Own("MlpPolicy", "CartPole-v1", learning_starts=20, policy_kwargs=SMALL)
+    before = parameters(model).clone()
+    model.learn(40)
+    assert not torch.equal(parameters(model), before)
+
+
+def test_names_of_counters_are_there():
+    model = OwnDQN("MlpPolicy", "CartPole-v1", learning_starts=20).learn(60)
+    assert (model._n_calls, model._num_timesteps_at_start) == (60, 0) and model._episode_num > 0

@@ -238,7 +238,7 @@ def critics(model, obs, action=0.0):
     row = torch.tensor([[obs]], dtype=torch.float32)
     model.policy.set_training_mode(False)
     with torch.no_grad():
-        return model.policy.critic.values(row, torch.full((1, 1), action)).mean().item()
+        return model.policy.critic.all_values(row, torch.full((1, 1), action)).mean().item()
 
 
 @pytest.mark.parametrize("algo", CONTINUOUS)

@@ -217,12 +217,21 @@ class OwnSamples(ReplayBuffer):
         return ReplayBufferSamples(*map(self.to_torch, columns))
 
 
-@pytest.mark.parametrize("normalized", [True, False])
-def test_own_samples_are_normalised_as_the_agent_sees_them(normalized: bool) -> None:
+class Forwarding(OwnSamples):
+    """Passes on what `sample` is given."""
+
+    def sample(self, *args: Any, **kwargs: Any) -> Any:
+        return super().sample(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("normalized", "buffer_class"), [(True, OwnSamples), (False, OwnSamples), (True, Forwarding)]
+)
+def test_own_samples_are_normalised_as_the_agent_sees_them(normalized: bool, buffer_class: Any) -> None:
     env = make_vec_env("Pendulum-v1", 2, seed=0)
     if normalized:
         env = VecNormalize(env)
-    model = SAC("MlpPolicy", env, replay_buffer_class=OwnSamples, learning_starts=1000, buffer_size=500)
+    model = SAC("MlpPolicy", env, replay_buffer_class=buffer_class, learning_starts=1000, buffer_size=500)
     model.learn(600)
     batch = next(iter(model.replay_buffer.batches(1, 6000)))
     plain = model.replay_buffer.draw(6000)

@@ -156,9 +156,9 @@ def test_architectures_of_actor_and_critics():
     linear = make(net_arch=[])
     assert linear.actor.mu.in_features == 3 and linear.critic.state_dict()["qf0.0.weight"].shape == (1, 4)
     obs, actions = torch.randn(5, 3), torch.randn(5, 1)
-    values = linear.critic.values(obs, actions)
+    values = linear.critic.all_values(obs, actions)
     assert values.shape == (2, 5, 1)
-    assert torch.allclose(linear.critic.first(obs, actions).flatten(), values[0].flatten())
+    assert torch.allclose(linear.critic.first_values(obs, actions).flatten(), values[0].flatten())
 
 
 @pytest.mark.parametrize("layer_norm", [True, False, "critic"])
@@ -219,7 +219,7 @@ def test_a_shared_extractor_is_learned_by_the_actor_alone(family, shared):
     policy = make(get_policy_class(family, name), IMAGE, share_features_extractor=shared)
     assert (policy.critic.features_extractor is policy.actor.features_extractor) == shared
     obs = torch.from_numpy(np.stack([IMAGE.sample() for _ in range(3)]))
-    policy.critic.values(obs, torch.zeros(3, 1)).sum().backward()
+    policy.critic.all_values(obs, torch.zeros(3, 1)).sum().backward()
     touched = [name for name, p in policy.critic.named_parameters() if p.grad is not None and p.grad.any()]
     assert any(name.startswith("features_extractor.") for name in touched) != shared
     assert any(name.startswith("layers.") for name in touched)
@@ -242,9 +242,9 @@ def test_copies_have_no_gradients_and_extractors_of_their_own():
 def test_dropout_and_normalisation_follow_the_mode():
     policy, obs, actions = make(dropout=0.5), torch.randn(4, 3), torch.zeros(4, 1)
     policy.set_training_mode(True)
-    assert not torch.equal(policy.critic.values(obs, actions), policy.critic.values(obs, actions))
+    assert not torch.equal(policy.critic.all_values(obs, actions), policy.critic.all_values(obs, actions))
     policy.set_training_mode(False)
-    assert torch.equal(policy.critic.values(obs, actions), policy.critic.values(obs, actions))
+    assert torch.equal(policy.critic.all_values(obs, actions), policy.critic.all_values(obs, actions))
 
 
 class WithDropout(FlattenExtractor):

@@ -153,8 +153,18 @@ def test_own_critics_are_trained(learner, base, critic, tmp_path):
     assert sum(changed) == len(used)
     obs, actions = torch.randn(5, 3), torch.randn(5, 1)
     values = model.critic(obs, actions)
-    assert isinstance(values, tuple) and torch.equal(torch.stack(values), model.critic.values(obs, actions))
-    torch.testing.assert_close(model.critic.first(obs, actions), values[0])
+    assert isinstance(values, tuple) and torch.equal(
+        torch.stack(values), model.critic.all_values(obs, actions)
+    )
+    torch.testing.assert_close(model.critic.first_values(obs, actions), values[0])
+
+
+def test_own_critics_share_the_extractor_of_the_actor():
+    kwargs = {"share_features_extractor": True, "features_extractor_class": Two, "net_arch": [8]}
+    own = policy_with(SACPolicy, PlainCritic)
+    model = SAC(own, "Pendulum-v1", learning_starts=10, policy_kwargs=kwargs).learn(20)
+    assert model.critic.features_extractor is model.actor.features_extractor
+    assert not {*map(id, model.critic.trainable_parameters())} & {*map(id, model.actor.parameters())}
 
 
 def test_separate_critics_learn_as_the_joined_ones():

@@ -36,15 +36,16 @@ def capturable(optimizers: Iterable[torch.optim.Optimizer], device: torch.device
         for hook, optimizer in zip(hooks, chosen, strict=True):
             hook.remove()
             for group in optimizer.param_groups:
-                _release(group)
+                release(group)
 
 
 def _as_outside(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     groups = [dict(group) for group in state["param_groups"]]
     for group in groups:
-        _release(group)
+        release(group)
     return {**state, "param_groups": groups}
 
 
-def _release(group: dict[str, Any]) -> None:
+def release(group: dict[str, Any]) -> None:
+    """Give the options of an optimiser the values that they have outside."""
     group["capturable"], group["lr"] = False, float(group["lr"])

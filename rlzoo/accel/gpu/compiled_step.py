@@ -23,7 +23,7 @@ from torch._dynamo import config as dynamo
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
-from rlzoo.accel.gpu.capturable import capturable
+from rlzoo.accel.gpu.capturable import capturable, release
 from rlzoo.core.errors import UserError
 
 PROGRAMS = 1_000  # agents of one process that may have some each; PyTorch's default is 8 for all
@@ -50,15 +50,19 @@ def require_compiler(device: torch.device) -> None:
 
 def cannot_be_compiled(model: Any) -> str | None:
     """Return why the optimisers of a model cannot be compiled, else None."""
-    for network_optimizer in network_optimizers_of(model):
-        optimizer: torch.optim.Optimizer = network_optimizer.owner.optimizer
-        name = type(optimizer).__name__
-        if not isinstance(optimizer, tuple(STATE)) or len(optimizer.param_groups) != 1:
-            return f"steps of {name} are not compiled, only those of Adam, AdamW and RMSprop"
-        for option in UNSUPPORTED:
-            if optimizer.param_groups[0].get(option):
-                return f"steps of {name} with {option} are not compiled"
-    return None
+    problems = (problem_of(optimizer.owner.optimizer) for optimizer in network_optimizers_of(model))
+    return next(filter(None, problems), None)
+
+
+def problem_of(optimizer: torch.optim.Optimizer) -> str | None:
+    """Return why steps of an optimiser cannot be compiled, else None."""
+    name = type(optimizer).__name__
+    step_of = next(base for base in type(optimizer).__mro__ if "step" in vars(base)).__module__
+    is_known = isinstance(optimizer, tuple(STATE)) and step_of.startswith(("torch.optim.", "rlzoo."))
+    if not is_known or len(optimizer.param_groups) != 1:
+        return f"steps of {name} are not compiled, only those of Adam, AdamW and RMSprop"
+    used = [option for option in UNSUPPORTED if optimizer.param_groups[0].get(option)]
+    return f"steps of {name} with {used[0]} are not compiled" if used else None
 
 
 class TracedParameters:
@@ -72,14 +76,20 @@ class TracedParameters:
 
     def __init__(self, group: Any, optimizer: torch.optim.Optimizer) -> None:
         self.parameters: list[nn.Parameter] = group.parameters
+        self.gradients: list[Tensor] = []
+        self.adopt(optimizer)
+
+    def adopt(self, optimizer: torch.optim.Optimizer) -> None:
+        """Find the state of an optimiser; somebody may have replaced it by that of a file, or by another."""
         self.kept = optimizer
         self.kind = next(kind for kind in STATE if isinstance(optimizer, kind))
-        self.settings = optimizer.param_groups[0]
-        self.gradients: list[Tensor] = []
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Find the state of the optimiser, which somebody may have replaced by that of a file."""
+        self.settings = self.kept.param_groups[0]
+        if not isinstance(self.settings["lr"], Tensor):  # as `capturable` has it, and a file has not
+            device = self.parameters[0].device
+            self.settings |= {
+                "lr": torch.tensor(float(self.settings["lr"]), device=device),
+                "capturable": True,
+            }
         vectors: list[Tensor] = self.settings["params"]
         for vector in vectors:
             if not (state := self.kept.state[vector]):
@@ -94,7 +104,9 @@ class TracedParameters:
 
     @property
     def is_current(self) -> bool:
-        """Whether the optimiser still has the state that was found."""
+        """Whether the optimiser still has the options and the state that were found."""
+        if self.kept.param_groups[0] is not self.settings:
+            return False
         states = (self.kept.state[vector] for vector in self.settings["params"])
         first = STATE[self.kind][0]
         return all(state.get(first) is found for state, found in zip(states, self.found, strict=True))
@@ -107,7 +119,7 @@ class TracedParameters:
 
     def backward(self, loss: Tensor, only: bool = False) -> None:
         trained = [parameter for parameter in self.parameters if parameter.requires_grad]
-        found = iter(torch.autograd.grad(loss, trained, allow_unused=True))
+        found = iter(torch.autograd.grad(loss, trained, allow_unused=True) if trained else ())
         self.gradients = []
         for parameter in self.parameters:
             gradient = next(found) if parameter.requires_grad else None
@@ -167,18 +179,23 @@ class CompiledStep:
         self.groups = [optimizer.parameters for optimizer in self.network_optimizers]
         self.optimizers = [optimizer.owner.optimizer for optimizer in self.network_optimizers]
         self.traced = [TracedParameters(*pair) for pair in zip(self.groups, self.optimizers, strict=True)]
-        distribution = getattr(model.policy, "action_dist", None)
+        owners = [model.policy, getattr(model.policy, "actor", None)]
+        distributions = [owner.action_dist for owner in owners if hasattr(owner, "action_dist")]
         step = model.gradient_step
 
         def gradient_step(batch: Any, **arguments: object) -> Any:
             result = step(batch, **arguments)
-            forget(distribution)
+            for distribution in distributions:
+                forget(distribution)
             return result
 
         options: dict[str, Any] = {
             "fallback_random": True
         }  # the random numbers of steps that are not compiled
         self.compiled = torch.compile(gradient_step, dynamic=False, options=options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Return None: the copy of an agent has other parameters."""
 
     def is_for(self, model: Any) -> bool:
         """Return whether a model still has the parameters and optimisers that the step was compiled for."""
@@ -188,9 +205,12 @@ class CompiledStep:
         return len(parts) == len(known) and all(one is two for one, two in zip(parts, known, strict=True))
 
     def __call__(self, batch: Any, **arguments: object) -> Any:
-        for parameters in self.traced:
-            if not parameters.is_current:
-                parameters.refresh()
+        for optimizer, parameters in zip(self.network_optimizers, self.traced, strict=True):
+            present = optimizer.owner.optimizer
+            if present is not parameters.kept or not parameters.is_current:
+                if (reason := problem_of(present)) is not None:
+                    raise UserError(f"compile is not possible: {reason}")
+                parameters.adopt(present)
         given = {
             name: torch.full((), value, device=self.device) if isinstance(value, float) else value
             for name, value in arguments.items()
@@ -205,12 +225,12 @@ class CompiledStep:
 
 
 def forget(distribution: Any) -> None:
-    """Drop the tensors with gradients that a distribution keeps; a program would have to return them."""
+    """Drop the gradients of tensors that a distribution keeps, which a program cannot return."""
     for part in (distribution, *getattr(distribution, "parts", ())):
         for name in slots_of(type(part)):
             value = getattr(part, name, None)
             if isinstance(value, Tensor) and value.requires_grad and not isinstance(value, nn.Parameter):
-                setattr(part, name, None)
+                setattr(part, name, value.detach())
 
 
 def slots_of(cls: type) -> list[str]:
@@ -245,5 +265,7 @@ def compiled(model: Any) -> Iterator[None]:
             yield
         finally:
             del model.gradient_step, model.is_captured
+            for traced in step.traced:
+                release(traced.kept.param_groups[0])
             for optimizer, group in zip(step.network_optimizers, step.groups, strict=True):
                 optimizer.parameters = group

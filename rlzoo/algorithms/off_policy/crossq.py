@@ -94,7 +94,9 @@ def crossq_values(policy: CrossQPolicy, batch: ReplayBatch, next_actions: torch.
     """
     actions = torch.cat([batch.actions.reshape(next_actions.shape), next_actions])
     policy.critic.train(True)
-    values: torch.Tensor = policy.critic.values(joined(batch.observations, batch.next_observations), actions)
+    values: torch.Tensor = policy.critic.all_values(
+        joined(batch.observations, batch.next_observations), actions
+    )
     policy.critic.train(False)
     return values[..., 0]
 
@@ -172,7 +174,7 @@ class CrossQ(ActorCriticAlgorithm):
             policy.actor.train(False)
             ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
             actor_loss = crossq_actor_loss(
-                policy.critic.values(batch.observations, actions)[..., 0], log_probs, ent_coef
+                policy.critic.all_values(batch.observations, actions)[..., 0], log_probs, ent_coef
             )
             self.actor_optimizer.step(actor_loss)
             metrics["actor_loss"] = actor_loss.detach()

@@ -179,7 +179,9 @@ def ddpg_target(
     """
     with torch.no_grad():
         actions = policy.actor_target(batch.next_observations)
-        outputs = policy.critic_target.values(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
+        outputs = policy.critic_target.all_values(batch.next_observations, actions)[
+            ..., 0
+        ]  # [n_critics, batch]
         values = returns.restore(outputs).amin(dim=0)
         return torch.addcmul(batch.rewards * reward_scale, batch.discounts, values)
 
@@ -199,7 +201,7 @@ def ddpg_critic_loss(
 
 def ddpg_actor_loss(policy: TD3Policy, observations: TensorObs, returns: RunningNormalizer) -> torch.Tensor:
     """Compute J(pi), whose gradient is eq. 6."""
-    outputs = policy.critic.first(observations, policy.actor(observations))
+    outputs = policy.critic.first_values(observations, policy.actor(observations))
     return -returns.restore(outputs).mean()
 
 
@@ -319,7 +321,7 @@ class DDPG(ActorCriticAlgorithm):
             pop_art(self.returns, target, self.last_layers)
         elif config.normalize_returns:
             self.returns.update(target)
-        outputs = policy.critic.values(batch.observations, batch.actions)[..., 0]
+        outputs = policy.critic.all_values(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = ddpg_critic_loss(outputs, self.returns(target), batch.weights)
         if config.critic_l2_reg > 0:
             penalty = sum(weight.square().sum() for weight in self._hidden_weights())

@@ -105,7 +105,9 @@ def sac_target(
     """
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
-        values = policy.critic_target.values(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
+        values = policy.critic_target.all_values(batch.next_observations, actions)[
+            ..., 0
+        ]  # [n_critics, batch]
         if n_target_critics is not None and n_target_critics < len(values):
             values = values[torch.randperm(len(values), device=values.device)[:n_target_critics]]
         values = values.amin(dim=-2) - ent_coef * log_probs
@@ -180,14 +182,14 @@ class SAC(ActorCriticAlgorithm):
             ent_coef, ent_coef_loss = self.entropy_coefficient.value(), None
 
         target = sac_target(policy, batch, ent_coef, config.n_target_critics)
-        values = policy.critic.values(batch.observations, batch.actions)[..., 0]
+        values = policy.critic.all_values(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = sac_critic_loss(values, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         batch.set_priorities(td_errors)
 
         metrics: Metrics = {"critic_loss": critic_loss.detach(), "ent_coef": ent_coef}
         if update_actor:
-            values = policy.critic.values(batch.observations, actions)[..., 0]
+            values = policy.critic.all_values(batch.observations, actions)[..., 0]
             averaged = config.n_target_critics is not None or policy.dropout > 0  # REDQ and DroQ
             q_values = values.mean(dim=-2) if averaged else values.amin(dim=-2)
             actor_loss = sac_actor_loss(q_values, log_probs, ent_coef)

@@ -104,7 +104,9 @@ def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: 
         if noise > 0:
             actions = actions + policy.randn_like(actions).mul_(noise).clamp_(-noise_clip, noise_clip)
             actions = actions.clamp_(-1, 1)
-        values = policy.critic_target.values(batch.next_observations, actions)[..., 0]  # [n_critics, batch]
+        values = policy.critic_target.all_values(batch.next_observations, actions)[
+            ..., 0
+        ]  # [n_critics, batch]
         return torch.addcmul(batch.rewards, batch.discounts, values.amin(dim=-2))
 
 
@@ -124,7 +126,7 @@ def td3_critic_loss(
 
 def td3_actor_loss(policy: TD3Policy, observations: TensorObs) -> torch.Tensor:
     """Compute J(pi)."""
-    values: torch.Tensor = policy.critic.first(observations, policy.actor(observations))
+    values: torch.Tensor = policy.critic.first_values(observations, policy.actor(observations))
     return -mean_over_rows(values, n_axes=2)
 
 
@@ -156,7 +158,7 @@ class TD3(ActorCriticAlgorithm):
         """Take a gradient step of the critics, and where asked for of the actor and both targets."""
         config, policy = self.config, self.policy
         target = td3_target(policy, batch, config.target_policy_noise, config.target_noise_clip)
-        values = policy.critic.values(batch.observations, batch.actions)[..., 0]
+        values = policy.critic.all_values(batch.observations, batch.actions)[..., 0]
         critic_loss, td_errors = td3_critic_loss(values, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         batch.set_priorities(td_errors)

@@ -101,7 +101,9 @@ def tqc_target(policy: TQCPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_
     """Return y_j, [batch, n_kept]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
-        quantiles = truncate_quantiles(policy.critic_target.values(batch.next_observations, actions), n_drop)
+        quantiles = truncate_quantiles(
+            policy.critic_target.all_values(batch.next_observations, actions), n_drop
+        )
         values = quantiles.sub_((ent_coef * log_probs).unsqueeze(-1))
         return torch.addcmul(batch.rewards.unsqueeze(-1), batch.discounts.unsqueeze(-1), values)
 
@@ -168,13 +170,15 @@ class TQC(ActorCriticAlgorithm):
         ent_coef, ent_coef_loss = self.entropy_coefficient.update(log_probs.detach())
 
         target = tqc_target(policy, batch, ent_coef, config.top_quantiles_to_drop_per_net)
-        quantiles = policy.critic.values(batch.observations, batch.actions)
+        quantiles = policy.critic.all_values(batch.observations, batch.actions)
         critic_loss = tqc_critic_loss(quantiles, target, batch.weights)
         self.critic_optimizer.step(critic_loss)
         if batch.weights is not None:
             batch.set_priorities(quantiles.mean(dim=2) - target.mean(dim=1))  # [n_critics, batch]
 
-        actor_loss = tqc_actor_loss(policy.critic.values(batch.observations, actions), log_probs, ent_coef)
+        actor_loss = tqc_actor_loss(
+            policy.critic.all_values(batch.observations, actions), log_probs, ent_coef
+        )
         self.actor_optimizer.step(actor_loss)
 
         if update_target:

@@ -167,7 +167,8 @@ class ReplayBuffer(ReplayArrays):
         super().__init_subclass__(**kwargs)
         cls.overrides_add = cls.add is not ReplayBuffer.add
         cls._overrides_sample = cls._overrides("sample") or cls._overrides("_get_samples")
-        cls._sample_takes_env = "env" in inspect.signature(cls.sample).parameters
+        parameters = inspect.signature(cls.sample).parameters.values()
+        cls._sample_takes_env = any(p.name == "env" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     @classmethod
     def _overrides(cls, method: str) -> bool:
