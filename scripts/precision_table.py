@@ -4,7 +4,7 @@
 
 The scores are those of benchmarks/matmul_precision.yml. Prints one Markdown line for each algorithm and
 environment: the return of each seed, the difference of the means with a 95% bootstrap interval, and the
-two-sided p-value of an exact Mann-Whitney U test; then how much training time `medium` takes of float32's.
+two-sided p-value of an exact Mann-Whitney U test.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ SUFFIX = "_medium"  # of a row's name, behind its algorithm
 
 
 def table(scores: list[Score]) -> str:
-    """Return the lines of all pairs of rows whose seeds are complete on both sides."""
+    """Return the lines of all pairs of rows, with the seeds that are there on both sides."""
     rows: dict[tuple[str, str], list[Score]] = {}
     for score in sorted(scores, key=lambda score: score.seed):
         rows.setdefault(score.key, []).append(score)
     lines = [
         "| algorithm | environment | highest: each seed | medium: each seed | means "
-        "| medium - highest (95% interval) | p | training time |",
-        "|---|---|---|---|---|---|---|---|",
+        "| medium - highest (95% interval) | p |",
+        "|---|---|---|---|---|---|---|",
     ]
     for (label, env), medium in rows.items():
         highest = rows.get((label.removesuffix(SUFFIX), env), [])
-        if label.endswith(SUFFIX) and [s.seed for s in highest] == [s.seed for s in medium]:
-            lines.append(table_line(env, highest, medium))
+        seeds = {score.seed for score in highest} & {score.seed for score in medium}
+        if label.endswith(SUFFIX) and seeds:
+            sides = [[score for score in side if score.seed in seeds] for side in (highest, medium)]
+            lines.append(table_line(env, *sides))
     return "\n".join(lines)
 
 
@@ -50,11 +52,7 @@ def table_line(env: str, highest: list[Score], medium: list[Score]) -> str:
     p_value = mannwhitneyu(changed, base, method="auto").pvalue
     means = f"{fmean(base):.1f} / {fmean(changed):.1f}"
     difference = f"{fmean(changed) - fmean(base):.1f} [{low:.1f}, {high:.1f}]"
-    times = [
-        [score.training_seconds for score in side if score.training_seconds] for side in (highest, medium)
-    ]
-    share = f"{fmean(times[1]) / fmean(times[0]):.2f}" if all(times) else "-"
-    return f"| {highest[0].algo} | {env} | {each} | {means} | {difference} | {p_value:.2f} | {share} |"
+    return f"| {highest[0].algo} | {env} | {each} | {means} | {difference} | {p_value:.2f} |"
 
 
 def main() -> None:
