@@ -127,11 +127,11 @@ class ContinuousPolicy(BasePolicy):
         }
 
     def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
-        """Return a new actor, by default with an extractor of its own; a subclass says which."""
+        """Return a new actor, by default with a new extractor; a subclass says which."""
         raise NotImplementedError
 
     def make_critic(self, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
-        """Return new critics, by default with an extractor of their own; hook for custom ones."""
+        """Return new critics, by default with a new extractor; hook for custom ones."""
         kwargs = self._update_features_extractor(self.critic_kwargs, features_extractor)
         return self.critics_class(**kwargs, **self.critic_layers())
 

@@ -139,7 +139,7 @@ def trainable_parameters_of(critic: Any) -> list[nn.Parameter]:
 
 
 class ContinuousCritic(BaseModel):
-    """Critics in networks of their own, `q_networks`: a base class for users' critics.
+    """Critics as separate networks, `q_networks`: a base class for users' critics.
 
     `Critics` computes the same in fewer products; a policy has these where its class overrides `make_critic`.
 

@@ -80,9 +80,9 @@ def why_not_algorithm(model: Any) -> str | None:
     """Return why a model can be neither captured nor compiled on any device, else None."""
     name = type(model).__name__
     if not hasattr(type(model), "gradient_step"):
-        return f"{name} has no gradient step of its own that could be captured or compiled"
+        return f"{name} has no gradient step that could be captured or compiled"
     if model.overrides_train:
-        return f"{name} overrides train(), which takes gradient steps of its own"
+        return f"{name} overrides train(), which takes the gradient steps"
     if getattr(model, "recurrent", False):
         return "recurrent policies have sequences of different lengths"
     if getattr(model, "ranks", None) is not None:

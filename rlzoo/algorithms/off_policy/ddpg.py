@@ -179,9 +179,8 @@ def ddpg_target(
     """
     with torch.no_grad():
         actions = policy.actor_target(batch.next_observations)
-        outputs = policy.critic_target.all_values(batch.next_observations, actions)[
-            ..., 0
-        ]  # [n_critics, batch]
+        # [n_critics, batch]
+        outputs = policy.critic_target.all_values(batch.next_observations, actions)[..., 0]
         values = returns.restore(outputs).amin(dim=0)
         return torch.addcmul(batch.rewards * reward_scale, batch.discounts, values)
 

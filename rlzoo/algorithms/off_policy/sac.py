@@ -105,9 +105,8 @@ def sac_target(
     """
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
-        values = policy.critic_target.all_values(batch.next_observations, actions)[
-            ..., 0
-        ]  # [n_critics, batch]
+        # [n_critics, batch]
+        values = policy.critic_target.all_values(batch.next_observations, actions)[..., 0]
         if n_target_critics is not None and n_target_critics < len(values):
             values = values[torch.randperm(len(values), device=values.device)[:n_target_critics]]
         values = values.amin(dim=-2) - ent_coef * log_probs

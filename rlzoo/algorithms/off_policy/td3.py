@@ -104,9 +104,8 @@ def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: 
         if noise > 0:
             actions = actions + policy.randn_like(actions).mul_(noise).clamp_(-noise_clip, noise_clip)
             actions = actions.clamp_(-1, 1)
-        values = policy.critic_target.all_values(batch.next_observations, actions)[
-            ..., 0
-        ]  # [n_critics, batch]
+        # [n_critics, batch]
+        values = policy.critic_target.all_values(batch.next_observations, actions)[..., 0]
         return torch.addcmul(batch.rewards, batch.discounts, values.amin(dim=-2))
 
 

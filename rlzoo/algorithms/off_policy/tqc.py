@@ -101,9 +101,8 @@ def tqc_target(policy: TQCPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_
     """Return y_j, [batch, n_kept]."""
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
-        quantiles = truncate_quantiles(
-            policy.critic_target.all_values(batch.next_observations, actions), n_drop
-        )
+        quantiles = policy.critic_target.all_values(batch.next_observations, actions)
+        quantiles = truncate_quantiles(quantiles, n_drop)
         values = quantiles.sub_((ent_coef * log_probs).unsqueeze(-1))
         return torch.addcmul(batch.rewards.unsqueeze(-1), batch.discounts.unsqueeze(-1), values)
 
