@@ -156,7 +156,7 @@ class ContinuousPolicy(BasePolicy):
         for target in self.targets():
             target.eval()
         if mode and self.dropout > 0 and self.with_target_critics:
-            for layer in self.critic_target.layers:
+            for layer in getattr(self.critic_target, "layers", ()):  # a user's critics may have none
                 layer.train(isinstance(layer, nn.Dropout))
 
     def forward(self, obs: TensorObs, deterministic: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs, action_size
 from rlzoo.networks.ensemble import EnsembleMlp
 from rlzoo.networks.torch_layers import BaseFeaturesExtractor, create_mlp, features_of
@@ -121,6 +122,11 @@ class QuantileCritics(Critics):
 def values_of(critic: Any, obs: TensorObs, actions: Tensor) -> Tensor:
     """Return values [n_critics, B, n_outputs] of critics that give a tuple, or quantiles by row."""
     given = critic(obs, actions)
+    if isinstance(given, Tensor) and given.dim() != 3:
+        raise UserError(
+            f"{type(critic).__name__} must return a tuple with the values [B, 1] of each critic (of TQC:"
+            f" quantiles [B, n_critics, n_quantiles]), not a tensor of shape {tuple(given.shape)}"
+        )
     return given.transpose(0, 1) if isinstance(given, Tensor) else torch.stack(tuple(given))
 
 

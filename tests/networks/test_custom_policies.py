@@ -159,6 +159,22 @@ def test_own_critics_are_trained(learner, base, critic, tmp_path):
     torch.testing.assert_close(model.critic.first_values(obs, actions), values[0])
 
 
+def test_critic_that_returns_no_tuple_is_told():
+    class Single(PlainCritic):
+        def forward(self, obs, actions):
+            return super().forward(obs, actions)[0]
+
+    model = SAC(policy_with(SACPolicy, Single), "Pendulum-v1", learning_starts=10)
+    with pytest.raises(UserError, match=r"Single must return a tuple .* not a tensor of shape \(256, 1\)"):
+        model.learn(20)
+
+
+def test_own_critics_do_without_the_dropout_of_others():
+    own = policy_with(SACPolicy, OwnCritic)
+    model = SAC(own, "Pendulum-v1", learning_starts=10, policy_kwargs={"dropout": 0.1, "net_arch": [8]})
+    assert model.learn(20).n_updates == 10
+
+
 def test_own_critics_share_the_extractor_of_the_actor():
     kwargs = {"share_features_extractor": True, "features_extractor_class": Two, "net_arch": [8]}
     own = policy_with(SACPolicy, PlainCritic)
