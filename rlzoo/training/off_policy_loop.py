@@ -98,38 +98,40 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    with torch.inference_mode():
-        if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
+    inference = torch.inference_mode()  # not where environments and callbacks may learn, too
+    if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
+        with inference:
             algorithm.begin_rollout()
-        while counters.ended < count if in_episodes else counters.collected < count:
-            if in_episodes and counters.num_timesteps >= counters.total_timesteps:
-                break  # an episode may never end
-            obs = map_obs(torch.as_tensor, collector.current_obs())
-            if on_device:
-                obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
-            counters.warm_up = counters.num_timesteps < config.learning_starts
-            inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
+    while counters.ended < count if in_episodes else counters.collected < count:
+        if in_episodes and counters.num_timesteps >= counters.total_timesteps:
+            break  # an episode may never end
+        obs = map_obs(torch.as_tensor, collector.current_obs())
+        if on_device:
+            obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
+        counters.warm_up = counters.num_timesteps < config.learning_starts
+        inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
+        with inference:
             step = algorithm.threads.call("act", algorithm.act, inputs)
-            result = env.step_arrays(step.env_action)
-            if not replay.on_device:  # else the environments check their tensors
-                check_finite(result, counters.num_timesteps // (env.num_envs * algorithm.n_ranks) + 1)
-            normalizer = normalizer_of(replay)
-            record(step.action, result if normalizer is None else normalizer.raw_step(result))
-            counters.num_timesteps += env.num_envs * algorithm.n_ranks
-            counters.collected += 1
-            if len(result.ended):
-                counters.ended += len(result.ended)
-                counters.episodes += len(result.ended)
-                record_episodes(algorithm, result.infos)
-            ended = result.ended
-            if replay.on_device and algorithm.noise_follows_episodes:  # tensors name ends some steps later
-                ended = np.flatnonzero(torch.as_tensor(result.terminated | result.truncated).cpu().numpy())
-            if len(ended):
-                algorithm.end_episodes(ended)
-            collector.advance(result)
-            locals_.obs, locals_.step, locals_.result = obs, step, result
-            if not callback.on_step():
-                return False
+        result = env.step_arrays(step.env_action)
+        if not replay.on_device:  # else the environments check their tensors
+            check_finite(result, counters.num_timesteps // (env.num_envs * algorithm.n_ranks) + 1)
+        normalizer = normalizer_of(replay)
+        record(step.action, result if normalizer is None else normalizer.raw_step(result))
+        counters.num_timesteps += env.num_envs * algorithm.n_ranks
+        counters.collected += 1
+        if len(result.ended):
+            counters.ended += len(result.ended)
+            counters.episodes += len(result.ended)
+            record_episodes(algorithm, result.infos)
+        ended = result.ended
+        if replay.on_device and algorithm.noise_follows_episodes:  # tensors name ends some steps later
+            ended = np.flatnonzero(torch.as_tensor(result.terminated | result.truncated).cpu().numpy())
+        if len(ended):
+            algorithm.end_episodes(ended)
+        collector.advance(result)
+        locals_.obs, locals_.step, locals_.result = obs, step, result
+        if not callback.on_step():
+            return False
     callback.on_rollout_end()
     return True
 

@@ -79,32 +79,32 @@ def collect(
     first = rollout.filled
     if not first:
         rollout.start(collector.current_obs())
-    episode_start = collector.episode_starts
     on_device = algorithm.device.type != "cpu"
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    with torch.inference_mode():
-        if not first or not collector.episodes_restored:
+    inference = torch.inference_mode()  # not where environments and callbacks may learn, too
+    if not first or not collector.episodes_restored:
+        with inference:
             algorithm.begin_rollout()
-        for t in range(first, rollout.n_steps):
-            obs = rollout.obs_rows[t]
-            if on_device:
-                obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
-            masks = None if ask_masks is None else ask_masks()
-            inputs = PolicyInput(obs, episode_start, t, counters, masks)
+    for t in range(first, rollout.n_steps):
+        obs = rollout.obs_rows[t]
+        if on_device:
+            obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
+        masks = None if ask_masks is None else ask_masks()
+        inputs = PolicyInput(obs, collector.episode_starts, t, counters, masks)
+        with inference:
             step = algorithm.threads.call("act", algorithm.act, inputs)
-            result = env.step_arrays(step.env_action)
-            rollout.add_step(t, step, result, episode_start)
-            counters.num_timesteps += env.num_envs * algorithm.n_ranks
-            collector.advance(result)
-            episode_start = collector.episode_starts
-            if len(result.ended):
-                algorithm.end_episodes(result.ended)
-                record_episodes(algorithm, result.infos)
-            locals_.obs, locals_.step, locals_.result = obs, step, result
-            if not callback.on_step():
-                return False
+        result = env.step_arrays(step.env_action)
+        rollout.add_step(t, step, result, inputs.episode_start)
+        counters.num_timesteps += env.num_envs * algorithm.n_ranks
+        collector.advance(result)
+        if len(result.ended):
+            algorithm.end_episodes(result.ended)
+            record_episodes(algorithm, result.infos)
+        locals_.obs, locals_.step, locals_.result = obs, step, result
+        if not callback.on_step():
+            return False
     if first < rollout.n_steps:  # the environments overwrite their arrays: keep the buffer's copy
         collector.obs = rollout.last_obs()
     callback.on_rollout_end()

@@ -1,0 +1,88 @@
+"""What a script does with PyTorch in a callback or in an environment works as it does outside of training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import pytest
+import torch
+
+import rlzoo
+
+ALGORITHMS = {"PPO": {"n_steps": 16, "batch_size": 16}, "SAC": {"learning_starts": 8}}
+
+
+class Novelty(torch.nn.Module):
+    """A network that learns to predict observations, as curiosity does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.01)
+        self.losses: list[float] = []
+
+    def learn(self, obs: Any) -> None:
+        obs = torch.as_tensor(obs, dtype=torch.float32)
+        loss = (self.layer(obs) - obs).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.losses.append(loss.item())
+
+
+def make(name: str, env: Any) -> Any:
+    return getattr(rlzoo, name)("MlpPolicy", env, seed=0, device="cpu", **ALGORITHMS[name])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_callbacks_train_networks_of_their_own(name: str) -> None:
+    novelty = Novelty()
+
+    class Train(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            novelty.learn(self.locals["new_obs"])
+            return True
+
+    make(name, "Pendulum-v1").learn(64, Train())
+    assert len(novelty.losses) == 64 and novelty.losses[-1] < novelty.losses[0]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_environments_train_networks_of_their_own(name: str) -> None:
+    novelty = Novelty()
+
+    class Curious(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            novelty.learn(obs)
+            return obs, float(reward) + novelty.losses[-1], terminated, truncated, info
+
+    make(name, Curious(gymnasium.make("Pendulum-v1"))).learn(64)
+    assert len(novelty.losses) == 64
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_callbacks_take_over_the_weights_of_another_agent(name: str) -> None:
+    other = make(name, "Pendulum-v1")
+
+    class TakeOver(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            if self.n_calls == 20:
+                self.model.set_parameters(other.get_parameters())
+            return True
+
+    model = make(name, "Pendulum-v1").learn(64, TakeOver())
+    assert model.n_updates > 0
+
+
+def test_values_and_log_probs_of_a_step_can_be_differentiated_through() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+
+    class Learn(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            (weight * self.locals["values"] * self.locals["log_probs"]).sum().backward()
+            return True
+
+    make("PPO", "Pendulum-v1").learn(16, Learn())
+    assert weight.grad is not None and torch.isfinite(weight.grad).all()
