@@ -2,23 +2,25 @@
 
     python scripts/gpu_check.py                        # about ten minutes on a GPU
     python scripts/gpu_check.py --out gpu.md --quick   # a minute, small sizes
-    python scripts/gpu_check.py --cases sac-tensors td3-mujoco --no-tests
+    python scripts/gpu_check.py --cases sac-tensors td3-mujoco --ways plain graphs both --no-tests
 
 Without a GPU the same code runs with small sizes on CPU tensors, and graphs repeat their steps: that checks
-the script, its figures say nothing about a GPU. Each case is timed in this process, after a warm-up, plainly
-and with captured gradient steps; the time is that of `learn` and ends when the device has finished. Reference
-figures are those given for stable-baselines3 and LeanRL on an H100.
+the script, its figures say nothing about a GPU. Each case is timed in this process, after a warm-up, plainly,
+with captured gradient steps, with compiled ones, and with both; `--ways sb3` adds stable-baselines3 where it
+is installed. The time is that of `learn` and ends when the device has finished. Reference figures are those
+given for stable-baselines3 and LeanRL on an H100.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,21 @@ from rlzoo.accel.gpu import acceleration  # noqa: E402
 from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, CudaGraph  # noqa: E402
 from rlzoo.accel.gpu.matmul_precision import without_effect  # noqa: E402
 
-TESTS = ("tests/accel/test_captured_steps.py", "tests/training/test_tensor_training.py")
+TESTS = (
+    "tests/accel/test_captured_steps.py",
+    "tests/accel/test_compiled_step.py",
+    "tests/training/test_tensor_training.py",
+)
+SB3 = ("stable_baselines3", "sb3_contrib")
+SB3_ENVIRONMENTS = "stable_baselines3.common.env_util"
+SB3_WRAPPERS = "stable_baselines3.common.vec_env"
+WAYS = {
+    "sb3": "stable-baselines3",
+    "plain": "plain",
+    "graphs": "CUDA graphs",
+    "compiled": "compiled",
+    "both": "compiled and graphs",
+}
 PENDULUM = {"policy_kwargs": {"net_arch": [256, 256]}}
 OF_LEANRL = {"learning_starts": 1000, "batch_size": 256, "train_freq": 1, "gradient_steps": 1}
 
@@ -75,17 +91,18 @@ class Case:
     precision: str = "highest"
 
 
+BREAKOUT = "BreakoutNoFrameskip-v4"
 PPO_ATARI = {"n_steps": 128, "batch_size": 256, "n_epochs": 4}
 CASES = {
     "ppo-atari": Case(
-        "PPO", "ALE/Breakout-v5", 8, 40_000, 128, 2, PPO_ATARI, "CnnPolicy", "6,800 (stable-baselines3)"
+        "PPO", BREAKOUT, 8, 40_000, 128, 2, PPO_ATARI, "CnnPolicy", "6,800 (stable-baselines3)"
     ),
     "ppo-atari-tf32": Case(
-        "PPO", "ALE/Breakout-v5", 8, 40_000, 128, 2, PPO_ATARI, "CnnPolicy", "6,800 (stable-baselines3)",
+        "PPO", BREAKOUT, 8, 40_000, 128, 2, PPO_ATARI, "CnnPolicy", "6,800 (stable-baselines3)",
         "high",
     ),
-    "sac-mujoco": Case("SAC", "HalfCheetah-v5", 1, 6000, 60, 1, OF_LEANRL, reference="725 (LeanRL)"),
-    "td3-mujoco": Case("TD3", "HalfCheetah-v5", 1, 6000, 60, 1, OF_LEANRL, reference="936 (LeanRL)"),
+    "sac-mujoco": Case("SAC", "HalfCheetah-v5", 1, 4000, 60, 1, OF_LEANRL, reference="725 (LeanRL)"),
+    "td3-mujoco": Case("TD3", "HalfCheetah-v5", 1, 4000, 60, 1, OF_LEANRL, reference="936 (LeanRL)"),
     "tqc-mujoco": Case("TQC", "HalfCheetah-v5", 1, 3000, 40, 1, OF_LEANRL),
     "crossq-mujoco": Case("CrossQ", "HalfCheetah-v5", 1, 3000, 40, 1, OF_LEANRL),
     "ppo-tensors": Case(
@@ -114,13 +131,9 @@ def finish(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def build(case: Case, device: torch.device, small: bool) -> Any:
+def build(case: Case, device: torch.device, small: bool, way: str) -> Any:
     """Return the untrained agent of a case."""
     n_envs = case.small_envs if small else case.n_envs
-    if case.env_id.startswith("ALE/"):
-        venv = rlzoo.VecFrameStack(rlzoo.make_atari_env(case.env_id, n_envs=n_envs, seed=0), n_stack=4)
-    else:
-        venv = rlzoo.make_vec_env(case.env_id, n_envs=n_envs, seed=0)
     kwargs = dict(case.kwargs)
     if small and "n_steps" in kwargs:
         kwargs["n_steps"] = min(kwargs["n_steps"], 16)
@@ -128,30 +141,51 @@ def build(case: Case, device: torch.device, small: bool) -> Any:
         kwargs["learning_starts"] = 10
     if small and case.policy == "MlpPolicy":
         kwargs["policy_kwargs"] = {"net_arch": [16]}
-    return getattr(rlzoo, case.algo)(case.policy, venv, device=device, seed=0, **kwargs)
+    packages = [rlzoo] if way != "sb3" else list(map(importlib.import_module, SB3))
+    found = [getattr(package, case.algo, None) for package in packages]
+    algorithm: Any = next(candidate for candidate in found if candidate is not None)
+    return algorithm(case.policy, environments(case, n_envs, way), device=device, seed=0, **kwargs)
+
+
+def environments(case: Case, n_envs: int, way: str) -> Any:
+    """Return the training environments of a case, made by the functions of each package."""
+    makers: Any = rlzoo if way != "sb3" else importlib.import_module(SB3_ENVIRONMENTS)
+    if "NoFrameskip" not in case.env_id:
+        return makers.make_vec_env(case.env_id, n_envs=n_envs, seed=0)
+    importlib.import_module("gymnasium").register_envs(importlib.import_module("ale_py"))
+    stack: Any = makers if way != "sb3" else importlib.import_module(SB3_WRAPPERS)
+    return stack.VecFrameStack(makers.make_atari_env(case.env_id, n_envs=n_envs, seed=0), n_stack=4)
 
 
 @contextmanager
-def captured(model: Any, wanted: bool) -> Iterator[None]:
-    """Capture the gradient steps of a model inside, where wanted."""
-    if not wanted:
-        yield
-        return
+def accelerated(model: Any, way: str) -> Iterator[None]:
+    """Compile and capture the gradient steps of a model inside, as a way of `WAYS` says."""
     kind = CudaGraph if model.device.type == "cuda" else HostGraph
-    with acceleration.captured(model, kind):
+    if way != "sb3":
+        model.cuda_graphs = "off"
+    with ExitStack() as stack:
+        if way in ("compiled", "both"):
+            acceleration.check_compilable(model)
+            from rlzoo.accel.gpu.compiled_step import compiled
+
+            stack.enter_context(compiled(model))
+        if way in ("graphs", "both"):
+            stack.enter_context(acceleration.captured(model, kind))
         yield
 
 
-def speed(case: Case, device: torch.device, small: bool, with_graphs: bool) -> float:
-    """Return the environment steps per second of `learn`, after a warm-up."""
+def speed(case: Case, device: torch.device, small: bool, way: str) -> float | str:
+    """Return the environment steps per second of `learn`, after a warm-up; "-" where sb3 lacks the case."""
+    if way == "sb3" and case.env_id.startswith("Tensor"):
+        return "-"
     torch.set_float32_matmul_precision(case.precision)
-    model = build(case, device, small)
+    model = build(case, device, small, way)
     steps = case.small if small else case.steps
-    warm_up = model.n_envs * getattr(model.config, "n_steps", 1) * 4
-    if hasattr(model.config, "learning_starts"):
-        warm_up = max(warm_up, model.config.learning_starts) + 20 * model.n_envs
+    warm_up = model.n_envs * getattr(model, "n_steps", 1) * 4
+    if hasattr(model, "learning_starts"):
+        warm_up = max(warm_up, model.learning_starts) + 20 * model.n_envs
     try:
-        with captured(model, with_graphs):
+        with accelerated(model, way):
             model.learn(warm_up)
             finish(device)
             before, began = model.num_timesteps, time.perf_counter()
@@ -206,13 +240,13 @@ def environments_agree(device: torch.device) -> str:
 def ppo_learns(device: torch.device, small: bool) -> str:
     """Return the scores of PPO on CartPole, plainly and with captured steps."""
     scores = []
-    for with_graphs in (False, True):
+    for way in ("plain", "graphs"):
         venv = rlzoo.make_vec_env("TensorCartPole-v1", n_envs=64, seed=1)
         model = rlzoo.PPO(
             "MlpPolicy", venv, n_steps=32, batch_size=512, n_epochs=8, learning_rate=2e-3, gae_lambda=0.8,
             gamma=0.98, device=device, seed=1,
         )  # fmt: skip
-        with captured(model, with_graphs):
+        with accelerated(model, way):
             model.learn(4096 if small else 200_000)
         scores.append(sum(episode["r"] for episode in model.ep_info_buffer) / len(model.ep_info_buffer))
     plain, graphs = scores
@@ -265,7 +299,9 @@ def machine(device: torch.device, small: bool) -> list[str]:
     return lines
 
 
-def report(device: torch.device, names: list[str], small: bool, with_tests: bool) -> list[str]:
+def report(
+    device: torch.device, names: list[str], ways: list[str], small: bool, with_tests: bool
+) -> list[str]:
     """Run everything; return the lines of the report."""
     checks: list[tuple[str, Callable[[], Any]]] = [
         ("captured policy draws new numbers at every replay", lambda: draws_are_new(device)),
@@ -278,17 +314,15 @@ def report(device: torch.device, names: list[str], small: bool, with_tests: bool
     for name, check in checks:
         lines.append(f"| {name} | {attempt(check)} |")
         print(lines[-1], flush=True)
-    head = "| case | environments | steps/s | with CUDA graphs | ratio | published, H100 |"
-    lines += ["", head, "|---|---:|---:|---:|---:|---|"]
+    head = f"| case | environments | {' | '.join(WAYS[way] for way in ways)} | published, H100 |"
+    lines += ["", head, f"|---|---:|{'---:|' * len(ways)}---|"]
     print(head)
     for name in names:
         case = CASES[name]
-        plain, graphs = (attempt(speed, case, device, small, with_graphs) for with_graphs in (False, True))
-        numbers = isinstance(plain, float) and isinstance(graphs, float)
-        columns = [f"{value:,.0f}" if isinstance(value, float) else value for value in (plain, graphs)]
+        speeds = [attempt(speed, case, device, small, way) for way in ways]
         n_envs = case.small_envs if small else case.n_envs
-        ratio = f"{graphs / plain:.2f}" if numbers else ""
-        lines.append(f"| {name} | {n_envs} | {columns[0]} | {columns[1]} | {ratio} | {case.reference} |")
+        cells = [f"{value:,.0f}" if isinstance(value, float) else value for value in speeds]
+        lines.append(f"| {name} | {n_envs} | {' | '.join(cells)} | {case.reference} |")
         print(lines[-1], flush=True)
     return lines
 
@@ -299,6 +333,7 @@ def main() -> int:
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu (default: auto)")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), metavar="WAY", help=", ".join(WAYS))
     parser.add_argument("--quick", action="store_true", help="small sizes, also on a GPU")
     parser.add_argument("--no-tests", action="store_true", help="timings and checks without pytest")
     parser.add_argument("--out", default="", metavar="FILE", help="write the report to this file")
@@ -306,7 +341,8 @@ def main() -> int:
     auto = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(auto if args.device == "auto" else args.device)
     small = args.quick or device.type != "cuda"
-    lines = report(device, args.cases, small, not args.no_tests)
+    ways = args.ways or (["plain", "graphs"] if device.type == "cpu" else list(WAYS)[1:])
+    lines = report(device, args.cases, ways, small, not args.no_tests)
     if args.out:
         Path(args.out).write_text("\n".join(lines) + "\n")
     return int(any("FAILED" in line for line in lines))

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
@@ -30,8 +31,10 @@ def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:
     :param cum_prob: tau; broadcasts to `current`
     :return: [B, ..., n_quantiles]
     """
-    if FAST:
+    if FAST and not is_dynamo_compiling():
         return cast(Tensor, _apply(current, target, cum_prob))
+    if FAST:
+        return cast(Tensor, QuantileHuber.apply(current, target, cum_prob))  # type: ignore[no-untyped-call]
     delta = target.detach().unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
     weights = (cum_prob.unsqueeze(-1) - (delta.detach() < 0).float()).abs()
     return (weights * F.huber_loss(delta, torch.zeros_like(delta), reduction="none")).mean(-1)

@@ -363,8 +363,8 @@ class Threaded:
     num_threads: int | None = None
     """PyTorch's number of threads in `learn`; None: as many as are fastest at the time."""
     threads: ThreadTuner = ThreadTuner()
-    cuda_graphs: str = "off"
-    """"on" or "auto": `learn` captures gradient steps as CUDA graphs; "auto": where that is possible."""
+    cuda_graphs: str = "auto"
+    """Whether `learn` captures gradient steps as CUDA graphs: "on", "off", or "auto", where that is safe."""
     compile_networks: bool = False
     """Whether `learn` compiles gradient steps with `torch.compile`."""
     compiled_step: Any = None
@@ -372,11 +372,18 @@ class Threaded:
 
     def accelerated(self) -> AbstractContextManager[None]:
         """Return the context of `learn` in which gradient steps are captured or compiled, if asked for."""
-        if self.cuda_graphs == "off" and not self.compile_networks:
+        model: Any = self
+        graphs = self.cuda_graphs
+        if graphs == "auto" and model.device.type != "cuda":
+            graphs = "off"
+        if graphs == "off" and not self.compile_networks:
             return nullcontext()
         from rlzoo.accel.gpu.acceleration import accelerated
+        from rlzoo.accel.known_code import has_known_code
 
-        return accelerated(self)
+        if graphs == "auto" and not has_known_code(model):
+            graphs = "off"
+        return accelerated(model, graphs)
 
     @contextmanager
     def training_threads(self) -> Iterator[None]:

@@ -42,7 +42,7 @@ class RunConfig:
     device: str = "auto"  # auto, cpu, cuda or cuda:N
     num_threads: int = -1  # -1: as many as are measured to be fastest
     matmul_precision: str | None = None  # highest, high or medium; None: from the hyperparameters
-    cuda_graphs: str = "off"  # off, auto or on
+    cuda_graphs: str = "auto"  # off, auto or on
     compile: bool = False  # compile gradient steps
     verbose: int = 1  # 0: silent, 1: tables of metrics, 2: debug messages
     progress: bool = False  # show a progress bar

@@ -1,7 +1,8 @@
-"""Gradient steps as graphs; without a CUDA device, a graph repeats its step on the same memory."""
+"""Gradient steps as graphs; without a CUDA device, a graph repeats its operations on the same memory."""
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import rlzoo
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.accel.gpu.acceleration import captured, why_not, why_not_algorithm
-from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, map_tensors, tensors_of
+from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, CudaGraph, map_tensors, tensors_of
+from rlzoo.accel.known_code import has_known_code
 from rlzoo.core.errors import UserError
 from rlzoo.core.runtime import get_rng_state, set_rng_state
 
@@ -22,31 +24,53 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 NAMES = ("PPO", "A2C", "SAC", "TD3", "TQC", "DQN", "QRDQN", "CrossQ")
 
 
-class RepeatedStep:
-    """A graph without a device: `replay` runs the step again and writes its results in place."""
+class Tape(TorchDispatchMode):
+    """A graph without a device: operations are noted down, and a replay does them on the same memory.
+
+    As in a CUDA graph, what the step reads from Python is fixed when it is captured, and capturing changes no
+    tensor.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        self.run: Callable[[], Any] | None = None
+        super().__init__()
+        self.operations: list[tuple[Any, Any, Any, Any]] = []
+        self.before: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [*args, *kwargs.values()]
+        for argument, value in zip(operation._schema.arguments, given, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for tensor in value if isinstance(value, list | tuple) else (value,):
+                    self.before.append((tensor, tensor.clone()))
+        result = operation(*args, **kwargs)
+        self.operations.append((operation, args, kwargs, result))
+        return result
 
     def warm_up(self, run: Callable[[], Any]) -> Any:
         return run()
 
     def capture(self, run: Callable[[], Any]) -> Any:
-        """Keep the step; results have the right shapes, and no parameter is changed."""
-        self.run = run
-        before = [(tensor, tensor.detach().clone()) for tensor in self.kept]
         random = torch.get_rng_state()
-        self.result = run()
-        torch.set_rng_state(random)
-        for tensor, value in before:
+        with self:
+            result = run()
+        for tensor, value in reversed(self.before):
             tensor.detach().copy_(value)
-        return self.result
+        torch.set_rng_state(random)
+        return result
 
     def replay(self) -> None:
-        for static, new in zip(tensors_of(self.result), tensors_of(self.run()), strict=True):
-            static.detach().copy_(new)
+        with torch.no_grad():
+            for operation, args, kwargs, result in self.operations:
+                new = operation(*args, **kwargs)
+                for static, tensor in zip(parts_of(result), parts_of(new), strict=True):
+                    if static.data_ptr() != tensor.data_ptr():  # no view, and not in place
+                        static.detach().copy_(tensor)
 
-    kept: list[torch.Tensor] = []  # parameters, target networks, statistics and states of optimisers
+
+def parts_of(result: Any) -> list[torch.Tensor]:
+    parts = result if isinstance(result, list | tuple) else (result,)
+    return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 def make(name: str, device: str = "cpu", **kwargs: Any) -> Any:
@@ -60,35 +84,72 @@ def make(name: str, device: str = "cpu", **kwargs: Any) -> Any:
     return getattr(rlzoo, name)("MlpPolicy", rlzoo.make_vec_env(env_id, 2, seed=0), **{**options, **kwargs})
 
 
-def all_tensors(model: Any) -> list[torch.Tensor]:
-    found = [*model.policy.parameters(), *model.policy.buffers()]
-    for optimizer in (part for part in model.state().values() if isinstance(part, torch.optim.Optimizer)):
-        for state in optimizer.state.values():
-            found += [value for value in state.values() if isinstance(value, torch.Tensor)]
-        found += [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return found
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_replayed_steps_learn_as_called_ones(name: str) -> None:
+def test_replayed_steps_learn_as_called_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Static inputs and results, floats as tensors and the learning rate as a tensor change nothing."""
+    monkeypatch.setattr(FlatParameters, "clip_grad_norm", lambda self, norm: None)  # reads it on the CPU only
     plain, replayed = make(name), make(name)
     state = get_rng_state()
-    plain.learn(100)
+    plain.learn(200)
     set_rng_state(state)
-    with captured(replayed, RepeatedStep) as step:
-        RepeatedStep.kept = []
-
-        def note(*arguments: Any, **keywords: Any) -> Any:
-            RepeatedStep.kept = all_tensors(replayed)
-            return step(*arguments, **keywords)
-
-        replayed.gradient_step = note
-        replayed.learn(100)
+    with captured(replayed, Tape) as step:
+        replayed.learn(200)
         assert step.recordings, "no step was captured"
     for one, two in zip(plain.policy.parameters(), replayed.policy.parameters(), strict=True):
         assert torch.allclose(one, two, rtol=1e-3, atol=1e-5)
     assert plain.counters.n_updates == replayed.counters.n_updates > WARM_UP
+
+
+CHANGES: dict[str, Callable[[Any, Any], object]] = {
+    "gamma": lambda model, other: setattr(model, "gamma", 0.5),
+    "tau": lambda model, other: setattr(model, "tau", 0.5),
+    "fixed coefficient": lambda model, other: setattr(model, "ent_coef", 0.2),
+    "frozen actor": lambda model, other: model.policy.actor.requires_grad_(False),
+    "parameters": lambda model, other: model.set_parameters(other.get_parameters()),
+    "betas": lambda model, other: model.policy.critic.optimizer.param_groups[0].update(betas=(0.5, 0.5)),
+    "optimiser": lambda model, other: setattr(  # on the CPU, PyTorch's own cannot be captured
+        model.policy.critic, "optimizer", torch.optim.Adam(model.policy.critic.parameters(), lr=0.01)
+    ),
+    "policy": lambda model, other: setattr(model, "policy", copy.deepcopy(other.policy)),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "device"),
+    [
+        *((change, "cpu") for change in CHANGES if change != "optimiser"),
+        *(pytest.param(change, "cuda", marks=needs_cuda) for change in CHANGES),
+    ],
+)
+def test_changes_during_training_reach_a_captured_step(change: str, device: str) -> None:
+    other = make("SAC", device).learn(60)
+
+    class Change(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            if self.n_calls == 40:
+                CHANGES[change](self.model, other)
+            return True
+
+    plain, replayed, unchanged = models = [make("SAC", device) for _ in range(3)]
+    for model in models:
+        model.cuda_graphs = "off"
+    state = get_rng_state()
+    plain.learn(140, Change())
+    set_rng_state(state)
+    with captured(replayed, CudaGraph if device == "cuda" else Tape) as step:
+        replayed.learn(140, Change())
+        assert step.recordings, "no step was captured after the change"
+    set_rng_state(state)
+    unchanged.learn(140)
+    one, two, three = (
+        torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+        for model in (plain, replayed, unchanged)
+    )
+    torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4 if device == "cpu" else 5e-3)
+    assert not torch.allclose(one, three, rtol=1e-3, atol=1e-4)
+    for part in (replayed.policy.actor, replayed.policy.critic):
+        group = part.optimizer.param_groups[0]
+        assert isinstance(group["lr"], float) and not group["capturable"]
 
 
 class NoHostReads(TorchDispatchMode):
@@ -117,7 +178,7 @@ def test_gradient_steps_read_nothing_from_the_device(name: str, monkeypatch: pyt
 
 def test_learning_rate_of_a_schedule_reaches_a_captured_step() -> None:
     model = make("SAC", learning_rate="lin_0.01")
-    with captured(model, RepeatedStep):
+    with captured(model, Tape):
         model.learn(40)
         rates = [float(model.set_learning_rates(model.counters))]
         groups = [model.policy.actor.optimizer, model.policy.critic.optimizer, model.ent_coef_optimizer]
@@ -136,10 +197,7 @@ def test_results_are_copies_and_shapes_have_their_own_graph() -> None:
     def step(batch: dict[str, torch.Tensor], scale: float, flag: bool) -> dict[str, Any]:
         return {"sum": (batch["x"] * scale).sum(), "rows": batch["x"] + 1, "flag": flag}
 
-    class Numbers(RepeatedStep):
-        pass
-
-    captured_step = CapturedStep(step, torch.device("cpu"), Numbers)
+    captured_step = CapturedStep(step, torch.device("cpu"), Tape)
     results = [
         captured_step({"x": torch.full((n,), float(i))}, scale=0.5 + i, flag=n == 2)
         for n in (2, 3)
@@ -160,7 +218,7 @@ def test_structures_keep_their_tensors_in_order() -> None:
 
 def test_priorities_come_out_of_a_graph() -> None:
     model = make("DQN", prioritized_replay=True)
-    with captured(model, RepeatedStep) as step:
+    with captured(model, Tape) as step:
         model.learn(60)
         assert step.recordings
     priorities = model.replay_buffer.own_columns()
@@ -191,6 +249,30 @@ def test_steps_that_cannot_be_captured_say_why() -> None:
     assert "TRPO" in str(why_not_algorithm(rlzoo.TRPO("MlpPolicy", "CartPole-v1", device="cpu")))
 
 
+class CountingTanh(torch.nn.Tanh):
+    pass
+
+
+class OwnSAC(rlzoo.SAC):
+    pass
+
+
+class OwnAdam(torch.optim.Adam):
+    def step(self, closure: Any = None) -> Any:
+        return super().step(closure)
+
+
+def test_auto_leaves_code_of_others_alone() -> None:
+    assert all(has_known_code(make(name)) for name in NAMES)
+    assert has_known_code(make("SAC", policy_kwargs={"optimizer_class": torch.optim.AdamW}))
+    assert not has_known_code(make("SAC", policy_kwargs={"activation_fn": CountingTanh}))
+    assert not has_known_code(make("SAC", policy_kwargs={"optimizer_class": OwnAdam}))
+    assert not has_known_code(OwnSAC("MlpPolicy", "Pendulum-v1", device="cpu"))
+    hooked = make("PPO")
+    hooked.policy.action_net.register_forward_hook(lambda *arguments: None)
+    assert not has_known_code(hooked)
+
+
 @needs_cuda
 def test_captured_policy_draws_new_numbers_at_every_replay() -> None:
     model = make("SAC", "cuda")
@@ -215,10 +297,10 @@ def test_captured_policy_draws_new_numbers_at_every_replay() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_graphs_take_the_same_steps(name: str) -> None:
     models = []
-    for choice in ("off", "on"):
+    for choice in ("off", "auto"):
         model = make(name, "cuda")
         model.cuda_graphs = choice
-        models.append(model.learn(100))
+        models.append(model.learn(200))
     for one, two in zip(*(model.policy.parameters() for model in models), strict=True):
         assert torch.isfinite(two).all()
         assert torch.allclose(one, two, rtol=0.1, atol=0.1)

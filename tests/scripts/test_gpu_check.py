@@ -28,7 +28,8 @@ def test_report_has_a_row_for_each_case(monkeypatch: pytest.MonkeyPatch) -> None
     short = dataclasses.replace(script.CASES["dqn-tensors"], small=128)
     broken = dataclasses.replace(short, env_id="NoSuchEnv-v0")
     monkeypatch.setattr(script, "CASES", {"dqn-tensors": short, "broken": broken})
-    lines = script.report(cpu, ["dqn-tensors", "broken"], small=True, with_tests=False)
+    ways = ["plain", "graphs"]
+    lines = script.report(cpu, ["dqn-tensors", "broken"], ways, small=True, with_tests=False)
     text = "\n".join(lines)
     assert "**CPU tensors**" in text and "| environments on the device equal those on the CPU | ok" in text
     assert len([line for line in lines if line.startswith("| dqn-tensors | 64 |")]) == 1

@@ -76,7 +76,7 @@ def test_callbacks_take_over_the_weights_of_another_agent(name: str) -> None:
     assert model.n_updates > 0
 
 
-def test_values_and_log_probs_of_a_step_can_be_differentiated_through() -> None:
+def test_values_of_a_step_can_be_part_of_a_loss() -> None:
     weight = torch.nn.Parameter(torch.ones(1))
 
     class Learn(rlzoo.BaseCallback):

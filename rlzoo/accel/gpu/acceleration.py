@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
-from rlzoo.accel.gpu.capturable import cannot_be_captured, capturable
+from rlzoo.accel.gpu.capturable import (
+    GraphDependencies,
+    cannot_be_captured,
+    capturable,
+    make_capturable,
+)
 from rlzoo.accel.gpu.captured_step import CapturedStep, CudaGraph, Graph
 from rlzoo.core.errors import UserError
 
@@ -16,10 +21,11 @@ CHOICES = ("off", "auto", "on")
 
 
 @contextmanager
-def accelerated(model: Any) -> Iterator[None]:
+def accelerated(model: Any, cuda_graphs: str) -> Iterator[None]:
     """Capture or compile the gradient steps of a model inside.
 
-    :param model: an algorithm; `cuda_graphs` and `compile_networks` of it say what to do
+    :param model: an algorithm; `compile_networks` of it says whether to compile
+    :param cuda_graphs: "off", "on", or "auto", where it is possible
     :raises UserError: `cuda_graphs` is "on", and its gradient steps cannot be captured
     """
     with ExitStack() as stack:
@@ -28,7 +34,8 @@ def accelerated(model: Any) -> Iterator[None]:
             from rlzoo.accel.gpu.compiled_step import compiled  # it imports PyTorch's compiler
 
             stack.enter_context(compiled(model))
-        if model.cuda_graphs != "off" and may_capture(model):
+        is_replayed = isinstance(vars(model).get("gradient_step"), CapturedStep)
+        if cuda_graphs != "off" and may_capture(model) and not is_replayed:
             stack.enter_context(captured(model))
         yield
 
@@ -71,8 +78,6 @@ def why_not(model: Any) -> str | None:
     name = type(model).__name__
     if model.device.type != "cuda":
         return f"the agent is on the {model.device.type.upper()}, and CUDA graphs need a CUDA device"
-    if model.compile_networks:
-        return "it cannot be combined with compile"
     return why_not_algorithm(model) or _optimizer_problem(model, name)
 
 
@@ -106,14 +111,29 @@ def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
 
 @contextmanager
 def captured(model: Any, new_graph: Callable[[torch.device], Graph] = CudaGraph) -> Iterator[CapturedStep]:
-    """Replace the `gradient_step` of a model by a captured one inside.
+    """Replace the `gradient_step` of a model, also a compiled one, by a captured one inside.
 
     :param new_graph: makes a graph
     """
-    step = CapturedStep(model.gradient_step, model.device, new_graph)
-    with capturable(optimizers_of(model), model.device):
+    compiled_step = vars(model).get("gradient_step")
+    prepared: list[torch.optim.Optimizer] = []
+    with ExitStack() as stack:
+
+        def prepare(optimizers: list[torch.optim.Optimizer]) -> None:
+            for optimizer in optimizers if compiled_step is None else ():  # a compiled step does it itself
+                if any(optimizer is one for one in prepared):
+                    make_capturable(optimizer, model.device)  # its options were replaced
+                else:
+                    stack.enter_context(capturable([optimizer], model.device))
+                    prepared.append(optimizer)
+
+        dependencies = GraphDependencies(model, prepare)
+        step = CapturedStep(model.gradient_step, model.device, new_graph, dependencies.have_changed)
         model.gradient_step, model.is_captured = step, True
         try:
             yield step
         finally:
-            del model.gradient_step, model.is_captured
+            if compiled_step is None:
+                del model.gradient_step, model.is_captured
+            else:
+                model.gradient_step = compiled_step

@@ -1,13 +1,27 @@
-"""Optimisers whose steps can be captured: learning rate and step count are tensors of the device."""
+"""What captured and compiled gradient steps need to know of a model and of its optimisers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def network_optimizers_of(model: Any) -> list[Any]:
+    """Return what minimises the losses of a model: each `NetworkOptimizer` of it."""
+    owners = [model, getattr(model, "entropy_coefficient", None)]
+    values = [value for owner in owners if owner is not None for value in vars(owner).values()]
+    return [value for value in values if hasattr(value, "owner") and hasattr(value, "parameters")]
+
+
+def is_known(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether the steps of an optimiser are those of PyTorch or of this package."""
+    step_of = next(base for base in type(optimizer).__mro__ if "step" in vars(base)).__module__
+    return step_of.startswith(("torch.optim.", "rlzoo."))
 
 
 def cannot_be_captured(optimizers: Iterable[torch.optim.Optimizer]) -> str | None:
@@ -24,12 +38,7 @@ def capturable(optimizers: Iterable[torch.optim.Optimizer], device: torch.device
     chosen = list(optimizers)
     hooks = [optimizer.register_state_dict_post_hook(_as_outside) for optimizer in chosen]
     for optimizer in chosen:
-        for group in optimizer.param_groups:
-            group["capturable"] = True
-            group["lr"] = torch.tensor(float(group["lr"]), device=device)
-        for state in optimizer.state.values():
-            if isinstance(step := state.get("step"), Tensor):
-                state["step"] = step.to(device)
+        make_capturable(optimizer, device)
     try:
         yield
     finally:
@@ -37,6 +46,16 @@ def capturable(optimizers: Iterable[torch.optim.Optimizer], device: torch.device
             hook.remove()
             for group in optimizer.param_groups:
                 release(group)
+
+
+def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Keep learning rate and step count of an optimiser as tensors of the device."""
+    for group in optimizer.param_groups:
+        group["capturable"] = True
+        group["lr"] = torch.tensor(float(group["lr"]), device=device)
+    for state in optimizer.state.values():
+        if isinstance(step := state.get("step"), Tensor):
+            state["step"] = step.to(device)
 
 
 def _as_outside(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
@@ -49,3 +68,44 @@ def _as_outside(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict
 def release(group: dict[str, Any]) -> None:
     """Give the options of an optimiser the values that they have outside."""
     group["capturable"], group["lr"] = False, float(group["lr"])
+
+
+class GraphDependencies:
+    """What a captured gradient step depends on besides tensors: it holds only while these are the same.
+
+    They are the hyperparameters, the policy, the optimisers with their options and averages, and which
+    parameters are trained. A callback may assign any of them in the middle of a training.
+
+    :param model: an algorithm
+    :param prepare: called with the optimisers that take the steps, at first and when something has changed
+    """
+
+    def __init__(self, model: Any, prepare: Callable[[list[torch.optim.Optimizer]], None]) -> None:
+        self.model, self.prepare = model, prepare
+        self._renew()
+
+    def have_changed(self) -> bool:
+        """Return whether something else is there than at the last call."""
+        present = self._present()
+        if len(present) == len(self.kept) and all(map(operator.is_, present, self.kept)):
+            return False
+        self._renew()
+        return True
+
+    def _renew(self) -> None:
+        self.network_optimizers = network_optimizers_of(self.model)
+        self.prepare([network.owner.optimizer for network in self.network_optimizers])
+        self.kept = self._present()
+
+    def _present(self) -> list[object]:
+        model = self.model
+        found = [model.config, model.policy, getattr(model, "entropy_coefficient", None)]
+        for network in self.network_optimizers:
+            optimizer = network.owner.optimizer
+            found.append(optimizer)
+            for group in optimizer.param_groups:
+                found += [group, *group.values()]
+            for state in optimizer.state.values():
+                found += [value for value in state.values() if isinstance(value, Tensor)]
+            found += [parameter.requires_grad for parameter in network.parameters.parameters]
+        return found

@@ -89,6 +89,7 @@ class CapturedStep:
         on the values of tensors, and its result is made of dicts, tuples and tensors
     :param device: of the tensors
     :param new_graph: makes a graph
+    :param is_outdated: says before each step whether graphs must be captured anew
     """
 
     def __init__(
@@ -96,12 +97,16 @@ class CapturedStep:
         step: Callable[..., Any],
         device: torch.device,
         new_graph: Callable[[torch.device], Graph] = CudaGraph,
+        is_outdated: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.step, self.device, self.new_graph = step, device, new_graph
+        self.step, self.device, self.new_graph, self.is_outdated = step, device, new_graph, is_outdated
         self.recordings: dict[Hashable, Recording] = {}
         self.warm: dict[Hashable, list[Graph]] = {}
 
     def __call__(self, batch: Any, **arguments: object) -> Any:
+        if self.is_outdated():
+            self.recordings.clear()
+            self.warm.clear()
         numbers = {name: value for name, value in arguments.items() if isinstance(value, float)}
         others = {name: value for name, value in arguments.items() if name not in numbers}
         values = [torch.full((), number, device=self.device) for number in numbers.values()]
@@ -113,7 +118,10 @@ class CapturedStep:
             graphs.append(self.new_graph(self.device))
             if len(graphs) <= WARM_UP:
                 given = {**others, **dict(zip(numbers, values, strict=True))}
-                return graphs[-1].warm_up(lambda: self.step(batch, **given))
+                copied = copy_of(batch)  # of the layout in memory that is captured later
+                result = graphs[-1].warm_up(lambda: self.step(copied, **given))
+                give_back_priorities(copied, batch)
+                return result
             self.recordings[key] = self._record(graphs[-1], batch, others, list(numbers), values)
             del self.warm[key]
         return self._replay(self.recordings[key], batch, inputs)
@@ -121,7 +129,7 @@ class CapturedStep:
     def _record(
         self, graph: Graph, batch: Any, others: dict[str, object], names: list[str], values: list[Tensor]
     ) -> Recording:
-        static = map_tensors(lambda tensor: tensor.detach().clone(), batch)
+        static = copy_of(batch)
         static_values = [value.clone() for value in values]
         inputs = [*tensors_of(static), *static_values]
         given = {**others, **dict(zip(names, static_values, strict=True))}
@@ -138,10 +146,20 @@ class CapturedStep:
         for static, given in zip(recording.inputs, inputs, strict=True):
             static.copy_(given)
         recording.graph.replay()
-        if (priorities := getattr(recording.batch, "priorities", None)) is not None:
-            batch.priorities = priorities.clone()
+        give_back_priorities(recording.batch, batch)
         scalars = iter(() if recording.scalars is None else recording.scalars.clone().unbind())
         return map_tensors(lambda t: next(scalars) if t.dim() == 0 else t.clone(), recording.result)
+
+
+def copy_of(batch: Any) -> Any:
+    """Return a batch with copies of its tensors."""
+    return map_tensors(lambda tensor: tensor.detach().clone(), batch)
+
+
+def give_back_priorities(copied: Any, batch: Any) -> None:
+    """Set the priorities of a batch to those that a step has found for its copy."""
+    if (priorities := getattr(copied, "priorities", None)) is not None:
+        batch.priorities = priorities.clone()
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:

@@ -23,7 +23,7 @@ from torch._dynamo import config as dynamo
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
-from rlzoo.accel.gpu.capturable import capturable, release
+from rlzoo.accel.gpu.capturable import capturable, is_known, network_optimizers_of, release
 from rlzoo.core.errors import UserError
 
 PROGRAMS = 1_000  # agents of one process that may have some each; PyTorch's default is 8 for all
@@ -57,9 +57,8 @@ def cannot_be_compiled(model: Any) -> str | None:
 def problem_of(optimizer: torch.optim.Optimizer) -> str | None:
     """Return why steps of an optimiser cannot be compiled, else None."""
     name = type(optimizer).__name__
-    step_of = next(base for base in type(optimizer).__mro__ if "step" in vars(base)).__module__
-    is_known = isinstance(optimizer, tuple(STATE)) and step_of.startswith(("torch.optim.", "rlzoo."))
-    if not is_known or len(optimizer.param_groups) != 1:
+    has_arithmetic = isinstance(optimizer, tuple(STATE)) and is_known(optimizer)
+    if not has_arithmetic or len(optimizer.param_groups) != 1:
         return f"steps of {name} are not compiled, only those of Adam, AdamW and RMSprop"
     used = [option for option in UNSUPPORTED if optimizer.param_groups[0].get(option)]
     return f"steps of {name} with {used[0]} are not compiled" if used else None
@@ -236,13 +235,6 @@ def forget(distribution: Any) -> None:
 def slots_of(cls: type) -> list[str]:
     """Return the names of the attributes that instances have besides those in `__dict__`."""
     return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
-
-
-def network_optimizers_of(model: Any) -> list[Any]:
-    """Return what minimises the losses of a model: each `NetworkOptimizer` of it."""
-    owners = [model, getattr(model, "entropy_coefficient", None)]
-    values = [value for owner in owners if owner is not None for value in vars(owner).values()]
-    return [value for value in values if hasattr(value, "owner") and hasattr(value, "parameters")]
 
 
 @contextmanager

@@ -135,9 +135,9 @@ def add_acceleration_args(how: FlagGroup) -> None:
     how.add_argument(
         "--cuda-graphs",
         type=Choice("choice", ("off", "auto", "on")),
-        default="off",
+        default="auto",
         metavar="WHEN",
-        help="capture gradient steps as CUDA graphs: off, on, or auto, where that is possible (default: off)",
+        help="capture gradient steps as CUDA graphs: off, on, or auto, but no code of others (default: auto)",
     )
     how.add_argument(
         "--compile",
