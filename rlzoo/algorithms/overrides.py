@@ -2,8 +2,9 @@
 
 The loops take gradient steps by `update`. Where a subclass overrides `train`, they call that instead, with
 the arguments that stable-baselines3 gives, and the agent has the attributes that its `train` methods read.
-Other methods of that library have no counterpart; a subclass that overrides one cannot be constructed, since
-it would train as if it overrode nothing.
+Where it overrides how experience is collected, another loop calls its methods, see
+`rlzoo.algorithms.collection`. Other methods of that library have no counterpart; a subclass that overrides
+one cannot be constructed, since it would train as if it overrode nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ UNCALLED_METHODS: Mapping[str, str] = {
     "dump_logs": "rollout_metrics(), which adds to what is logged",
     "_wrap_env": "a wrapper around the environment that is handed over",
 }
+COLLECTION_METHODS = ("collect_rollouts", "_sample_action", "_store_transition", "_on_step")
+"""What a subclass may override where one of the classes that it derives from has it."""
 UNCALLED_WITHOUT_TRAIN: Mapping[str, str] = {
     "_update_learning_rate": "set_learning_rate(optimizer, counters), or train() too",
 }
@@ -45,13 +48,15 @@ NORM_STATS = "batch_norm_stats"
 """Ends the names of lists of statistics of normalisation layers, such as `critic_batch_norm_stats_target`."""
 
 
-def refuse_buffer_overrides(cls: type, overridden_train: bool) -> None:
+def refuse_buffer_overrides(cls: type, overridden_train: bool, overridden_collection: bool) -> None:
     """Check that a user's rollout buffer overrides no method that is never called.
 
     :param overridden_train: whether a `train` reads it, which calls `get`
+    :param overridden_collection: whether a `collect_rollouts` fills it
     :raises UserError: naming the class, the method and what replaces it
     """
-    called = ("get",) if overridden_train else ()
+    called = {"get"} if overridden_train else set()
+    called |= {"add", "compute_returns_and_advantage"} if overridden_collection else set()
     uncalled = {name: UNCALLED_BUFFER_METHODS[name] for name in UNCALLED_BUFFER_METHODS.keys() - called}
     if (refusal := uncalled_override(cls, uncalled)) is not None:
         raise UserError(refusal)
@@ -70,10 +75,16 @@ def is_own(owner: Any) -> bool:
     return str(owner.__module__).startswith("rlzoo.")
 
 
+def _has_own(cls: type, name: str) -> bool:
+    """Return whether a class of rlzoo among those that a class derives from has a method."""
+    return any(name in vars(base) for base in cls.__mro__ if is_own(base))
+
+
 class Overridable(Agent):
     """An agent whose `train` a subclass may override, with what that finds in stable-baselines3."""
 
     overrides_train: ClassVar[bool] = False  # whether a subclass of a user does
+    overrides_collection: ClassVar[bool] = False  # whether it overrides how experience is collected
     refusal: ClassVar[str | None] = None  # why the class cannot be constructed
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -81,9 +92,15 @@ class Overridable(Agent):
         train = getattr(cls, "train", None)
         cls.overrides_train = train is not None and not is_own(train)
         uncalled = dict(UNCALLED_METHODS)
+        collection = [name for name in COLLECTION_METHODS if _has_own(cls, name)]
+        cls.overrides_collection = not all(is_own(getattr(cls, name)) for name in collection)
+        if cls.overrides_collection and is_own(cls.loop):
+            cls.loop = cls.overridden_loop  # type: ignore[attr-defined]
+        for name in [*collection, *(["_update_info_buffer"] if cls.overrides_collection else [])]:
+            uncalled.pop(name, None)
         if not cls.overrides_train:
             uncalled |= UNCALLED_WITHOUT_TRAIN
-        elif not any("train" in vars(base) for base in cls.__mro__ if is_own(base)):
+        elif not _has_own(cls, "train"):
             uncalled["train"] = "update(batch, counters), which learns from a batch"
         cls.refusal = uncalled_override(cls, uncalled)
 
@@ -102,9 +119,17 @@ class Overridable(Agent):
     def _n_calls(self) -> int:
         return self.counters.num_timesteps // max(self.n_envs * self.n_ranks, 1)
 
+    @_n_calls.setter
+    def _n_calls(self, value: int) -> None:
+        """Do nothing: it follows from `num_timesteps`."""
+
     @property
     def _episode_num(self) -> int:
         return self.counters.episodes
+
+    @_episode_num.setter
+    def _episode_num(self, value: int) -> None:
+        self.counters.episodes = value
 
     @property
     def _num_timesteps_at_start(self) -> int:

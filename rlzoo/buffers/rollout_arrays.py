@@ -160,13 +160,21 @@ class RolloutArrays(BaseBuffer):
     # ------------------------------------------------------------------ by scripts
 
     def add(  # type: ignore[override]
-        self, obs: Obs, action: Values, reward: Values, episode_start: Values, value: Values, log_prob: Values
+        self,
+        obs: Obs,
+        action: Values,
+        reward: Values,
+        episode_start: Values,
+        value: Values,
+        log_prob: Values,
+        action_masks: Values | None = None,
     ) -> None:
         """Write the next step of all environments, for a buffer that no algorithm fills.
 
         :param obs: what was acted on, [n_envs, ...]
         :param episode_start: whether `obs` is the first of its episode, [n_envs]
         :param value: of `obs`, [n_envs]; `log_prob` that of the action
+        :param action_masks: which choices were allowed, [n_envs, n_choices]
         :raises UserError: the rollout is complete: call `reset`
         """
         t = self._pos
@@ -174,6 +182,7 @@ class RolloutArrays(BaseBuffer):
             raise UserError(f"the rollout is complete with {t} steps: call reset() before add()")
         if t == 0:
             self.algorithm = self.estimates = self.learned = None
+            self.extra.clear()
         estimates = self._estimated()
 
         def write(column: np.ndarray, rows: Values) -> None:
@@ -185,6 +194,11 @@ class RolloutArrays(BaseBuffer):
         write(self.starts_column, episode_start)
         write(estimates.values, value)
         write(estimates.log_probs, log_prob)
+        if action_masks is not None:
+            rows = np.reshape(_array(action_masks), (self.n_envs, -1)).astype(bool)
+            if t == 0:
+                self.extra["action_masks"] = torch.ones(self.n_steps, *rows.shape, dtype=torch.bool)
+            self.extra["action_masks"][t] = torch.from_numpy(rows)
         self._pos += 1
 
     def compute_returns_and_advantage(self, last_values: Values, dones: Values) -> None:

@@ -19,6 +19,7 @@ from rlzoo.accel.memory import available_memory
 from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
+from rlzoo.core.returns import gae
 from rlzoo.core.types import PolicyOutput, TensorObs
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class RolloutBuffer(RolloutArrays):
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
         self._finals.clear()
-        self.filled, self.estimates, self.learned = 0, None, None
+        self.filled, self._pos, self.estimates, self.learned = 0, 0, None, None
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)
@@ -221,6 +222,19 @@ class RolloutBuffer(RolloutArrays):
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(f"the rollout in the model file is damaged: {error}"[:300]) from None
         self.filled = filled
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a script has written the rollout by `add`, with its own values."""
+        return self._pos == self.n_steps
+
+    def advantages_and_returns(
+        self, values: np.ndarray, next_values: np.ndarray, gamma: float, gae_lambda: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
+        if self.is_given:
+            return self.advantages, self.returns
+        return gae(self.rewards, values, next_values, self.terminated, self.truncated, gamma, gae_lambda)
 
     def finals(self) -> Finals | None:
         """Return final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None

@@ -79,7 +79,7 @@ def test_shared_features_of_critics_are_the_actors(share):
     assert same is share and isinstance(model.actor.features_extractor, Two)
 
 
-@pytest.mark.parametrize("name", ["collect_rollouts", "_sample_action", "_on_step", "_update_learning_rate"])
+@pytest.mark.parametrize("name", ["_setup_learn", "_sample_action", "_on_step", "_update_learning_rate"])
 def test_methods_that_are_never_called_are_refused(name):
     own = type("Own", (PPO,), {name: lambda self: None})
     with pytest.raises(UserError, match=rf"Own overrides {name}\(\), which rlzoo never calls; override "):

@@ -344,7 +344,8 @@ class DQN(OffPolicyAlgorithm):
     # ------------------------------------------------------------------ learning
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
-        self.update_target_network(counters)
+        if not self.overrides_collection:
+            self.update_target_network(counters)
         noise = self.parameter_noise
         if noise is not None and self.noise_updates.crossings(counters.num_timesteps, NOISE_INTERVAL):
             self.adapt_noise(noise, batch.observations)
@@ -364,6 +365,10 @@ class DQN(OffPolicyAlgorithm):
         return {"loss": loss.detach()}
 
     def prepare_train(self) -> None:
+        if not self.overrides_collection:
+            self.update_target_network(self.counters)
+
+    def _on_step(self) -> None:
         self.update_target_network(self.counters)
 
     def update_target_network(self, counters: Counters) -> None:

@@ -19,6 +19,7 @@ from gymnasium import spaces
 from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.accel.memory import available_memory
 from rlzoo.algorithms.base import Algorithm
+from rlzoo.algorithms.collection import OffPolicyCollection
 from rlzoo.algorithms.hyperparameters import check_range, check_value, field_names
 from rlzoo.algorithms.overrides import NORM_STATS, norm_stats
 from rlzoo.algorithms.stored_experience import stored_by_older, stored_dtypes, stored_experience
@@ -152,7 +153,7 @@ class _RoundOfNoise:
         noise.exploration_matrices = of_envs.to(noise.exploration_mat)
 
 
-class OffPolicyAlgorithm(Algorithm):
+class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
     """Base class of off-policy algorithms; subclasses define `update`, `setup_optimizers` and `state`."""
 
     loop = off_policy
@@ -163,7 +164,6 @@ class OffPolicyAlgorithm(Algorithm):
         "max_grad_norm",
         "gamma",
     )
-
     shown_otherwise: ClassVar[tuple[str, ...]] = ("train_freq",)
 
     config: Any
@@ -203,8 +203,7 @@ class OffPolicyAlgorithm(Algorithm):
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         use_sde = getattr(self.config, "use_sde", False)
-        if use_sde:
-            self.refresh_noise(inputs.step)
+        self.refresh_noise(inputs.step)
         if inputs.counters.warm_up and not (use_sde and self.config.use_sde_at_warmup):
             actions = self.random_actions()
         else:

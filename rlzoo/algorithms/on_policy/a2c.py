@@ -20,7 +20,7 @@ import torch
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
-from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.returns import explained_variance
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
 from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
@@ -145,14 +145,8 @@ class A2C(OnPolicyAlgorithm):
             evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
             old = self.baseline(rollout, batch, evaluated[0].flatten())
         baseline, next_values = old
-        advantages, returns = gae(
-            rollout.rewards,
-            baseline,
-            next_values,
-            rollout.terminated,
-            rollout.truncated,
-            config.gamma,
-            config.gae_lambda,
+        advantages, returns = rollout.advantages_and_returns(
+            baseline, next_values, config.gamma, config.gae_lambda
         )
         batch.advantages, batch.returns = self.flat_columns(advantages, returns)
         metrics, log_probs = self.gradient_step(batch, evaluated=evaluated)

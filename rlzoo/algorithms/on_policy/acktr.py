@@ -29,7 +29,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.returns import explained_variance
 from rlzoo.core.schedules import Counters, lr_schedule
 from rlzoo.core.types import Metrics
 from rlzoo.distributions import Distribution
@@ -224,14 +224,8 @@ class ACKTR(OnPolicyAlgorithm):
         self.factors.update(log_likelihood, config.stats_decay, config.kfac_update)
 
         baseline, next_values = old or self.baseline(rollout, batch, values)
-        advantages, returns = gae(
-            rollout.rewards,
-            baseline,
-            next_values,
-            rollout.terminated,
-            rollout.truncated,
-            config.gamma,
-            1.0 if config.gae_lambda is None else config.gae_lambda,
+        advantages, returns = rollout.advantages_and_returns(
+            baseline, next_values, config.gamma, 1.0 if config.gae_lambda is None else config.gae_lambda
         )
         rollout.learned = (baseline, log_probs.detach(), advantages, returns)
         advantages_, returns_ = self.flat_columns(advantages, returns)

@@ -17,6 +17,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
+from rlzoo.algorithms.collection import OnPolicyCollection
 from rlzoo.algorithms.overrides import refuse_buffer_overrides
 from rlzoo.buffers.rollout_buffer import (
     DictRolloutBuffer,
@@ -39,7 +40,7 @@ from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training.on_policy_loop import on_policy
 
 
-class OnPolicyAlgorithm(Algorithm):
+class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
     """Base class of on-policy algorithms (rollouts are discarded after each update)."""
 
     loop = on_policy
@@ -64,7 +65,7 @@ class OnPolicyAlgorithm(Algorithm):
                 f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
             )
         if self.rollout_buffer_class is not None:
-            refuse_buffer_overrides(buffer_class, self.overrides_train)
+            refuse_buffer_overrides(buffer_class, self.overrides_train, self.overrides_collection)
         for name in self.rollout_buffer_kwargs:
             if name not in constructor_parameters(buffer_class):
                 text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"
@@ -196,6 +197,9 @@ class OnPolicyAlgorithm(Algorithm):
 
         They are those of the policy that collected the rollout: one batched pass, where they were not kept.
         """
+        if rollout.is_given:
+            log_probs = torch.as_tensor(rollout.log_probs.flatten(), device=self.device)
+            return log_probs, rollout.values, rollout.values
         if "values" in rollout.extra:
             values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
         else:
@@ -213,7 +217,7 @@ class OnPolicyAlgorithm(Algorithm):
         (`values`, with gradients). Not so where layers behave differently in training: there they are
         computed before training mode is switched on, without `values`.
         """
-        if values is None or self.own_forward:
+        if values is None or self.own_forward or rollout.is_given:
             return self.old_values(rollout, batch)[1:]
         array = rollout.from_tensor(values.detach()).reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)

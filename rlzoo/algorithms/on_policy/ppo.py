@@ -22,7 +22,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer, single_minibatch, uneven_minibatches
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.returns import explained_variance
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, StochasticPolicy
 from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
@@ -155,14 +155,8 @@ class PPO(OnPolicyAlgorithm):
 
         batch = self.read_rollout(rollout)
         batch.log_probs, values, next_values = self.old_values(rollout, batch)
-        advantages, returns = gae(
-            rollout.rewards,
-            values,
-            next_values,
-            rollout.terminated,
-            rollout.truncated,
-            config.gamma,
-            config.gae_lambda,
+        advantages, returns = rollout.advantages_and_returns(
+            values, next_values, config.gamma, config.gae_lambda
         )
         rollout.learned = (values, batch.log_probs, advantages, returns)
         batch.values, batch.advantages, batch.returns = self.flat_columns(values, advantages, returns)

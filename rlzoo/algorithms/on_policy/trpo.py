@@ -32,7 +32,7 @@ from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
-from rlzoo.core.returns import explained_variance, gae
+from rlzoo.core.returns import explained_variance
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
 from rlzoo.distributions import Distribution
@@ -172,14 +172,8 @@ class TRPO(OnPolicyAlgorithm):
 
         batch = self.read_rollout(rollout)
         batch.log_probs, values, next_values = self.old_values(rollout, batch)
-        advantages, returns = gae(
-            rollout.rewards,
-            values,
-            next_values,
-            rollout.terminated,
-            rollout.truncated,
-            config.gamma,
-            config.gae_lambda,
+        advantages, returns = rollout.advantages_and_returns(
+            values, next_values, config.gamma, config.gae_lambda
         )
         rollout.learned = (values, batch.log_probs, advantages, returns)
         batch.advantages, batch.returns = self.flat_columns(advantages, returns)

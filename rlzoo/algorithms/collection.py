@@ -1,0 +1,181 @@
+"""Collecting experience by the methods of stable-baselines3, which a subclass may override.
+
+Agents that override none of them collect in `rlzoo.training.on_policy_loop` and
+`rlzoo.training.off_policy_loop`, which are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from rlzoo.algorithms.train_frequency import RolloutReturn, TrainFreq, should_collect_more_steps
+from rlzoo.buffers.base_buffer import Obs, map_obs
+from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
+from rlzoo.core.action_noise import ActionNoise
+from rlzoo.core.observations import Info, copy_obs
+from rlzoo.core.types import PolicyInput
+from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.training import overridden_loops
+from rlzoo.training.learner import OnPolicyLearner
+from rlzoo.training.on_policy_loop import collect
+from rlzoo.training.training_state import record_episodes
+
+
+class StepMethods:
+    """What the methods that collect experience read and call for each step."""
+
+    use_sde: bool = False
+    use_sde_at_warmup: bool = False
+    sde_sample_freq: int = -1
+
+    def _update_info_buffer(self: Any, infos: Sequence[Info], dones: np.ndarray | None = None) -> None:
+        """Keep the statistics of episodes that have ended."""
+        record_episodes(self, infos)
+
+    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
+        """Do nothing: the progress follows from `num_timesteps`."""
+
+
+class OnPolicyCollection(StepMethods):
+    """`collect_rollouts` of on-policy algorithms."""
+
+    overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.on_policy
+
+    def collect_rollouts(
+        self: OnPolicyLearner,
+        env: VecEnv,
+        callback: BaseCallback,
+        rollout_buffer: RolloutBuffer,
+        n_rollout_steps: int,
+    ) -> bool:
+        """Collect one rollout with the present policy.
+
+        Where a subclass overrides it, `learn` calls it. It fills the buffer by `add` and
+        `compute_returns_and_advantage`, moves `_last_obs` and `_last_episode_starts` on, and counts
+        `num_timesteps`.
+
+        :param n_rollout_steps: steps of each environment
+        :return: False when a callback ends the training
+        """
+        locals_ = LoopLocals(self, callback, rollout_buffer=rollout_buffer)
+        return collect(self, env, rollout_buffer, callback, locals_)
+
+
+class OffPolicyCollection(StepMethods):
+    """`collect_rollouts` of off-policy algorithms, and the methods that it calls for each step."""
+
+    overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.off_policy
+    _last_original_obs: Obs | None = None  # before VecNormalize
+
+    def prepare_collection(self: Any) -> None:
+        """Note the present observations, which the first transition begins with."""
+        self.buffer_in_sync = False
+        normalizer = self._vec_normalize_env
+        obs = self._last_obs if normalizer is None else normalizer.get_original_obs()
+        self._last_original_obs = copy_obs(obs)
+
+    def collect_rollouts(
+        self: Any,
+        env: VecEnv,
+        callback: BaseCallback,
+        train_freq: TrainFreq,
+        replay_buffer: ReplayBuffer,
+        action_noise: ActionNoise | None = None,
+        learning_starts: int = 0,
+        log_interval: int | None = None,
+    ) -> RolloutReturn:
+        """Collect transitions until the next round of updates.
+
+        Where a subclass overrides it, or a method that it calls, `learn` calls it.
+
+        :param action_noise: is added to actions
+        :param learning_starts: steps of random actions at the beginning
+        :param log_interval: episodes between two dumps of metrics
+        """
+        self.set_training_mode(False)
+        steps = episodes = 0
+        with torch.inference_mode():
+            self.begin_rollout()
+        callback.on_rollout_start()
+        while should_collect_more_steps(train_freq, steps, episodes):
+            self.counters.collected = steps
+            actions, buffer_actions = self._sample_action(learning_starts, action_noise, env.num_envs)
+            new_obs, rewards, dones, infos = env.step(actions)
+            self.num_timesteps += env.num_envs
+            steps += 1
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return RolloutReturn(steps * env.num_envs, episodes, continue_training=False)
+            self._update_info_buffer(infos, dones)
+            self._store_transition(replay_buffer, buffer_actions, new_obs, rewards, dones, infos)
+            self._last_episode_starts = dones
+            self._on_step()
+            for index in np.flatnonzero(dones):
+                episodes += 1
+                self._episode_num += 1
+                self.end_episodes(np.array([index]))
+                if log_interval is not None and self._episode_num % log_interval == 0:
+                    self.dump_logs()
+        callback.on_rollout_end()
+        return RolloutReturn(steps * env.num_envs, episodes, continue_training=True)
+
+    def _sample_action(
+        self: Any, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the actions [n_envs, ...] of a step, for the environments and for the replay buffer.
+
+        :param learning_starts: steps of random actions at the beginning
+        :param action_noise: is added, where it is not that of the agent already
+        """
+        counters = self.counters
+        counters.warm_up = counters.num_timesteps < learning_starts
+        obs = map_obs(lambda rows: torch.as_tensor(rows, device=self.device), self._last_obs)
+        before, self.action_noise = self.action_noise, action_noise
+        try:
+            with torch.inference_mode():
+                step = self.act(PolicyInput(obs, self._last_episode_starts, counters.collected, counters))
+        finally:
+            self.action_noise = before
+        return step.env_action, step.action.cpu().numpy()
+
+    def _store_transition(
+        self: Any,
+        replay_buffer: ReplayBuffer,
+        buffer_action: np.ndarray,
+        new_obs: Obs,
+        reward: np.ndarray,
+        dones: np.ndarray,
+        infos: Sequence[Info],
+    ) -> None:
+        """Store a transition of each environment, and move on to the new observations.
+
+        Experience is stored as it was before VecNormalize. Where an episode has ended, `new_obs` is the first
+        observation of the next one, and the final one is in `infos`.
+
+        :param buffer_action: [n_envs, ...], as `_sample_action` returned it
+        """
+        normalizer = self._vec_normalize_env
+        raw_obs = new_obs if normalizer is None else normalizer.get_original_obs()
+        raw_reward = reward if normalizer is None else normalizer.get_original_reward()
+        next_obs: Obs = copy_obs(raw_obs)
+        for index in np.flatnonzero(dones):
+            final = infos[int(index)]["terminal_observation"]
+            if normalizer is not None:
+                final = normalizer.unnormalize_obs(final)
+            if isinstance(next_obs, dict):
+                for key, rows in next_obs.items():
+                    rows[index] = final[key]
+            else:
+                next_obs[index] = final
+        replay_buffer.add(self._last_original_obs, next_obs, buffer_action, raw_reward, dones, infos)
+        self.collector.obs = new_obs
+        self._last_original_obs = copy_obs(raw_obs)
+
+    def _on_step(self) -> None:
+        """Hook after each step of the environments."""
