@@ -378,12 +378,13 @@ class Threaded:
             graphs = "off"
         if graphs == "off" and not self.compile_networks:
             return nullcontext()
+        from rlzoo.accel.custom_code import has_custom_code
         from rlzoo.accel.gpu.acceleration import accelerated
-        from rlzoo.accel.known_code import has_known_code
 
-        if graphs == "auto" and not has_known_code(model):
-            graphs = "off"
-        return accelerated(model, graphs)
+        def is_safe() -> bool:
+            return self.cuda_graphs == "on" or not has_custom_code(model)
+
+        return accelerated(model, graphs if is_safe() else "off", is_safe)
 
     @contextmanager
     def training_threads(self) -> Iterator[None]:

@@ -155,7 +155,7 @@ class Algorithm(SelfDescribing, Overridable):
     # ------------------------------------------------------------------ what an algorithm implements
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
-        """Choose actions for every environment; runs under `torch.inference_mode`."""
+        """Choose actions for every environment; runs under `torch.no_grad`."""
         raise NotImplementedError
 
     def update(self, batch: Any, counters: Counters) -> Metrics:

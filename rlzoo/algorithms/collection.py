@@ -100,7 +100,7 @@ class OffPolicyCollection(StepMethods):
         """
         self.set_training_mode(False)
         steps = episodes = 0
-        with torch.inference_mode():
+        with torch.no_grad():
             self.begin_rollout()
         callback.on_rollout_start()
         while should_collect_more_steps(train_freq, steps, episodes):
@@ -138,7 +138,7 @@ class OffPolicyCollection(StepMethods):
         obs = map_obs(lambda rows: torch.as_tensor(rows, device=self.device), self._last_obs)
         before, self.action_noise = self.action_noise, action_noise
         try:
-            with torch.inference_mode():
+            with torch.no_grad():
                 step = self.act(PolicyInput(obs, self._last_episode_starts, counters.collected, counters))
         finally:
             self.action_noise = before

@@ -422,15 +422,14 @@ class LoopLocals(Mapping[str, object]):
 
     def _values(self) -> torch.Tensor:
         if "values" in self.step.extra:
-            values = self.step.extra["values"]
-            return values.clone().reshape(-1, 1)  # type: ignore[no-any-return]  # no inference tensor
+            return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
         with torch.no_grad():
             return self.algorithm.policy.predict_values(self.obs).reshape(-1, 1)  # type: ignore[no-any-return]
 
     def _log_probs(self) -> torch.Tensor:
         extra = self.step.extra
         if "log_probs" in extra:
-            return extra["log_probs"].clone()  # type: ignore[no-any-return]
+            return extra["log_probs"]  # type: ignore[no-any-return]
         context = {name: extra[name] for name in ("action_masks", "gaussian_actions") if name in extra}
         with torch.no_grad():
             _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)

@@ -212,10 +212,9 @@ def preprocess_obs(obs: Any, observation_space: spaces.Space[Any], normalize_ima
     if isinstance(space, spaces.Discrete):
         return F.one_hot(obs.long().reshape(obs.shape[0]) - int(space.start), int(space.n)).float()
     if isinstance(space, spaces.MultiDiscrete):
-        choices = obs.long() - torch.as_tensor(space.start, device=obs.device)
-        columns = choices.reshape(obs.shape[0], -1).unbind(dim=1)
-        sizes = space.nvec.ravel().tolist()
-        one_hot = [F.one_hot(column, n) for column, n in zip(columns, sizes, strict=True)]
+        columns = obs.long().reshape(obs.shape[0], -1).unbind(dim=1)
+        starts, sizes = space.start.ravel().tolist(), space.nvec.ravel().tolist()
+        one_hot = [F.one_hot(c - start, n) for c, start, n in zip(columns, starts, sizes, strict=True)]
         return torch.cat(one_hot, dim=1).float()
     if isinstance(space, spaces.MultiBinary):
         return obs.float()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 import torch
@@ -421,6 +422,13 @@ its error is below 0.001 nats per dimension for standard deviations up to 5 (Gau
 WEIGHTS = torch.softmax(-0.5 * NODES.square(), dim=0)
 
 
+@lru_cache
+def _quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return nodes and weights on a device."""
+    with torch.inference_mode(False):  # later callers may need gradients
+        return NODES.to(device, dtype), WEIGHTS.to(device, dtype)
+
+
 class StateDependentNoise(Squashed, Distribution):
     """Gaussian actions with noise `latent_sde @ W`, where W is resampled only every few steps (gSDE).
 
@@ -570,8 +578,9 @@ class StateDependentNoise(Squashed, Distribution):
         """
         entropies = self.log_scale + (0.5 + LOG_SQRT_2PI)  # of u, [B, A]
         if self.squash_output:
-            u = self.mean.unsqueeze(-1) + self.stddev.unsqueeze(-1) * NODES.to(self.mean)  # [B, A, n_nodes]
-            entropies = entropies + log_tanh_slope(u) @ WEIGHTS.to(self.mean)
+            nodes, weights = _quadrature(self.mean.dtype, self.mean.device)
+            u = self.mean.unsqueeze(-1) + self.stddev.unsqueeze(-1) * nodes  # [B, A, n_nodes]
+            entropies = entropies + log_tanh_slope(u) @ weights
         return entropies.sum(dim=-1)
 
     def kl(self, other: StateDependentNoise) -> Tensor:

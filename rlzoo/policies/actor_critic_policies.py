@@ -195,7 +195,7 @@ class ActorCriticPolicy(BasePolicy):
 
     def act(self, obs: TensorObs, deterministic: bool = False) -> Tensor:
         """Return actions for raw observations, without values or log-probabilities; call it under
-        `torch.inference_mode`.
+        `torch.no_grad`.
 
         :return: [B, *action_space.shape], before clipping or scaling (see `env_actions`)
         """

@@ -98,9 +98,9 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    inference = torch.inference_mode()  # not where environments and callbacks may learn, too
+    acting = torch.no_grad()  # environments and callbacks may train networks of their own
     if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
-        with inference:
+        with acting:
             algorithm.begin_rollout()
     while counters.ended < count if in_episodes else counters.collected < count:
         if in_episodes and counters.num_timesteps >= counters.total_timesteps:
@@ -110,7 +110,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
             obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
         counters.warm_up = counters.num_timesteps < config.learning_starts
         inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
-        with inference:
+        with acting:
             step = algorithm.threads.call("act", algorithm.act, inputs)
         result = env.step_arrays(step.env_action)
         if not replay.on_device:  # else the environments check their tensors

@@ -83,9 +83,9 @@ def collect(
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    inference = torch.inference_mode()  # not where environments and callbacks may learn, too
+    acting = torch.no_grad()  # environments and callbacks may train networks of their own
     if not first or not collector.episodes_restored:
-        with inference:
+        with acting:
             algorithm.begin_rollout()
     for t in range(first, rollout.n_steps):
         obs = rollout.obs_rows[t]
@@ -93,7 +93,7 @@ def collect(
             obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
         masks = None if ask_masks is None else ask_masks()
         inputs = PolicyInput(obs, collector.episode_starts, t, counters, masks)
-        with inference:
+        with acting:
             step = algorithm.threads.call("act", algorithm.act, inputs)
         result = env.step_arrays(step.env_action)
         rollout.add_step(t, step, result, inputs.episode_start)

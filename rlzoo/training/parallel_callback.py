@@ -120,6 +120,8 @@ class ParallelTrainCallback(BaseCallback):
 def _twin(model: Any) -> Any:
     """Return a copy of an algorithm with separate parameters and optimisers."""
     twin = copy.copy(model)
+    for name in ("gradient_step", "is_captured"):  # of a captured or compiled step, which is the model's
+        vars(twin).pop(name, None)
     twin.policy = copy.deepcopy(model.policy)
     twin.setup_optimizers()
     _copy_state(model, twin)

@@ -231,13 +231,15 @@ def test_compiled_steps_are_captured_on_a_gpu(name: str) -> None:
     torch._dynamo.reset()
     plain, both = make(name, device="cuda"), make(name, device="cuda")
     plain.cuda_graphs, both.cuda_graphs = "off", "on"
-    before = [parameter.detach().clone() for parameter in plain.policy.parameters()]
+    before = parameters_of(plain)
     both.compile_networks = True
     for model in (plain, both):
         torch.manual_seed(0)
         model.learn(120)
     assert plain.n_updates == both.n_updates > 0
-    for start, one, two in zip(before, plain.policy.parameters(), both.policy.parameters(), strict=True):
-        assert torch.isfinite(two).all()
-        assert torch.allclose(one, two, rtol=0.1, atol=0.1)
-        assert two.requires_grad is False or not torch.equal(start, two)
+    one, two = parameters_of(plain), parameters_of(both)
+    assert (one - two).norm() < 0.2 * (one - before).norm()
+
+
+def parameters_of(model: Any) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])

@@ -21,11 +21,12 @@ CHOICES = ("off", "auto", "on")
 
 
 @contextmanager
-def accelerated(model: Any, cuda_graphs: str) -> Iterator[None]:
+def accelerated(model: Any, cuda_graphs: str, is_safe: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Capture or compile the gradient steps of a model inside.
 
     :param model: an algorithm; `compile_networks` of it says whether to compile
     :param cuda_graphs: "off", "on", or "auto", where it is possible
+    :param is_safe: says after changes whether to go on capturing
     :raises UserError: `cuda_graphs` is "on", and its gradient steps cannot be captured
     """
     with ExitStack() as stack:
@@ -36,7 +37,7 @@ def accelerated(model: Any, cuda_graphs: str) -> Iterator[None]:
             stack.enter_context(compiled(model))
         is_replayed = isinstance(vars(model).get("gradient_step"), CapturedStep)
         if cuda_graphs != "off" and may_capture(model) and not is_replayed:
-            stack.enter_context(captured(model))
+            stack.enter_context(captured(model, is_safe=is_safe))
         yield
 
 
@@ -110,17 +111,29 @@ def optimizers_of(model: Any) -> list[torch.optim.Optimizer]:
 
 
 @contextmanager
-def captured(model: Any, new_graph: Callable[[torch.device], Graph] = CudaGraph) -> Iterator[CapturedStep]:
+def captured(
+    model: Any,
+    new_graph: Callable[[torch.device], Graph] = CudaGraph,
+    is_safe: Callable[[], bool] = lambda: True,
+) -> Iterator[CapturedStep]:
     """Replace the `gradient_step` of a model, also a compiled one, by a captured one inside.
 
     :param new_graph: makes a graph
+    :param is_safe: says after changes whether to go on capturing
     """
     compiled_step = vars(model).get("gradient_step")
     prepared: list[torch.optim.Optimizer] = []
+
+    def may_replay() -> bool:
+        changed = why_not_algorithm(model) or _optimizer_problem(model, type(model).__name__)
+        return changed is None and is_safe()
+
     with ExitStack() as stack:
 
         def prepare(optimizers: list[torch.optim.Optimizer]) -> None:
-            for optimizer in optimizers if compiled_step is None else ():  # a compiled step does it itself
+            if compiled_step is not None or cannot_be_captured(optimizers):
+                return  # a compiled step prepares them itself
+            for optimizer in optimizers:
                 if any(optimizer is one for one in prepared):
                     make_capturable(optimizer, model.device)  # its options were replaced
                 else:
@@ -128,7 +141,9 @@ def captured(model: Any, new_graph: Callable[[torch.device], Graph] = CudaGraph)
                     prepared.append(optimizer)
 
         dependencies = GraphDependencies(model, prepare)
-        step = CapturedStep(model.gradient_step, model.device, new_graph, dependencies.have_changed)
+        step = CapturedStep(
+            model.gradient_step, model.device, new_graph, dependencies.have_changed, may_replay
+        )
         model.gradient_step, model.is_captured = step, True
         try:
             yield step
@@ -137,3 +152,4 @@ def captured(model: Any, new_graph: Callable[[torch.device], Graph] = CudaGraph)
                 del model.gradient_step, model.is_captured
             else:
                 model.gradient_step = compiled_step
+            model.set_training_mode(False)  # a replay leaves the mode as it was

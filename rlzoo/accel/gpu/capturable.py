@@ -70,36 +70,61 @@ def release(group: dict[str, Any]) -> None:
     group["capturable"], group["lr"] = False, float(group["lr"])
 
 
-class GraphDependencies:
-    """What a captured gradient step depends on besides tensors: it holds only while these are the same.
+READ_ELSEWHERE = {
+    "learning_rate", "learning_starts", "train_freq", "gradient_steps", "batch_size", "n_epochs",
+    "clip_range", "clip_range_vf",
+}  # fmt: skip
+"""Hyperparameters that a gradient step does not read, or is given as arguments or tensors."""
 
-    They are the hyperparameters, the policy, the optimisers with their options and averages, and which
-    parameters are trained. A callback may assign any of them in the middle of a training.
+
+class GraphDependencies:
+    """What a captured gradient step depends on besides the values of tensors.
+
+    A graph holds only while the hyperparameters, the policy, the optimisers with their options and averages,
+    the memory of the parameters, and the choice of those that are trained stay the same. A callback may
+    change any of them.
 
     :param model: an algorithm
-    :param prepare: called with the optimisers that take the steps, at first and when something has changed
+    :param prepare: called with the optimisers that take the steps, at first and after each change
     """
 
     def __init__(self, model: Any, prepare: Callable[[list[torch.optim.Optimizer]], None]) -> None:
         self.model, self.prepare = model, prepare
-        self._renew()
+        self._note()
 
     def have_changed(self) -> bool:
         """Return whether something else is there than at the last call."""
-        present = self._present()
-        if len(present) == len(self.kept) and all(map(operator.is_, present, self.kept)):
+        objects = self._objects()
+        same_objects = len(objects) == len(self.objects) and all(map(operator.is_, objects, self.objects))
+        if same_objects and self._numbers() == self.numbers and self._same_hyperparameters():
             return False
-        self._renew()
+        self._note()
         return True
 
-    def _renew(self) -> None:
+    def _note(self) -> None:
         self.network_optimizers = network_optimizers_of(self.model)
         self.prepare([network.owner.optimizer for network in self.network_optimizers])
-        self.kept = self._present()
+        self.config, self.hyperparameters = self.model.config, self._hyperparameters()
+        self.objects, self.numbers = self._objects(), self._numbers()
 
-    def _present(self) -> list[object]:
+    def _hyperparameters(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self.model.config).items() if name not in READ_ELSEWHERE}
+
+    def _same_hyperparameters(self) -> bool:
+        if self.model.config is self.config:
+            return True
+        self.config = self.model.config
+        return self._hyperparameters() == self.hyperparameters
+
+    def _numbers(self) -> list[float | None]:
+        """Return the target entropy, and where the parameters are in memory."""
+        target_entropy = getattr(getattr(self.model, "entropy_coefficient", None), "target_entropy", None)
+        groups = (network.parameters.parameters for network in self.network_optimizers)
+        return [target_entropy, *(parameter.data_ptr() for group in groups for parameter in group)]
+
+    def _objects(self) -> list[object]:
         model = self.model
-        found = [model.config, model.policy, getattr(model, "entropy_coefficient", None)]
+        found = [model.policy, getattr(model, "entropy_coefficient", None)]
         for network in self.network_optimizers:
             optimizer = network.owner.optimizer
             found.append(optimizer)

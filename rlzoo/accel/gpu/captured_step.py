@@ -19,6 +19,9 @@ T = TypeVar("T")
 WARM_UP = 3
 """Steps that are taken without a graph first: libraries and optimisers allocate what they keep."""
 
+MAX_GRAPHS = 16
+"""Graphs of different shapes that are kept; each holds the memory of a step."""
+
 
 class Graph(Protocol):
     """A recorder of operations on tensors."""
@@ -89,7 +92,8 @@ class CapturedStep:
         on the values of tensors, and its result is made of dicts, tuples and tensors
     :param device: of the tensors
     :param new_graph: makes a graph
-    :param is_outdated: says before each step whether graphs must be captured anew
+    :param have_changed: says before each step whether what the graphs depend on has changed
+    :param may_replay: says after such a change whether steps can be captured still
     """
 
     def __init__(
@@ -97,16 +101,22 @@ class CapturedStep:
         step: Callable[..., Any],
         device: torch.device,
         new_graph: Callable[[torch.device], Graph] = CudaGraph,
-        is_outdated: Callable[[], bool] = lambda: False,
+        have_changed: Callable[[], bool] = lambda: False,
+        may_replay: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.step, self.device, self.new_graph, self.is_outdated = step, device, new_graph, is_outdated
+        self.step, self.device, self.new_graph = step, device, new_graph
+        self.have_changed, self.may_replay = have_changed, may_replay
+        self.is_plain = False  # whether steps are called as they are
         self.recordings: dict[Hashable, Recording] = {}
-        self.warm: dict[Hashable, list[Graph]] = {}
+        self.warm_ups: dict[Hashable, int] = {}
 
     def __call__(self, batch: Any, **arguments: object) -> Any:
-        if self.is_outdated():
+        if self.have_changed():
             self.recordings.clear()
-            self.warm.clear()
+            self.warm_ups.clear()
+            self.is_plain = not self.may_replay()
+        if self.is_plain:
+            return self.step(batch, **arguments)
         numbers = {name: value for name, value in arguments.items() if isinstance(value, float)}
         others = {name: value for name, value in arguments.items() if name not in numbers}
         values = [torch.full((), number, device=self.device) for number in numbers.values()]
@@ -114,16 +124,18 @@ class CapturedStep:
         layout = tuple((tuple(tensor.shape), tensor.dtype) for tensor in inputs)
         key = (layout, tuple(others.items()), *numbers)
         if key not in self.recordings:
-            graphs = self.warm.setdefault(key, [])
-            graphs.append(self.new_graph(self.device))
-            if len(graphs) <= WARM_UP:
+            graph = self.new_graph(self.device)
+            self.warm_ups[key] = self.warm_ups.get(key, 0) + 1
+            if self.warm_ups[key] <= WARM_UP:
                 given = {**others, **dict(zip(numbers, values, strict=True))}
                 copied = copy_of(batch)  # of the layout in memory that is captured later
-                result = graphs[-1].warm_up(lambda: self.step(copied, **given))
+                result = graph.warm_up(lambda: self.step(copied, **given))
                 give_back_priorities(copied, batch)
                 return result
-            self.recordings[key] = self._record(graphs[-1], batch, others, list(numbers), values)
-            del self.warm[key]
+            if len(self.recordings) == MAX_GRAPHS:
+                del self.recordings[next(iter(self.recordings))]
+            self.recordings[key] = self._record(graph, batch, others, list(numbers), values)
+            del self.warm_ups[key]
         return self._replay(self.recordings[key], batch, inputs)
 
     def _record(

@@ -103,9 +103,7 @@ class FinalObsStore:
             grown[new.to(rows.device)] = rows[old.to(rows.device)]
             return grown
 
-        # The loop collects in inference mode; tensors made in it could not be written elsewhere.
-        with torch.inference_mode(False):
-            self.rows = map_obs(larger, self.rows)
+        self.rows = map_obs(larger, self.rows)
         self.capacity = capacity
 
 

@@ -137,7 +137,7 @@ def add_acceleration_args(how: FlagGroup) -> None:
         type=Choice("choice", ("off", "auto", "on")),
         default="auto",
         metavar="WHEN",
-        help="capture gradient steps as CUDA graphs: off, on, or auto, but no code of others (default: auto)",
+        help="capture gradient steps as CUDA graphs: off, on, or auto, but no custom code (default: auto)",
     )
     how.add_argument(
         "--compile",

@@ -60,9 +60,10 @@ class TensorStep:
 
 
 def as_tensor(array: TensorLike, device: torch.device) -> Tensor:
-    """Return an array of any library with DLPack as a tensor on a device; no copy if it is there already."""
+    """Return an array of any library with DLPack as a tensor on a device, without gradients; no copy if it is
+    there already."""
     tensor = array if isinstance(array, Tensor) else torch.from_dlpack(array)
-    return tensor.to(device)
+    return tensor.detach().to(device)
 
 
 class TensorVecEnv(VecEnv):
