@@ -56,6 +56,10 @@ class ParameterGroup:
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        self.made: torch.optim.Optimizer | None = None  # the last optimiser of `optimizer`
+
+    def gather(self) -> None:
+        """Take over parameters whose memory was replaced (`parameter.data = values`), where there is one."""
 
     @property
     def frozen(self) -> list[nn.Parameter]:
@@ -78,7 +82,8 @@ class ParameterGroup:
         self, optimizer_class: type[torch.optim.Optimizer], lr: float, **kwargs: object
     ) -> torch.optim.Optimizer:
         """Return an optimiser of these parameters."""
-        return without_dynamo(optimizer_class)(self.parameters, lr=lr, **kwargs)
+        self.made = without_dynamo(optimizer_class)(self.parameters, lr=lr, **kwargs)
+        return self.made
 
     def zero_grad(self) -> None:
         """Set every gradient to zero."""
@@ -128,6 +133,7 @@ class FlatParameters(ParameterGroup):
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient.view(parameter.shape)
             self.gradients.append(parameter.grad)
+        self._places = [parameter.data_ptr() for parameter in self.parameters]
 
     @property
     def vector(self) -> nn.Parameter:
@@ -162,6 +168,7 @@ class FlatParameters(ParameterGroup):
             return step(closure)
 
         made.step = MethodType(step_on_all, made)  # type: ignore[method-assign]
+        self.made = made
         return made
 
     @torch.no_grad()
@@ -179,7 +186,7 @@ class FlatParameters(ParameterGroup):
     def zero_grad(self) -> None:
         """Set every gradient to zero, in place; reattach those that another optimiser set to None.
 
-        :raises RuntimeError: the parameters were moved away (`module.to(...)`), so that steps would be lost
+        :raises RuntimeError: the parameters were moved away, see `gather`
         """
         self._reattach_gradients()
         self._gradient.zero_()
@@ -193,11 +200,27 @@ class FlatParameters(ParameterGroup):
         for parameter in self.frozen:
             parameter.grad.zero_()  # type: ignore[union-attr]
 
+    @torch.no_grad()
+    def gather(self) -> None:
+        """Copy parameters whose memory was replaced, as by `parameter.data = values`, into the vector.
+
+        :raises RuntimeError: they were moved to another device or number type, so that steps would be lost
+        """
+        if [parameter.data_ptr() for parameter in self.parameters] == self._places:
+            return
+        values = self._vector.split([parameter.numel() for parameter in self.parameters])
+        for parameter, place, value in zip(self.parameters, self._places, values, strict=True):
+            if parameter.data_ptr() == place:
+                continue
+            if parameter.device != value.device or parameter.dtype != value.dtype:
+                raise RuntimeError(
+                    "the parameters no longer share one vector; move a module before its optimiser is made"
+                )
+            value.copy_(parameter.reshape(-1))
+            parameter.data = value.view(parameter.shape)
+
     def _reattach_gradients(self) -> None:
-        if self.parameters[0].data_ptr() != self._vector.data_ptr():
-            raise RuntimeError(
-                "the parameters no longer share one vector; move a module before its optimiser is made"
-            )
+        self.gather()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient

@@ -7,9 +7,10 @@ survive a restart (`state`). It never steps an environment and never counts step
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -99,6 +100,7 @@ class Algorithm(SelfDescribing, Overridable):
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     is_captured: bool = False  # whether `gradient_step` is replayed from a graph at present
     optimized_policy: Any = None  # the policy whose optimisers there are; None: another agent's
+    optimized_ids: Sequence[int] = ()  # of the parameters that they were made for
     wants_action_masks: bool = False  # the loop asks the environments which actions are allowed
     data_parallel: ClassVar[bool] = False  # several ranks can train it together, see rlzoo.distributed
     divergence_suspects: ClassVar[tuple[str, ...]] = ("learning_rate", "max_grad_norm", "vf_coef")
@@ -222,7 +224,7 @@ class Algorithm(SelfDescribing, Overridable):
         self.policy, self.optimized_policy = policy.to(self.device), None
         self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
-        self.optimized_policy = self.policy
+        self.optimized_policy, self.optimized_ids = self.policy, self._parameter_ids()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
         self._create_aliases()
@@ -231,10 +233,41 @@ class Algorithm(SelfDescribing, Overridable):
         """Hook at the end of `_setup_model`: a subclass may name networks of the policy."""
 
     def optimize_assigned_policy(self) -> None:
-        """Make optimisers for a policy that was assigned: `model.policy = other.policy`."""
-        if self.optimized_policy is not None and self.policy is not self.optimized_policy:
+        """Make optimisers for what a script has replaced: the policy, or networks and layers of it."""
+        if self.optimized_policy is None:
+            return
+        if self.policy is not self.optimized_policy:
             self.policy = self.optimized_policy = self.policy.to(self.device)
             self.setup_optimizers()
+        elif self._parameter_ids() != self.optimized_ids:
+            self._optimize_replaced_networks()
+        self.optimized_ids = self._parameter_ids()
+
+    def _parameter_ids(self) -> list[int]:
+        return [id(parameter) for parameter in self.policy.parameters()]
+
+    def _optimize_replaced_networks(self) -> None:
+        """Lay parameters out anew; optimisers that a script has made of them, and target networks, stay."""
+        before = [value for value in vars(self).values() if isinstance(value, NetworkOptimizer)]
+        ours = [network.parameters.made for network in before]
+        optimizers = [(network.owner, network.owner.optimizer) for network in before]
+        assigned = []
+        for module in self.policy.modules():
+            optimizer = getattr(module, "optimizer", None)
+            if isinstance(optimizer, torch.optim.Optimizer) and not any(optimizer is one for one in ours):
+                known = {id(parameter) for parameter in module.parameters()}
+                if all(id(p) in known for group in optimizer.param_groups for p in group["params"]):
+                    assigned.append((module, optimizer))
+        values = copy.deepcopy(self.policy.to(self.device).state_dict())
+        self.setup_optimizers()
+        self.policy.load_state_dict(values)  # target networks were set to the online ones
+        for owner, old in optimizers:
+            new = owner.optimizer
+            if new is not old and _shapes(new) == _shapes(old):
+                new.load_state_dict(copy.deepcopy(old.state_dict()))
+        for module, optimizer in assigned:
+            module.optimizer = optimizer
+        self._create_aliases()
 
     def setup_optimizers(self) -> None:
         """Lay parameters out in vectors, with an optimiser for each vector."""
@@ -345,6 +378,10 @@ def _mean(values: list[torch.Tensor | float]) -> torch.Tensor | float:
     """Return the mean of scalar tensors, a tensor, or of numbers."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return torch.stack(tensors).mean() if tensors else math.fsum(values) / len(values)
+
+
+def _shapes(optimizer: torch.optim.Optimizer) -> list[torch.Size]:
+    return [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _hyperparameter_property(name: str) -> property:

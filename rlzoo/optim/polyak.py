@@ -39,17 +39,38 @@ class TargetNetwork:
         target.load_state_dict(online.state_dict())
         target.requires_grad_(False)
         pairs = list(zip(online.parameters(), target.parameters(), strict=True))
-        self.pairs = pairs
+        self.pairs, self.parameters = pairs, parameters
         self.statistics = list(zip(online.buffers(), target.buffers(), strict=True))
         if isinstance(parameters, FlatParameters):  # one operation on vectors of the same layout
             counterpart = {id(source): copy for source, copy in pairs}
-            vector = flatten([counterpart.pop(id(parameter)) for parameter in parameters.parameters])
-            pairs = [(source, copy) for source, copy in pairs if id(source) in counterpart]
-            self.sources, self.targets = [parameters.vector.detach()], [vector]
+            copies = [counterpart.pop(id(parameter)) for parameter in parameters.parameters]
+            vector = flatten(copies)
+            self.copies, self.places = copies, [copy.data_ptr() for copy in copies]
+            self.others = [(source, copy) for source, copy in pairs if id(source) in counterpart]
+            self.vectors = [(parameters.vector.detach(), vector)]
         else:
-            self.sources, self.targets = [], []
-        self.sources += [source.detach() for source, _ in pairs]
-        self.targets += [copy.detach() for _, copy in pairs]
+            self.copies, self.places, self.others, self.vectors = [], [], pairs, []
+
+    @property
+    def sources(self) -> list[Tensor]:
+        """What is averaged: a vector, and the parameters that are not in it."""
+        return [online.detach() for online, _ in (*self.vectors, *self.others)]
+
+    @property
+    def targets(self) -> list[Tensor]:
+        """The averages of `sources`."""
+        return [target.detach() for _, target in (*self.vectors, *self.others)]
+
+    def _gather(self) -> None:
+        """Copy parameters whose memory was replaced, as by `parameter.data = values`, into the vectors."""
+        self.parameters.gather()
+        if [copy.data_ptr() for copy in self.copies] != self.places:
+            vector = self.vectors[0][1]
+            values = vector.split([copy.numel() for copy in self.copies])
+            for copy, value in zip(self.copies, values, strict=True):
+                if copy.data_ptr() != value.data_ptr():
+                    value.copy_(copy.reshape(-1))
+                    copy.data = value.view(copy.shape)
 
     @torch.no_grad()
     def update(self, tau: float) -> None:
@@ -58,6 +79,7 @@ class TargetNetwork:
             for online, target in self.pairs:
                 target.lerp_(online, tau)
         else:
+            self._gather()
             polyak_update(self.sources, self.targets, tau)
         for source, copied in self.statistics:
             copied.copy_(source)

@@ -224,8 +224,9 @@ class DQN(OffPolicyAlgorithm):
         )
 
     def setup_optimizers(self) -> None:
-        super().setup_optimizers()
         policy = self.policy
+        policy.target_net().requires_grad_(False)
+        super().setup_optimizers()
         self.target_q_net = TargetNetwork(self.flat, policy.online_net(), policy.target_net())
         self.target_updates, self.noise_updates = IntervalCounter(), IntervalCounter()
         if getattr(self.config, "param_noise", False):

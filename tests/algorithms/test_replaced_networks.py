@@ -1,0 +1,119 @@
+"""Parameters, layers and networks that a script replaces are trained on, as those that were there before."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from rlzoo import A2C, DQN, PPO, SAC, TD3, set_random_seed
+
+ENV_IDS = {PPO: "CartPole-v1", A2C: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+OPTIONS: dict[Any, dict[str, Any]] = {
+    PPO: {"n_steps": 32, "batch_size": 32},
+    A2C: {"n_steps": 8},
+    DQN: {"learning_starts": 10, "train_freq": 1, "target_update_interval": 5},
+    SAC: {"learning_starts": 10},
+    TD3: {"learning_starts": 10},
+}
+
+
+def make(algorithm: Any) -> Any:
+    kwargs = {"policy_kwargs": {"net_arch": [16]}, "device": "cpu", "seed": 0, **OPTIONS[algorithm]}
+    return algorithm("MlpPolicy", ENV_IDS[algorithm], **kwargs)
+
+
+def values(module: nn.Module) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def assert_all_change(module: nn.Module, model: Any, steps: int = 64) -> None:
+    before = values(module)
+    model.learn(steps)
+    for old, new in zip(before, module.parameters(), strict=True):
+        assert not torch.equal(old, new)
+
+
+def copy_memory(module: nn.Module) -> None:
+    for parameter in module.parameters():
+        parameter.data = parameter.data.clone()
+
+
+@pytest.mark.parametrize("algorithm", ENV_IDS)
+def test_parameters_with_new_memory_are_trained(algorithm: Any) -> None:
+    plain, moved = make(algorithm), make(algorithm)
+    copy_memory(moved.policy)
+    for model in (plain, moved):
+        set_random_seed(0)
+        model.env.seed(0)
+        model.learn(64)
+    for one, two in zip(plain.policy.parameters(), moved.policy.parameters(), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_target_networks_with_new_memory_are_updated() -> None:
+    for algorithm, name in ((SAC, "critic_target"), (DQN, "q_net_target"), (TD3, "actor_target")):
+        model = make(algorithm).learn(30)
+        copy_memory(getattr(model.policy, name))
+        assert_all_change(getattr(model.policy, name), model)
+
+
+def test_parameters_of_a_vector_are_trained() -> None:
+    model = make(SAC).learn(30)
+    n = sum(parameter.numel() for parameter in model.actor.parameters())
+    nn.utils.vector_to_parameters(torch.full((n,), 0.01), model.actor.parameters())
+    assert all((parameter == 0.01).all() for parameter in model.actor.parameters())
+    assert_all_change(model.actor, model)
+
+
+def test_parameters_of_another_number_type_are_an_error() -> None:
+    model = make(PPO).learn(32)
+    model.policy.double()
+    with pytest.raises(RuntimeError):
+        model.learn(32)
+
+
+def test_replaced_head_is_clipped_and_stepped_on() -> None:
+    model = make(PPO).learn(32)
+    model.policy.action_net = nn.Linear(16, 2)
+    optimizer = model.policy.optimizer = torch.optim.Adam(model.policy.parameters(), lr=1e-3)
+    assert_all_change(model.policy, model)
+    assert model.policy.optimizer is optimizer
+    gradients = [parameter.grad.flatten() for parameter in model.policy.parameters()]
+    assert torch.cat(gradients).norm() < model.max_grad_norm + 1e-3
+
+
+def test_replaced_head_of_an_actor_keeps_the_rest() -> None:
+    model = make(SAC).learn(40)
+    targets, steps = values(model.critic_target), model.n_updates
+    model.actor.mu = nn.Linear(16, 1)
+    optimizer = model.actor.optimizer = torch.optim.Adam(model.actor.parameters())
+    model.optimize_assigned_policy()
+    (state,) = model.critic.optimizer.state.values()
+    assert float(state["step"]) == steps > 0
+    for old, new in zip(targets, model.critic_target.parameters(), strict=True):
+        assert torch.equal(old, new)
+    assert_all_change(model.actor, model)
+    assert model.actor.optimizer is optimizer
+
+
+def test_replaced_networks_are_trained() -> None:
+    sac = make(SAC).learn(30)
+    sac.policy.critic = sac.policy.make_critic()
+    assert_all_change(sac.policy.critic, sac)
+    td3 = make(TD3).learn(30)
+    td3.policy.actor = copy.deepcopy(td3.policy.actor)
+    td3.policy.actor.optimizer = torch.optim.Adam(td3.policy.actor.parameters())
+    assert_all_change(td3.policy.actor, td3)
+
+
+def test_replaced_target_networks_are_updated() -> None:
+    sac = make(SAC).learn(30)
+    sac.policy.critic_target = copy.deepcopy(sac.policy.critic)
+    assert_all_change(sac.policy.critic_target, sac)
+    dqn = make(DQN).learn(30)
+    dqn.policy.q_net_target = copy.deepcopy(dqn.policy.q_net)
+    assert_all_change(dqn.policy.q_net_target, dqn)
