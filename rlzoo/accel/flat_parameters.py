@@ -30,6 +30,7 @@ from torch.optim import Optimizer
 from rlzoo.accel.fast_mlp import fast_backward
 from rlzoo.accel.foreach import fused_adam_
 from rlzoo.accel.switch import enabled
+from rlzoo.core.errors import UserError
 
 FAST = enabled("flat_parameters")
 ELEMENTWISE_OPTIMIZERS: tuple[type[torch.optim.Optimizer], ...] = (
@@ -125,7 +126,22 @@ class FlatParameters(ParameterGroup):
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         super().__init__(parameters)
-        self._vector = nn.Parameter(flatten(self.parameters))
+        self._lay_out(nn.Parameter(flatten(self.parameters)))
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Lay out the parameters of a copy in its vector, which the copy of the optimiser steps on."""
+        vars(self).update(state)
+        values = self._vector.detach().split([parameter.numel() for parameter in self.parameters])
+        for parameter, value in zip(self.parameters, values, strict=True):
+            value.copy_(parameter.detach().reshape(-1))
+            parameter.data = value.view(parameter.shape)
+        self._lay_out(self._vector)
+        if self.made is not None:
+            self._attach(self.made)
+
+    def _lay_out(self, vector: nn.Parameter) -> None:
+        """Give the vector a gradient, and each parameter its part of it."""
+        self._vector = vector
         self._gradient = torch.zeros_like(self._vector)
         self._vector.grad = self._gradient
         gradients = self._gradient.split([parameter.numel() for parameter in self.parameters])
@@ -160,7 +176,14 @@ class FlatParameters(ParameterGroup):
                 kwargs.setdefault("fused", True)
             parameters = [self.vector] if is_elementwise(optimizer_class) else self.parameters
             made = without_dynamo(optimizer_class)(parameters, lr=lr, **kwargs)
+        self.made = made
+        self._attach(made)
+        return made
+
+    def _attach(self, made: torch.optim.Optimizer) -> None:
+        """Let an optimiser of the vector leave gradients where they are, and find those of scripts."""
         made.zero_grad = self._zero_grad_of_optimizer  # type: ignore[method-assign]
+        made.add_param_group = _no_further_group  # type: ignore[method-assign]
         step = made.step
 
         def step_on_all(optimizer: Optimizer, closure: Any = None) -> Any:
@@ -168,8 +191,6 @@ class FlatParameters(ParameterGroup):
             return step(closure)
 
         made.step = MethodType(step_on_all, made)  # type: ignore[method-assign]
-        self.made = made
-        return made
 
     @torch.no_grad()
     def _collect_gradients(self) -> None:
@@ -236,6 +257,13 @@ class FlatParameters(ParameterGroup):
         elif (scale := max_norm / (norm.item() + 1e-6)) < 1:
             self._gradient.mul_(scale)
         return norm
+
+
+def _no_further_group(param_group: dict[str, object]) -> None:
+    raise UserError(
+        "this optimiser steps on one vector of all parameters, and takes no further group; make one of all"
+        " parameters: policy.optimizer = torch.optim.Adam(policy.parameters())"
+    )
 
 
 def parameter_group(parameters: Iterable[nn.Parameter]) -> ParameterGroup:

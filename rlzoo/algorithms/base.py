@@ -8,10 +8,12 @@ survive a restart (`state`). It never steps an environment and never counts step
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -90,6 +92,7 @@ class Algorithm(SelfDescribing, Overridable):
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
     search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
+    policy_aliases: ClassVar[Mapping[str, type]] = {}  # policies by names that a subclass defines
     action_spaces: ClassVar[tuple[type[spaces.Space[object]], ...]] = (
         spaces.Box,
         spaces.Discrete,
@@ -115,7 +118,10 @@ class Algorithm(SelfDescribing, Overridable):
         if cls.overrides_train:
             for name in set(schedule_names(cls.Config)) - {"learning_rate"}:
                 setattr(cls, name, schedule_property(name))
-        cls.__signature__ = constructor_signature(cls.Config, cls.common_arguments)  # type: ignore[attr-defined]
+        signature = constructor_signature(cls.Config, cls.common_arguments)
+        cls.__signature__ = signature  # type: ignore[attr-defined]
+        if "__init__" not in vars(cls):
+            cls.__init__ = _signed(cast(FunctionType, cls.__init__), signature)  # type: ignore[method-assign]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
         if self.refusal is not None:
@@ -132,6 +138,8 @@ class Algorithm(SelfDescribing, Overridable):
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)
+        if isinstance(policy, str):
+            policy = self.policy_aliases.get(policy, policy)
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
         self._take_common(common)
@@ -378,6 +386,17 @@ def _mean(values: list[torch.Tensor | float]) -> torch.Tensor | float:
     """Return the mean of scalar tensors, a tensor, or of numbers."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return torch.stack(tensors).mean() if tensors else math.fsum(values) / len(values)
+
+
+def _signed(inherited: FunctionType, signature: inspect.Signature) -> FunctionType:
+    """Return a constructor with the signature of a class, for scripts that read that of `__init__`."""
+    code, variables = inherited.__code__, inherited.__globals__
+    copied = FunctionType(code, variables, "__init__", inherited.__defaults__, inherited.__closure__)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [own, *signature.parameters.values()]
+    copied.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    copied.__qualname__, copied.__doc__ = inherited.__qualname__, inherited.__doc__
+    return copied
 
 
 def _shapes(optimizer: torch.optim.Optimizer) -> list[torch.Size]:

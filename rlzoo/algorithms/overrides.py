@@ -9,6 +9,7 @@ one cannot be constructed, since it would train as if it overrode nothing.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 from rlzoo.algorithms.agent.agent import Agent
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.optim.parameters import get_parameters_by_name
@@ -103,6 +105,16 @@ class Overridable(Agent):
         elif not _has_own(cls, "train"):
             uncalled["train"] = "update(batch, counters), which learns from a batch"
         cls.refusal = uncalled_override(cls, uncalled)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what belongs to a training, for copies and for other processes."""
+        of_training = ("_callback", "compiled_step", "gradient_step", "is_captured")
+        return {name: value for name, value in vars(self).items() if name not in of_training}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        if isinstance(rollout := state.get("rollout_buffer"), RolloutBuffer):
+            rollout.algorithm = weakref.ref(self)
 
     def prepare_train(self) -> None:
         """Hook before each call of an overridden `train`."""

@@ -68,6 +68,10 @@ class RolloutArrays(BaseBuffer):
     algorithm: weakref.ref[Any] | None = None  # what computes estimates
     _pos: int = 0  # steps that `add` has written
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the algorithm, which a copy of it puts back."""
+        return {**vars(self), "algorithm": None}
+
     @property
     def full(self) -> bool:
         """Whether the rollout is full."""

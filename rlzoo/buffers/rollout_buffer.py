@@ -90,11 +90,7 @@ class RolloutBuffer(RolloutArrays):
             }
         else:
             self.obs_column = self._obs_column(observation_space, like)
-        shared = map_obs(torch.from_numpy, self.obs_column)
-        self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in range(n_steps + 1)]
-        self._obs_writers = [
-            map_obs(lambda column, t=t: column[t], self.obs_column) for t in range(n_steps + 1)
-        ]
+        self._share_rows()
         action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
         self.action_column = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
         self.rewards = np.zeros((n_steps, n_envs), np.float32)
@@ -106,6 +102,18 @@ class RolloutBuffer(RolloutArrays):
         self.raw: RawRollout | None = None
         self.filled = 0  # steps collected since the last update
         self.estimates = self.learned = None
+
+    def _share_rows(self) -> None:
+        """Make views of the rows of the observations, to act on and to write to."""
+        shared = map_obs(torch.from_numpy, self.obs_column)
+        steps = range(self.n_steps + 1)
+        self.obs_rows = [map_obs(lambda column, t=t: column[t], shared) for t in steps]
+        self._obs_writers = [map_obs(lambda column, t=t: column[t], self.obs_column) for t in steps]
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        if not self.on_device:
+            self._share_rows()  # of a copy, in its own memory
 
     def _check_memory(self, observation_space: spaces.Space) -> None:
         """:raises UserError: the observations alone take more memory than is free"""

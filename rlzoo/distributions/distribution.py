@@ -6,6 +6,7 @@ Shapes: B is the batch size, A the number of action dimensions.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -31,6 +32,17 @@ class Distribution:
     """
 
     __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Copy the parameters of the last batch without their gradients, as `copy.deepcopy` has to."""
+        copied = memo[id(self)] = copy.copy(self)
+        for name in (name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())):
+            value = getattr(self, name, None)
+            if isinstance(value, Tensor):
+                setattr(copied, name, value.detach().clone())
+            elif value is not None:
+                setattr(copied, name, copy.deepcopy(value, memo))
+        return copied
 
     def proba_distribution_net(self, latent_dim: int, *args: Any, **kwargs: Any) -> Any:
         """Return the layer from latents [B, latent_dim] to parameters, or a pair of it and the log-std."""

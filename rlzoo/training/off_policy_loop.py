@@ -94,7 +94,8 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     collector = algorithm.collector
     count, in_episodes = algorithm.update_period()
     on_device = algorithm.device.type != "cpu"
-    record = partial(add_transition, replay) if replay.overrides_add else replay.add_step
+    own_add = replay.overrides_add or "add" in vars(replay)  # of its class, or assigned to the object
+    record = partial(add_transition, replay) if own_add else replay.add_step
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rlzoo import A2C, DQN, PPO, SAC, TD3, set_random_seed
+from rlzoo.core.errors import UserError
 
 ENV_IDS = {PPO: "CartPole-v1", A2C: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
 OPTIONS: dict[Any, dict[str, Any]] = {
@@ -117,3 +118,9 @@ def test_replaced_target_networks_are_updated() -> None:
     dqn = make(DQN).learn(30)
     dqn.policy.q_net_target = copy.deepcopy(dqn.policy.q_net)
     assert_all_change(dqn.policy.q_net_target, dqn)
+
+
+def test_further_group_of_an_optimiser_is_refused() -> None:
+    model = make(PPO)
+    with pytest.raises(UserError, match="make one of all parameters"):
+        model.policy.optimizer.add_param_group({"params": nn.Linear(2, 2).parameters()})

@@ -16,7 +16,7 @@ Departures from the paper: Adam instead of RMSprop, and gradients clipped by the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -211,6 +211,7 @@ class DQN(OffPolicyAlgorithm):
     action_spaces = (spaces.Discrete,)
     policy: DQNPolicy
     parameter_noise: ParameterNoise | None = None
+    _assigned_schedule: Callable[[float], float] | None = None
     _assigned_rate: tuple[int, float] | None = None  # number of steps at which it was assigned, and the rate
 
     @classmethod
@@ -267,12 +268,18 @@ class DQN(OffPolicyAlgorithm):
         self._assigned_rate = (self.counters.num_timesteps, float(value))
 
     @property
-    def exploration_schedule(self) -> LinearSchedule:
-        """The share of random actions as a function of the progress remaining."""
+    def exploration_schedule(self) -> Callable[[float], float]:
+        """The share of random actions as a function of the progress remaining; another may be assigned."""
+        if self._assigned_schedule is not None:
+            return self._assigned_schedule
         config = self.config
         return LinearSchedule(
             config.exploration_initial_eps, config.exploration_final_eps, config.exploration_fraction
         )
+
+    @exploration_schedule.setter
+    def exploration_schedule(self, value: Callable[[float], float]) -> None:
+        self._assigned_schedule = value
 
     def rollout_metrics(self) -> Metrics:
         metrics: Metrics = {"exploration_rate": self.exploration_rate}

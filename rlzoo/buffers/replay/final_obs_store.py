@@ -103,7 +103,9 @@ class FinalObsStore:
             grown[new.to(rows.device)] = rows[old.to(rows.device)]
             return grown
 
-        self.rows = map_obs(larger, self.rows)
+        # Tensors that are made in inference mode, as `predict` has it, could not be written elsewhere.
+        with torch.inference_mode(False):
+            self.rows = map_obs(larger, self.rows)
         self.capacity = capacity
 
 

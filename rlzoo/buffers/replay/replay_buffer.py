@@ -377,7 +377,7 @@ class ReplayBuffer(ReplayArrays):
 
         Small batches are views of one larger gather.
         """
-        if self._overrides_sample:
+        if self._overrides_sample or "sample" in vars(self):  # assigned to the object
             for _ in range(n_batches):
                 yield as_batch(self._own_samples(batch_size), self.gamma)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ class RingColumn:
     :param spare: rows after the ring, always zero
     """
 
-    __slots__ = ("_flat", "_writer", "rows")
+    __slots__ = ("_flat", "_writer", "layout", "rows")
 
     def __init__(
         self,
@@ -38,9 +39,22 @@ class RingColumn:
         spare: int = 0,
     ) -> None:
         self.rows = allocate((n_slots * n_envs + spare, *shape), dtype, device)
-        by_slot = self.rows[: n_slots * n_envs].view(n_slots, n_envs, *shape)
-        self._writer: np.ndarray | torch.Tensor = by_slot.numpy() if device.type == "cpu" else by_slot
-        self._flat = self.rows.numpy() if device.type == "cpu" else None
+        self.layout = (n_slots, n_envs)
+        self._share_rows()
+
+    def _share_rows(self) -> None:
+        on_cpu = self.rows.device.type == "cpu"
+        by_slot = self.rows[: math.prod(self.layout)].view(*self.layout, *self.rows.shape[1:])
+        self._writer: np.ndarray | torch.Tensor = by_slot.numpy() if on_cpu else by_slot
+        self._flat = self.rows.numpy() if on_cpu else None
+
+    def __getstate__(self) -> tuple[torch.Tensor, tuple[int, int]]:
+        """Leave out the views, which a copy makes of its own rows."""
+        return self.rows, self.layout
+
+    def __setstate__(self, state: tuple[torch.Tensor, tuple[int, int]]) -> None:
+        self.rows, self.layout = state
+        self._share_rows()
 
     def write(self, slot: int | slice, value: np.ndarray | torch.Tensor) -> None:
         """Write a row of each environment into a slot."""
