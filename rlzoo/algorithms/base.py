@@ -232,7 +232,8 @@ class Algorithm(SelfDescribing, Overridable):
         self.policy, self.optimized_policy = policy.to(self.device), None
         self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
         self.setup_optimizers()
-        self.optimized_policy, self.optimized_ids = self.policy, self._parameter_ids()
+        self.optimized_policy = self.policy
+        self.note_optimized()
         convolutional = any(isinstance(part, nn.Conv2d) for part in self.policy.modules())
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
         self._create_aliases()
@@ -249,7 +250,12 @@ class Algorithm(SelfDescribing, Overridable):
             self.setup_optimizers()
         elif self._parameter_ids() != self.optimized_ids:
             self._optimize_replaced_networks()
-        self.optimized_ids = self._parameter_ids()
+        self.note_optimized()
+
+    def note_optimized(self) -> None:
+        """Note which parameters there are optimisers for."""
+        if self.optimized_policy is not None:
+            self.optimized_ids = self._parameter_ids()
 
     def _parameter_ids(self) -> list[int]:
         return [id(parameter) for parameter in self.policy.parameters()]

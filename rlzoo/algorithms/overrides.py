@@ -113,8 +113,12 @@ class Overridable(Agent):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
+        self.note_optimized()
         if isinstance(rollout := state.get("rollout_buffer"), RolloutBuffer):
             rollout.algorithm = weakref.ref(self)
+
+    def note_optimized(self) -> None:
+        """Hook after a copy was made."""
 
     def prepare_train(self) -> None:
         """Hook before each call of an overridden `train`."""

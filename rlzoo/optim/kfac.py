@@ -55,6 +55,10 @@ class KFAC(Optimizer):
         super().__init__([flat.vector], options)
         self.factors = factors
 
+    def __getstate__(self) -> dict[str, object]:
+        """Keep the factors in copies, too."""
+        return {**super().__getstate__(), "factors": self.factors}
+
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # type: ignore[override]
         """Take one step along the gradients of the parameters, which are natural ones afterwards."""

@@ -51,6 +51,14 @@ class TargetNetwork:
         else:
             self.copies, self.places, self.others, self.vectors = [], [], pairs, []
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Lay out the parameters of a copy in a vector of its own."""
+        vars(self).update(state)
+        if self.copies:
+            vector = flatten(self.copies)
+            self.places = [copy.data_ptr() for copy in self.copies]
+            self.vectors = [(self.parameters.vector.detach(), vector)]
+
     @property
     def sources(self) -> list[Tensor]:
         """What is averaged: a vector, and the parameters that are not in it."""

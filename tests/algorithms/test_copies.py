@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 import torch
 
-from rlzoo import A2C, DQN, PPO, SAC, TD3, TQC, ActorCriticPolicy, CrossQ
+from rlzoo import A2C, ACER, ACKTR, DDPG, DQN, PPO, SAC, TD3, TQC, ActorCriticPolicy, CrossQ
 from rlzoo.core.runtime import get_rng_state, set_rng_state
 
 CASES: dict[Any, tuple[str, dict[str, Any]]] = {
@@ -22,6 +22,9 @@ CASES: dict[Any, tuple[str, dict[str, Any]]] = {
     TD3: ("Pendulum-v1", {"learning_starts": 10}),
     TQC: ("Pendulum-v1", {"learning_starts": 10}),
     CrossQ: ("Pendulum-v1", {"learning_starts": 10}),
+    ACKTR: ("CartPole-v1", {}),
+    ACER: ("CartPole-v1", {}),
+    DDPG: ("Pendulum-v1", {"learning_starts": 10, "normalize_observations": True, "normalize_returns": True}),
 }
 
 

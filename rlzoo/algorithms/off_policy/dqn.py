@@ -229,7 +229,8 @@ class DQN(OffPolicyAlgorithm):
         policy.target_net().requires_grad_(False)
         super().setup_optimizers()
         self.target_q_net = TargetNetwork(self.flat, policy.online_net(), policy.target_net())
-        self.target_updates, self.noise_updates = IntervalCounter(), IntervalCounter()
+        if self.optimized_policy is None:  # else they count on
+            self.target_updates, self.noise_updates = IntervalCounter(), IntervalCounter()
         if getattr(self.config, "param_noise", False):
             self.parameter_noise = ParameterNoise(policy.online_net(), AdaptiveParamNoiseSpec())
 
