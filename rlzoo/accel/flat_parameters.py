@@ -159,6 +159,7 @@ class FlatParameters(ParameterGroup):
     @torch.no_grad()
     def assign(self, vector: Tensor) -> None:
         """Set all parameters from one vector."""
+        self.gather()
         self._vector.copy_(vector)
 
     def optimizer(
@@ -230,14 +231,14 @@ class FlatParameters(ParameterGroup):
         if [parameter.data_ptr() for parameter in self.parameters] == self._places:
             return
         values = self._vector.split([parameter.numel() for parameter in self.parameters])
-        for parameter, place, value in zip(self.parameters, self._places, values, strict=True):
-            if parameter.data_ptr() == place:
-                continue
+        places = zip(self.parameters, self._places, values, strict=True)
+        moved = [(p, p.detach().clone(), value) for p, place, value in places if p.data_ptr() != place]
+        for parameter, given, value in moved:
             if parameter.device != value.device or parameter.dtype != value.dtype:
                 raise RuntimeError(
                     "the parameters no longer share one vector; move a module before its optimiser is made"
                 )
-            value.copy_(parameter.reshape(-1))
+            value.copy_(given.reshape(-1))
             parameter.data = value.view(parameter.shape)
 
     def _reattach_gradients(self) -> None:

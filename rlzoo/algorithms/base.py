@@ -21,7 +21,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.accel.flat_parameters import ParameterGroup, parameter_group
 from rlzoo.accel.memory import available_memory, parameter_budget, tune_malloc
 from rlzoo.accel.threads import one_thread
 from rlzoo.algorithms.agent.self_description import SelfDescribing
@@ -36,7 +36,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
-from rlzoo.algorithms.overrides import Overridable, schedule_property
+from rlzoo.algorithms.overrides import Overridable, is_own, schedule_property
 from rlzoo.callbacks.progress import log_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
@@ -120,7 +120,7 @@ class Algorithm(SelfDescribing, Overridable):
                 setattr(cls, name, schedule_property(name))
         signature = constructor_signature(cls.Config, cls.common_arguments)
         cls.__signature__ = signature  # type: ignore[attr-defined]
-        if "__init__" not in vars(cls):
+        if "__init__" not in vars(cls) and is_own(cls):
             cls.__init__ = _signed(cast(FunctionType, cls.__init__), signature)  # type: ignore[method-assign]
 
     def __init__(self, policy: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -248,14 +248,25 @@ class Algorithm(SelfDescribing, Overridable):
         if self.policy is not self.optimized_policy:
             self.policy = self.optimized_policy = self.policy.to(self.device)
             self.setup_optimizers()
-        elif self._parameter_ids() != self.optimized_ids:
+        elif self.has_replaced_networks():
             self._optimize_replaced_networks()
         self.note_optimized()
+        for value in vars(self).values():
+            if isinstance(value, ParameterGroup):
+                value.gather()
 
     def note_optimized(self) -> None:
         """Note which parameters there are optimisers for."""
         if self.optimized_policy is not None:
             self.optimized_ids = self._parameter_ids()
+
+    def has_replaced_networks(self) -> bool:
+        groups = [value for value in vars(self).values() if isinstance(value, ParameterGroup)]
+        if self.optimized_policy is None or not groups:
+            return False
+        known = {id(parameter) for group in groups for parameter in group.parameters}
+        trained = (p for p in self.policy.parameters() if p.requires_grad)  # also what was unfrozen
+        return self._parameter_ids() != list(self.optimized_ids) or any(id(p) not in known for p in trained)
 
     def _parameter_ids(self) -> list[int]:
         return [id(parameter) for parameter in self.policy.parameters()]
@@ -401,7 +412,7 @@ def _signed(inherited: FunctionType, signature: inspect.Signature) -> FunctionTy
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [own, *signature.parameters.values()]
     copied.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    copied.__qualname__, copied.__doc__ = inherited.__qualname__, inherited.__doc__
+    copied.__kwdefaults__, copied.__doc__ = inherited.__kwdefaults__, inherited.__doc__
     return copied
 
 

@@ -105,6 +105,8 @@ class OffPolicyCollection(StepMethods):
         callback.on_rollout_start()
         while should_collect_more_steps(train_freq, steps, episodes):
             self.counters.collected = steps
+            with torch.no_grad():
+                self.refresh_noise(steps)
             actions, buffer_actions = self._sample_action(learning_starts, action_noise, env.num_envs)
             new_obs, rewards, dones, infos = env.step(actions)
             self.num_timesteps += env.num_envs
@@ -139,7 +141,8 @@ class OffPolicyCollection(StepMethods):
         before, self.action_noise = self.action_noise, action_noise
         try:
             with torch.no_grad():
-                step = self.act(PolicyInput(obs, self._last_episode_starts, counters.collected, counters))
+                # step -1: noise is drawn anew by `collect_rollouts`
+                step = self.act(PolicyInput(obs, self._last_episode_starts, -1, counters))
         finally:
             self.action_noise = before
         return step.env_action, step.action.cpu().numpy()

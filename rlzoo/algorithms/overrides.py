@@ -109,16 +109,23 @@ class Overridable(Agent):
     def __getstate__(self) -> dict[str, object]:
         """Leave out what belongs to a training, for copies and for other processes."""
         of_training = ("_callback", "compiled_step", "gradient_step", "is_captured")
-        return {name: value for name, value in vars(self).items() if name not in of_training}
+        state = {name: value for name, value in vars(self).items() if name not in of_training}
+        return {**state, "optimized_ids": ()} if self.has_replaced_networks() else state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self.note_optimized()
-        if isinstance(rollout := state.get("rollout_buffer"), RolloutBuffer):
+        if state.get("optimized_ids"):
+            self.note_optimized()
+        rollout = state.get("rollout_buffer")
+        if isinstance(rollout, RolloutBuffer) and rollout.algorithm is None:
             rollout.algorithm = weakref.ref(self)
 
     def note_optimized(self) -> None:
         """Hook after a copy was made."""
+
+    def has_replaced_networks(self) -> bool:
+        """Return whether a script has replaced networks since there are optimisers for them."""
+        return False
 
     def prepare_train(self) -> None:
         """Hook before each call of an overridden `train`."""

@@ -185,7 +185,9 @@ class RolloutArrays(BaseBuffer):
         if t == self.n_steps:
             raise UserError(f"the rollout is complete with {t} steps: call reset() before add()")
         if t == 0:
-            self.algorithm = self.estimates = self.learned = None
+            zeros = np.zeros((self.n_steps, self.n_envs), np.float32)
+            self.estimates = Estimates(zeros, zeros.copy(), zeros.copy(), zeros.copy())
+            self.learned = None
             self.extra.clear()
         estimates = self._estimated()
 
@@ -200,7 +202,7 @@ class RolloutArrays(BaseBuffer):
         write(estimates.log_probs, log_prob)
         if action_masks is not None:
             rows = np.reshape(_array(action_masks), (self.n_envs, -1)).astype(bool)
-            if t == 0:
+            if "action_masks" not in self.extra:
                 self.extra["action_masks"] = torch.ones(self.n_steps, *rows.shape, dtype=torch.bool)
             self.extra["action_masks"][t] = torch.from_numpy(rows)
         self._pos += 1
@@ -217,7 +219,7 @@ class RolloutArrays(BaseBuffer):
         """
         if self.learned is not None:
             raise UserError("the rollout has been learned from already: change it in _on_rollout_end")
-        if self.algorithm is not None and self.algorithm() is not None:
+        if not self._pos and self.algorithm is not None and self.algorithm() is not None:
             self.estimates = None
             return
         estimates = self._estimated()

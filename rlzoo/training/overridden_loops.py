@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import last_metrics, log_progress, record_metrics
 from rlzoo.core.errors import UserError
 from rlzoo.core.types import Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OffPolicyLearner, OnPolicyLearner
 from rlzoo.training.off_policy_loop import learn
 
@@ -65,6 +66,8 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
     check_collection(algorithm, env)
     counters = algorithm.counters
     algorithm.rollout_buffer = rollout = algorithm.make_rollout_buffer(env)
+    if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
+        rollout.raw = RawRollout(rollout.n_steps, normalizer)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
     try:

@@ -9,13 +9,17 @@ import pytest
 import torch
 from torch import nn
 
-from rlzoo import A2C, DQN, PPO, SAC, TD3, set_random_seed
+from rlzoo import A2C, DQN, PPO, SAC, TD3, TRPO, set_random_seed
 from rlzoo.core.errors import UserError
 
-ENV_IDS = {PPO: "CartPole-v1", A2C: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+ENV_IDS: dict[Any, str] = {
+    **dict.fromkeys((PPO, A2C, TRPO, DQN), "CartPole-v1"),
+    **dict.fromkeys((SAC, TD3), "Pendulum-v1"),
+}
 OPTIONS: dict[Any, dict[str, Any]] = {
     PPO: {"n_steps": 32, "batch_size": 32},
     A2C: {"n_steps": 8},
+    TRPO: {"n_steps": 32, "batch_size": 32},
     DQN: {"learning_starts": 10, "train_freq": 1, "target_update_interval": 5},
     SAC: {"learning_starts": 10},
     TD3: {"learning_starts": 10},
@@ -118,6 +122,22 @@ def test_replaced_target_networks_are_updated() -> None:
     dqn = make(DQN).learn(30)
     dqn.policy.q_net_target = copy.deepcopy(dqn.policy.q_net)
     assert_all_change(dqn.policy.q_net_target, dqn)
+
+
+def test_part_that_is_unfrozen_after_a_new_head_is_trained() -> None:
+    model = make(PPO)
+    model.policy.mlp_extractor.requires_grad_(False)
+    model.policy.action_net = nn.Linear(16, 2)
+    model.learn(32)
+    model.policy.mlp_extractor.requires_grad_(True)
+    assert_all_change(model.policy, model)
+
+
+def test_copy_of_an_agent_with_a_replaced_head_trains_it() -> None:
+    model = make(PPO).learn(32)
+    model.policy.action_net = nn.Linear(16, 2)
+    copied = copy.deepcopy(model)
+    assert_all_change(copied.policy, copied)
 
 
 def test_further_group_of_an_optimiser_is_refused() -> None:

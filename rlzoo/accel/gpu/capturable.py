@@ -119,7 +119,8 @@ class GraphDependencies:
     def _numbers(self) -> list[float | None]:
         """Return the target entropy, and where the parameters are in memory."""
         target_entropy = getattr(getattr(self.model, "entropy_coefficient", None), "target_entropy", None)
-        groups = (network.parameters.parameters for network in self.network_optimizers)
+        groups = [network.parameters.parameters for network in self.network_optimizers]
+        groups += [value.copies for value in vars(self.model).values() if hasattr(value, "copies")]
         return [target_entropy, *(parameter.data_ptr() for group in groups for parameter in group)]
 
     def _objects(self) -> list[object]:

@@ -194,7 +194,7 @@ class ACER(OnPolicyAlgorithm):
         self.policy_class = asked_for  # what a file names
 
     def optimize_assigned_policy(self) -> None:
-        if self.policy is not self.optimized_policy:
+        if self.policy is not self.optimized_policy or self.has_replaced_networks():
             raise UserError("ACER keeps an average of its policy: assign none, use set_parameters()")
 
     def setup_optimizers(self) -> None:

@@ -248,7 +248,8 @@ class DDPG(ActorCriticAlgorithm):
 
     def setup_optimizers(self) -> None:
         policy, config = self.policy, self.config
-        self.returns = RunningNormalizer((), *config.return_range).to(self.device)
+        if self.optimized_policy is None:  # else its statistics are kept
+            self.returns = RunningNormalizer((), *config.return_range).to(self.device)
         self.normalizer: ObservationNormalizer | None = None
         if config.normalize_observations:
             self.normalizer = ObservationNormalizer(self.observation_space, *config.observation_range)

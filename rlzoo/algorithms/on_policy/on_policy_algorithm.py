@@ -181,7 +181,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._rnn_state_columns(rollout))
         if "action_masks" in rollout.extra:
-            context["action_masks"] = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
+            masks = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
+            context["action_masks"] = masks.to(self.device)
         if "gaussian_actions" in rollout.extra:
             context["gaussian_actions"] = rollout.extra["gaussian_actions"].flatten(0, 1).clone()
         return RolloutBatch(rollout.flat_obs(self.device), rollout.flat_actions(self.device), context)
