@@ -272,7 +272,7 @@ class Algorithm(SelfDescribing, Overridable):
         return [id(parameter) for parameter in self.policy.parameters()]
 
     def _optimize_replaced_networks(self) -> None:
-        """Lay parameters out anew; optimisers that a script has made of them, and target networks, stay."""
+        """Lay parameters out again; target networks and optimisers that a script has assigned are kept."""
         before = [value for value in vars(self).values() if isinstance(value, NetworkOptimizer)]
         ours = [network.parameters.made for network in before]
         optimizers = [(network.owner, network.owner.optimizer) for network in before]

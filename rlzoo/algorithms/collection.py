@@ -141,7 +141,7 @@ class OffPolicyCollection(StepMethods):
         before, self.action_noise = self.action_noise, action_noise
         try:
             with torch.no_grad():
-                # step -1: noise is drawn anew by `collect_rollouts`
+                # step -1: `collect_rollouts` draws the noise
                 step = self.act(PolicyInput(obs, self._last_episode_starts, -1, counters))
         finally:
             self.action_noise = before

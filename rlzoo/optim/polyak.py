@@ -52,7 +52,7 @@ class TargetNetwork:
             self.copies, self.places, self.others, self.vectors = [], [], pairs, []
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Lay out the parameters of a copy in a vector of its own."""
+        """Lay out the parameters of a copied target network in one vector."""
         vars(self).update(state)
         if self.copies:
             vector = flatten(self.copies)

@@ -99,7 +99,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    acting = torch.no_grad()  # environments and callbacks may train networks of their own
+    acting = torch.no_grad()  # environments and callbacks may train networks
     if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
         with acting:
             algorithm.begin_rollout()

@@ -83,7 +83,7 @@ def collect(
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    acting = torch.no_grad()  # environments and callbacks may train networks of their own
+    acting = torch.no_grad()  # environments and callbacks may train networks
     if not first or not collector.episodes_restored:
         with acting:
             algorithm.begin_rollout()

@@ -22,7 +22,7 @@ from rlzoo.training.off_policy_loop import learn
 
 
 class OnPolicyCollector(OnPolicyLearner, Protocol):
-    """An on-policy algorithm with a `collect_rollouts` of its own."""
+    """An on-policy algorithm with `collect_rollouts`."""
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -43,7 +43,7 @@ class Collected(Protocol):
 
 
 class OffPolicyCollector(OffPolicyLearner, Protocol):
-    """An off-policy algorithm with methods of its own for collecting."""
+    """An off-policy algorithm with `collect_rollouts`."""
 
     train_freq: object
     action_noise: object

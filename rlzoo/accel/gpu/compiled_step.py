@@ -185,7 +185,7 @@ class CompiledStep:
         def gradient_step(batch: Any, **arguments: object) -> Any:
             result = step(batch, **arguments)
             for distribution in distributions:
-                forget(distribution)
+                detach_tensors(distribution)
             return result
 
         options: dict[str, Any] = {
@@ -223,7 +223,7 @@ class CompiledStep:
             ) from error
 
 
-def forget(distribution: Any) -> None:
+def detach_tensors(distribution: Any) -> None:
     """Drop the gradients of tensors that a distribution keeps, which a program cannot return."""
     for part in (distribution, *getattr(distribution, "parts", ())):
         for name in slots_of(type(part)):

@@ -49,7 +49,7 @@ class RingColumn:
         self._flat = self.rows.numpy() if on_cpu else None
 
     def __getstate__(self) -> tuple[torch.Tensor, tuple[int, int]]:
-        """Leave out the views, which a copy makes of its own rows."""
+        """Leave out the views, which `__setstate__` makes again."""
         return self.rows, self.layout
 
     def __setstate__(self, state: tuple[torch.Tensor, tuple[int, int]]) -> None:
