@@ -5,6 +5,7 @@ Nothing that arrives is unpickled: PyTorch's collectives of Python objects are n
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 from collections.abc import Iterator
@@ -109,11 +110,6 @@ class ProcessGroup:
         """Tell the other ranks why this one ends."""
         self.store.set("failure", one_line(f"rank {self.rank}: {reason}"))
 
-    def close(self) -> None:
-        """Leave the group."""
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
     @contextmanager
     def _losses(self) -> Iterator[None]:
         try:
@@ -153,8 +149,15 @@ def join_group() -> ProcessGroup:
             method = f"file://{os.environ[RENDEZVOUS]}" if RENDEZVOUS in os.environ else "env://"
             store, rank, size = next(iter(dist.rendezvous(method, rank, size, timeout=MEET)))
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+            atexit.register(_leave_group)
             return ProcessGroup(rank, size, dist.PrefixStore("rlzoo", store))
     except (RuntimeError, ValueError, OSError) as error:
         raise UserError(f"rank {rank} does not reach the other ranks: {one_line(error)[:300]}") from error
     store = dist.HashStore()  # the caller's group: other ranks do not see why one has ended
     return ProcessGroup(dist.get_rank(), dist.get_world_size(), store)
+
+
+def _leave_group() -> None:
+    """End the threads of gloo, one of which may hold the last tensor sent, while Python can still free it."""
+    if dist.is_initialized():
+        dist.destroy_process_group()

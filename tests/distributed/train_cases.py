@@ -60,5 +60,3 @@ RANKS = join() if is_rank() else None
 if __name__ == "__main__":
     for case in sys.argv[2:] or CASES:
         train(case, Path(sys.argv[1]))
-    if RANKS:
-        RANKS.group.close()
