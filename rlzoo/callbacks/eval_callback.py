@@ -19,6 +19,8 @@ from rlzoo.callbacks.base_callback import (
 )
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.runtime import kept_random_state
+from rlzoo.envs.separate_env import separate_copy, share_environments
+from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import sync_envs_normalization, unwrap_vec_normalize
 from rlzoo.evaluation.episodes import savable_episodes
 from rlzoo.evaluation.evaluate import Episodes, as_eval_env, mask_keywords, play_episodes
@@ -32,7 +34,8 @@ class EvalCallback(EventCallback):
     never change them, and the global random states of PyTorch, NumPy and Python are restored after each
     evaluation, whether the policy drew from them or the environments did.
 
-    :param eval_env: a `VecEnv`, a Gymnasium environment or an environment id; not the one that is trained in
+    :param eval_env: a `VecEnv`, a Gymnasium environment or an environment id; a copy of it where it
+        is the one that is trained in
     :param callback_on_new_best: triggered when the mean return is a new best, after the agent is saved
     :param callback_after_eval: triggered after each evaluation
     :param eval_freq: in calls: times the number of environments, in steps; 0 or less never evaluates
@@ -124,13 +127,28 @@ class EvalCallback(EventCallback):
 
     def _init_callback(self) -> None:
         env = self.training_env
-        if self.eval_env.unwrapped is env.unwrapped:
-            raise UserError("EvalCallback: eval_env is the training environment, whose episodes it would cut")
+        if share_environments(self.eval_env, env):
+            self.eval_env = self._separate_env()
         sync_envs_normalization(env, self.eval_env)  # fails now rather than at the first evaluation
         inner: Any = self.eval_env
         while (normalize := unwrap_vec_normalize(inner)) is not None:
             normalize.training = False
             inner = normalize.venv
+
+    def _separate_env(self) -> VecEnv:
+        """Return a copy of the evaluation environment, which is trained in."""
+        seed = self.model.seed
+        try:
+            separate = separate_copy(self.eval_env, None if seed is None else seed + self.eval_env.num_envs)
+        except UserError as error:
+            raise UserError(
+                "EvalCallback: eval_env is the training environment, whose episodes it would cut; give it"
+                f" another one ({error})"
+            ) from error
+        warnings.warn(
+            "EvalCallback: eval_env is the training environment; a copy is evaluated in", stacklevel=2
+        )
+        return separate
 
     def _evaluate(self) -> bool:
         with kept_random_state():

@@ -121,12 +121,6 @@ def test_a_missing_normalisation_is_said_before_the_training(make_model: Any, ma
     assert model.num_timesteps == 0
 
 
-def test_the_training_environment_is_refused(make_model: Any, make_env: Any) -> None:
-    env = make_env(3)
-    with pytest.raises(UserError, match="training environment"):
-        make_model(env).learn(8, EvalCallback(env))
-
-
 def test_a_stochastic_evaluation_leaves_the_random_numbers_alone(model: Any, make_env: Any) -> None:
     model.choose = lambda n: torch.randint(2, (n,)).numpy()
     torch.manual_seed(3)

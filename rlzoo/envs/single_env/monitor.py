@@ -8,6 +8,7 @@ seconds since `t_start`, followed by the keywords that the caller selected.
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -73,6 +74,18 @@ class ResultsWriter:
         self._rows = csv.DictWriter(self._file, self.columns, lineterminator="\n")
         self._rows.writeheader()
         self._file.flush()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> ResultsWriter:
+        """Return a writer to no file: two writers would mix their rows."""
+        copied = copy.copy(self)
+        copied.detach()
+        return copied
+
+    def detach(self) -> None:
+        """Write to no file from now on."""
+        self.path = Path(os.devnull)
+        self._file = self.path.open("w", newline="")
+        self._rows = csv.DictWriter(self._file, self.columns, lineterminator="\n")
 
     def _continues(self, t_start: float) -> bool:
         """Return whether the file can be appended to; cut off an incomplete last row."""

@@ -69,6 +69,10 @@ class DummyVecEnv(CountingVecEnv):
     def envs(self, envs: list[gym.Env]) -> None:
         self._envs, self._statistics = envs, None
 
+    def without_monitors(self) -> list[gym.Env]:
+        """Return the single environments as they are, without a Monitor for each; [] where there are none."""
+        return list(vars(self).get("_envs", []))
+
     def _single_envs(self) -> list[gym.Env]:
         if self._statistics is not None:
             logger.debug("single environments were accessed: each gets a Monitor")
