@@ -37,6 +37,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_of,
 )
 from rlzoo.algorithms.overrides import Overridable, is_own, schedule_property
+from rlzoo.algorithms.own_classes import take_own_class
 from rlzoo.callbacks.progress import log_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
@@ -92,7 +93,6 @@ class Algorithm(SelfDescribing, Overridable):
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
     search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
-    policy_aliases: ClassVar[Mapping[str, type]] = {}  # policies by names that a subclass defines
     action_spaces: ClassVar[tuple[type[spaces.Space[object]], ...]] = (
         spaces.Box,
         spaces.Discrete,
@@ -100,6 +100,9 @@ class Algorithm(SelfDescribing, Overridable):
         spaces.MultiBinary,
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
+    own_arguments: Mapping[str, Any] = {}  # of the constructor of a user's class that has no Config
+    has_train_mode_layers: bool = False
+    shares_convolutions: bool = False
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
     is_captured: bool = False  # whether `gradient_step` is replayed from a graph at present
     optimized_policy: Any = None  # the policy whose optimisers there are; None: another agent's
@@ -110,6 +113,8 @@ class Algorithm(SelfDescribing, Overridable):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Make hyperparameters properties of the model and arguments of the constructor's signature."""
+        if not is_own(cls):
+            take_own_class(cls)
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
@@ -131,10 +136,14 @@ class Algorithm(SelfDescribing, Overridable):
                 f"{type(self).__name__} has no Config: derive it from an algorithm such as PPO or SAC, or"
                 " give it a dataclass of its hyperparameters and an update(batch, counters)"
             )
+        if self.saves_attributes and not self.overrides_train and is_own(type(self).update):
+            raise UserError(f"{type(self).__name__} has no train(), which takes the gradient steps")
         names = list(type(self).__signature__.parameters)[2:]  # type: ignore[attr-defined]
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
         if not OLD_NAMES.isdisjoint(arguments):
             arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
+        own = set(field_names(self.Config)) & self.own_arguments.keys() - arguments.keys()
+        arguments |= {name: self.own_arguments[name] for name in own}
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)
@@ -143,6 +152,8 @@ class Algorithm(SelfDescribing, Overridable):
         self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
         self._take_common(common)
+        if common.get("supported_action_spaces") is not None:
+            self.action_spaces = common["supported_action_spaces"]  # type: ignore[misc]
         if not isinstance(common["policy_kwargs"] or {}, Mapping):
             raise UserError(f"policy_kwargs must be a dictionary, not {common['policy_kwargs']!r}")
         self.policy_kwargs: dict[str, Any] = dict(common["policy_kwargs"] or {})
@@ -222,15 +233,11 @@ class Algorithm(SelfDescribing, Overridable):
         if self.device.type == "cpu":
             tune_malloc()
         self.set_random_seed(self.seed)
-        self.schedules = {
-            name: schedule
-            for name in schedule_names(self.Config)
-            if (schedule := schedule_of(self.config, name)) is not None
-        }
+        self._setup_lr_schedule()
         given = (self.observation_space, self.action_space, self.schedules["learning_rate"])
         policy = one_thread()(self.policy_class)(*given, **self.policy_arguments())
         self.policy, self.optimized_policy = policy.to(self.device), None
-        self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
+        self._note_layers()
         self.setup_optimizers()
         self.optimized_policy = self.policy
         self.note_optimized()
@@ -238,11 +245,20 @@ class Algorithm(SelfDescribing, Overridable):
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
         self._create_aliases()
 
+    def _setup_lr_schedule(self) -> None:
+        """Make the schedules of the learning rate and of all other hyperparameters that have one."""
+        self.schedules = {
+            name: schedule
+            for name in schedule_names(self.Config)
+            if (schedule := schedule_of(self.config, name)) is not None
+        }
+
     def _create_aliases(self) -> None:
         """Hook at the end of `_setup_model`: a subclass may name networks of the policy."""
 
     def optimize_assigned_policy(self) -> None:
         """Make optimisers for what a script has replaced: the policy, or networks and layers of it."""
+        self._note_layers()
         if self.optimized_policy is None:
             return
         if self.policy is not self.optimized_policy:
@@ -254,6 +270,10 @@ class Algorithm(SelfDescribing, Overridable):
         for value in vars(self).values():
             if isinstance(value, ParameterGroup):
                 value.gather()
+
+    def _note_layers(self) -> None:
+        """Note whether the policy has layers that do something else in training."""
+        self.has_train_mode_layers = any(depends_on_mode(module) for module in self.policy.modules())
 
     def note_optimized(self) -> None:
         """Note which parameters there are optimisers for."""
@@ -329,8 +349,8 @@ class Algorithm(SelfDescribing, Overridable):
         arguments: dict[str, Any] = {}
         if self.policy_kwargs:
             arguments = policy_keywords(self.policy_class, self.policy_kwargs)
-        if "use_sde" in field_names(self.Config):
-            arguments["use_sde"] = self.config.use_sde
+        if getattr(self.config, "use_sde", False):
+            arguments["use_sde"] = True
         return arguments
 
     def replace_config(self, **changes: object) -> None:

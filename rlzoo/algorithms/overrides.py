@@ -87,6 +87,7 @@ class Overridable(Agent):
 
     overrides_train: ClassVar[bool] = False  # whether a subclass of a user does
     overrides_collection: ClassVar[bool] = False  # whether it overrides how experience is collected
+    saves_attributes: ClassVar[bool] = False  # whether files hold optimisers and tensors among attributes
     refusal: ClassVar[str | None] = None  # why the class cannot be constructed
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -94,6 +95,8 @@ class Overridable(Agent):
         train = getattr(cls, "train", None)
         cls.overrides_train = train is not None and not is_own(train)
         uncalled = dict(UNCALLED_METHODS)
+        if cls.saves_attributes:
+            del uncalled["_get_torch_save_params"]
         collection = [name for name in COLLECTION_METHODS if _has_own(cls, name)]
         cls.overrides_collection = not all(is_own(getattr(cls, name)) for name in collection)
         if cls.overrides_collection and is_own(cls.loop):

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 
-GymEnv: TypeAlias = "gymnasium.Env[Any, Any] | Any"  # an environment, or a vector of them
+GymEnv: TypeAlias = gymnasium.Env[Any, Any] | Any  # an environment, or a vector of them
 GymObs: TypeAlias = tuple[Any, ...] | dict[str, Any] | np.ndarray | int
 GymResetReturn: TypeAlias = tuple[GymObs, dict[str, Any]]
 GymStepReturn: TypeAlias = tuple[GymObs, float, bool, bool, dict[str, Any]]

@@ -25,6 +25,7 @@ class BatchRenorm(nn.Module):
 
     An ensemble takes [B, width], too: the same input for all of its networks.
 
+    :param width: of what is normalised
     :param n: networks, or None for a single one
     :param momentum: weight of a batch in the running statistics
     :param eps: added to variances
@@ -37,8 +38,8 @@ class BatchRenorm(nn.Module):
 
     def __init__(
         self,
-        n: int | None,
         width: int,
+        n: int | None = None,
         momentum: float = 0.01,
         eps: float = 1e-3,
         warmup_steps: int = 100_000,

@@ -62,7 +62,7 @@ class EnsembleMlp(nn.Module):
 
     :param dropout: probability of zeroing a hidden unit in training mode, before normalisation
     :param layer_norm: normalise hidden layers before their activation
-    :param batch_norm: makes the normalisation of a layer from `(n, width)`, put before the first layer and
+    :param batch_norm: makes the normalisation of a layer from `(width, n)`, put before the first layer and
         after every activation
     """
 
@@ -79,7 +79,7 @@ class EnsembleMlp(nn.Module):
         name: str = "qf",
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = [batch_norm(n, input_dim)] if batch_norm is not None else []
+        layers: list[nn.Module] = [batch_norm(input_dim, n)] if batch_norm is not None else []
         width = input_dim
         for next_width in net_arch:
             layers.append(EnsembleLinear(n, width, next_width))
@@ -89,7 +89,7 @@ class EnsembleMlp(nn.Module):
                 layers.append(EnsembleLayerNorm(n, next_width))
             layers.append(nn.ReLU(inplace=True) if activation_fn is nn.ReLU else activation_fn())
             if batch_norm is not None:
-                layers.append(batch_norm(n, next_width))
+                layers.append(batch_norm(next_width, n))
             width = next_width
         layers.append(EnsembleLinear(n, width, output_dim))
         self.layers = nn.Sequential(*layers)
@@ -133,7 +133,7 @@ def _single(layer: nn.Module) -> nn.Module:
     if isinstance(layer, EnsembleLayerNorm):
         return nn.LayerNorm(layer.weight.shape[-1], layer.eps, device="meta")
     if isinstance(layer, BatchRenorm):
-        return BatchRenorm(None, layer.scale.shape[-1], layer.momentum, layer.eps, layer.warmup_steps)
+        return BatchRenorm(layer.scale.shape[-1], None, layer.momentum, layer.eps, layer.warmup_steps)
     return layer
 
 

@@ -351,10 +351,10 @@ class CrossQPolicy(SACPolicy):
             features_extractor = self.make_features_extractor()
         if self.batch_norm is not None and hidden is None:
             width = features_extractor.features_dim
-            hidden = [self.batch_norm(None, width)]
+            hidden = [self.batch_norm(width)]
             for next_width in self.pi_arch:
                 hidden += [nn.Linear(width, next_width), self.activation_fn()]
-                hidden.append(self.batch_norm(None, next_width))
+                hidden.append(self.batch_norm(next_width))
                 width = next_width
         return super().make_actor(features_extractor, hidden)
 

@@ -90,10 +90,14 @@ def get_policy_class(family: str, policy: str | type) -> type:
     if isinstance(policy, type):
         if not issubclass(policy, nn.Module):
             raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
+        if not policies:  # of a user's algorithm
+            return policy
         elsewhere = [name for known in _POLICIES.values() for name, found in known.items() if found is policy]
         if policy in policies.values() or not elsewhere:
             return policy
         policy = elsewhere[0]
+    if not policies:
+        raise UserError(f"no policy is named {policy!r}: give its class, or name it in policy_aliases")
     if not isinstance(policy, str) or policy not in policies:
         raise unknown("policy", str(policy), policies)
     return policies[policy]

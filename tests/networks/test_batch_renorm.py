@@ -13,7 +13,7 @@ SHAPES = [(None, (32, 4)), (3, (3, 32, 4))]
 
 
 def layer(n=None, width=4, **kwargs):
-    made = BatchRenorm(n, width, **kwargs).double()
+    made = BatchRenorm(width, n, **kwargs).double()
     with torch.no_grad():
         made.scale.uniform_(0.5, 2)
         made.bias.uniform_(-1, 1)
@@ -125,7 +125,7 @@ def test_an_ensemble_is_its_networks_and_takes_one_input_for_all():
     together, x = layer(3, warmup_steps=1, momentum=0.3), batch((6, 4))
     singles = []
     for i in range(3):
-        single = BatchRenorm(None, 4, warmup_steps=1, momentum=0.3).double()
+        single = BatchRenorm(4, warmup_steps=1, momentum=0.3).double()
         single.scale.data, single.bias.data = together.scale[i, 0].detach(), together.bias[i, 0].detach()
         singles.append(single)
     for _ in range(4):
@@ -136,6 +136,6 @@ def test_an_ensemble_is_its_networks_and_takes_one_input_for_all():
 
 
 def test_state_dict_names_and_shapes():
-    shapes = {name: tuple(tensor.shape) for name, tensor in BatchRenorm(None, 4).state_dict().items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in BatchRenorm(4).state_dict().items()}
     assert shapes == {"scale": (4,), "bias": (4,), "ra_mean": (4,), "ra_var": (4,), "steps": ()}
-    assert isinstance(BatchRenorm(2, 4).scale, nn.Parameter) and BatchRenorm(2, 4).ra_var.shape == (2, 1, 4)
+    assert isinstance(BatchRenorm(4, 2).scale, nn.Parameter) and BatchRenorm(4, 2).ra_var.shape == (2, 1, 4)

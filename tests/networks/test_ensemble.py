@@ -38,7 +38,7 @@ def separate(kind):
     options = {"net_arch": WIDTHS, "activation_fn": nn.ReLU, "output_dim": OUT, **KINDS[kind]}
     networks = []
     for _ in range(N):
-        layers = [BatchRenorm(None, IN)] if "batch_norm" in options else []
+        layers = [BatchRenorm(IN)] if "batch_norm" in options else []
         width = IN
         for next_width in options["net_arch"]:
             layers.append(nn.Linear(width, next_width))
@@ -48,7 +48,7 @@ def separate(kind):
                 layers.append(nn.LayerNorm(next_width))
             layers.append(options["activation_fn"]())
             if "batch_norm" in options:
-                layers.append(BatchRenorm(None, next_width))
+                layers.append(BatchRenorm(next_width))
             width = next_width
         network = nn.Sequential(*layers, nn.Linear(width, options["output_dim"]))
         for parameter in network.parameters():

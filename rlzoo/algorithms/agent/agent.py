@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -49,6 +49,7 @@ class Agent(CounterProperties, Threaded):
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
     policy_family: ClassVar[str]
+    policy_aliases: ClassVar[Mapping[str, type]] = {}  # policies by names that a subclass defines
     default_log_interval: ClassVar[int] = 1
     exclude_from_checkpoint: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     actor_only: bool = False  # comes from a file without what training needs
@@ -135,14 +136,13 @@ class Agent(CounterProperties, Threaded):
         self.optimize_assigned_policy()
         env = self._require_env()
         self._require_callables()
-        total_timesteps = int(total_timesteps)
         if reset_num_timesteps:
-            self.counters = Counters(total_timesteps=total_timesteps)
+            self.counters = Counters(total_timesteps=int(total_timesteps))
             self.ep_info_buffer.clear()
             self.ep_success_buffer.clear()
             self.resume_state.callbacks = None  # they belong to the run that the file comes from
         else:
-            self.counters.total_timesteps = self.counters.num_timesteps + total_timesteps
+            self.counters.total_timesteps = self.counters.num_timesteps + int(total_timesteps)
         if not self._custom_logger:
             name = tb_log_name or type(self).__name__
             self._logger = configure_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)

@@ -18,6 +18,7 @@ from rlzoo.accel.memory import TooManyParameters, parameter_budget
 from rlzoo.algorithms.agent.foreign import load_sb3
 from rlzoo.algorithms.agent.position import ResumeState, last_obs, position, resume_from_last_obs
 from rlzoo.algorithms.hyperparameters import field_names
+from rlzoo.algorithms.own_classes import constructor_arguments
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.runtime import get_rng_state, get_system_info
@@ -101,7 +102,7 @@ def to_checkpoint(
     config = {
         "hyperparameters": encode_value(hyperparameters, model.counters.progress_remaining),
         "arguments": encode_value(arguments),
-        "policy": encode_value(policy_name(model.policy_family, model.policy_class)),
+        "policy": encode_value(_policy_name(model)),
         "observation_space": space_to_json(model.observation_space),
         "action_space": space_to_json(model.action_space),
         "n_envs": model.n_envs * model.n_ranks,
@@ -115,6 +116,12 @@ def to_checkpoint(
         normalize=normalize_tensors,
         state={"optimizers": optimizer_tree, "state": state_tree, "normalize": normalize_tree},
     )
+
+
+def _policy_name(model: Agent) -> str | type:
+    """Return the name of the policy in the agent's class, else where it is registered, else its class."""
+    own = [name for name, known in model.policy_aliases.items() if known is model.policy_class]
+    return own[0] if own else policy_name(model.policy_family, model.policy_class)
 
 
 def _parts(model: Agent, actor_only: bool) -> dict[str, Any]:
@@ -247,7 +254,7 @@ def from_config(
     overrides = translate_sb2_kwargs(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
-        model = cls(policy, None, **arguments)
+        model = cls(policy, None, **constructor_arguments(cls, arguments))
         seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
         with _budget(checkpoint, model, arguments):
             model.build(observation_space, action_space, n_envs)
@@ -357,7 +364,8 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
         if hasattr(part, "load_state_dict"):
             part.load_state_dict(others[name])
         else:
-            part.copy_(others[name])
+            with torch.no_grad():
+                part.copy_(others[name])
     except CheckpointError:
         raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.accel.flat_parameters import ParameterGroup
+from rlzoo.algorithms.actor_critic_optimizers import optimize_actor_and_critic
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient, target_entropy_of
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.schedules import Counters
@@ -29,6 +30,8 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     action_spaces = (spaces.Box,)
     shown_otherwise = (*OffPolicyAlgorithm.shown_otherwise, "target_entropy")
     policy: ContinuousPolicy
+    actor_flat: ParameterGroup
+    critic_flat: ParameterGroup
     actor_optimizer: NetworkOptimizer
     critic_optimizer: NetworkOptimizer
     target_actor: TargetNetwork
@@ -36,17 +39,7 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     entropy_coefficient: EntropyCoefficient
 
     def setup_optimizers(self) -> None:
-        policy = self.policy
-        self.actor_flat = parameter_group(policy.actor.parameters())
-        self.critic_flat = parameter_group(policy.critic.trainable_parameters())
-        policy.actor.optimizer = self.make_optimizer(self.actor_flat)
-        policy.critic.optimizer = self.make_optimizer(self.critic_flat)
-        self.actor_optimizer = NetworkOptimizer(policy.actor, self.actor_flat, only=True)
-        self.critic_optimizer = NetworkOptimizer(policy.critic, self.critic_flat)
-        if policy.with_target_actor:
-            self.target_actor = TargetNetwork(self.actor_flat, policy.actor, policy.actor_target)
-        if policy.with_target_critics:
-            self.target_critic = TargetNetwork(self.critic_flat, policy.critic, policy.critic_target)
+        optimize_actor_and_critic(self)
         if hasattr(self.config, "ent_coef") and self.optimized_policy is None:  # else it is kept
             self.entropy_coefficient = EntropyCoefficient(self)
 
