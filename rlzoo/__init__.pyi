@@ -37,11 +37,11 @@ from rlzoo.algorithms.train_frequency import TrainFrequencyUnit as TrainFrequenc
 from rlzoo.algorithms.train_frequency import should_collect_more_steps as should_collect_more_steps
 from rlzoo.buffers.base_buffer import BaseBuffer as BaseBuffer
 from rlzoo.buffers.demonstrations import ExpertDataset as ExpertDataset
+from rlzoo.buffers.replay.dict_replay_buffer import DictReplayBuffer as DictReplayBuffer
 from rlzoo.buffers.replay.her_replay_buffer import GoalSelectionStrategy as GoalSelectionStrategy
 from rlzoo.buffers.replay.her_replay_buffer import HerReplayBuffer as HerReplayBuffer
 from rlzoo.buffers.replay.her_replay_buffer import KEY_TO_GOAL_STRATEGY as KEY_TO_GOAL_STRATEGY
 from rlzoo.buffers.replay.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
-from rlzoo.buffers.replay.replay_buffer import DictReplayBuffer as DictReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer as NStepReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer as ReplayBuffer
 from rlzoo.buffers.rollout_buffer import DictRolloutBuffer as DictRolloutBuffer

@@ -38,7 +38,7 @@ from rlzoo.algorithms.hyperparameters import (
 )
 from rlzoo.algorithms.overrides import Overridable, is_own, schedule_property
 from rlzoo.algorithms.own_classes import take_own_class
-from rlzoo.callbacks.progress import log_progress
+from rlzoo.callbacks.progress import dump_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import UnsupportedSpace, UserError
@@ -91,6 +91,7 @@ class Algorithm(SelfDescribing, Overridable):
 
     Config: ClassVar[type]
     common_arguments: ClassVar[dict[str, Any]] = COMMON_ARGUMENTS
+    overrides_dump_logs: ClassVar[bool] = False
     search_space: ClassVar[SearchSpace] = {}  # what `rlzoo optimize` searches
     policy_family: ClassVar[str] = "actor_critic"
     action_spaces: ClassVar[tuple[type[spaces.Space[object]], ...]] = (
@@ -116,6 +117,7 @@ class Algorithm(SelfDescribing, Overridable):
         if not is_own(cls):
             take_own_class(cls)
         super().__init_subclass__(**kwargs)
+        cls.overrides_dump_logs = not is_own(cls.dump_logs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
         for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
@@ -334,9 +336,12 @@ class Algorithm(SelfDescribing, Overridable):
         """Return what is logged under `rollout/` besides the statistics of episodes."""
         return {}
 
-    def dump_logs(self) -> None:
-        """Dump what has been logged, with the statistics of episodes."""
-        log_progress(self, {})
+    def dump_logs(self, iteration: int = 0) -> None:
+        """Dump what has been logged, with the statistics of episodes; a subclass may log more before.
+
+        :param iteration: of no effect, for subclasses written for stable-baselines3
+        """
+        dump_progress(self, {})
 
     _dump_logs = dump_logs
 

@@ -31,8 +31,9 @@ UNCALLED_METHODS: Mapping[str, str] = {
     "_setup_learn": "learn(), which calls super().learn()",
     "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
     "_update_info_buffer": "a callback, which sees the infos of each step",
-    "_dump_logs": "rollout_metrics(), which adds to what is logged",
-    "dump_logs": "rollout_metrics(), which adds to what is logged",
+    "_dump_logs": "dump_logs(), or rollout_metrics(), which adds to what is logged",
+    "_init_callback": "learn(), which gives another callback to super().learn()",
+    "_update_current_progress_remaining": "a schedule, which is a function of the progress remaining",
     "_wrap_env": "a wrapper around the environment that is handed over",
 }
 COLLECTION_METHODS = ("collect_rollouts", "_sample_action", "_store_transition", "_on_step")
@@ -101,7 +102,8 @@ class Overridable(Agent):
         cls.overrides_collection = not all(is_own(getattr(cls, name)) for name in collection)
         if cls.overrides_collection and is_own(cls.loop):
             cls.loop = cls.overridden_loop  # type: ignore[attr-defined]
-        for name in [*collection, *(["_update_info_buffer"] if cls.overrides_collection else [])]:
+        called = ["_update_info_buffer", "_update_current_progress_remaining"]
+        for name in [*collection, *(called if cls.overrides_collection else [])]:
             uncalled.pop(name, None)
         if not cls.overrides_train:
             uncalled |= UNCALLED_WITHOUT_TRAIN

@@ -171,7 +171,7 @@ def _field(default: object) -> Any:
     return dataclasses.field(default=default)
 
 
-def constructor_arguments(cls: type, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def constructor_arguments(cls: type, arguments: Mapping[str, object]) -> dict[str, object]:
     """Return those arguments that the constructor of an algorithm takes, without building networks.
 
     The others are hyperparameters that the constructor of a user's class gives to the base class by itself.
@@ -195,7 +195,7 @@ def _passes_on(cls: type) -> bool:
     return False
 
 
-def state_of(model: Any) -> dict[str, Any]:
+def state_of(model: Any) -> dict[str, object]:
     """Return what a file holds of an agent of a user's class.
 
     Besides the policy, these are all optimisers, the action noise and the learned tensors that the agent has

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ class Reporter(Protocol):
     """What is reported of an algorithm."""
 
     counters: Counters
+    overrides_dump_logs: ClassVar[bool]
     ep_info_buffer: deque[Info]
     ep_success_buffer: deque[bool]
 
@@ -41,6 +42,9 @@ class Reporter(Protocol):
     def collector(self) -> Speed:
         """The state of the training loop."""
 
+    def dump_logs(self, iteration: int = 0) -> None:
+        """Record and dump the statistics of episodes."""
+
     def rollout_metrics(self) -> Metrics:
         """Return what is logged under `rollout/` besides statistics of episodes."""
 
@@ -49,7 +53,19 @@ class Reporter(Protocol):
 
 
 def log_progress(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
-    """Record and dump metrics under the names that users know.
+    """Record and dump metrics, by `dump_logs` where a class overrides it.
+
+    :param metrics: of the last update
+    """
+    if not algorithm.overrides_dump_logs:
+        dump_progress(algorithm, metrics)
+        return
+    record_metrics(algorithm, metrics)
+    algorithm.dump_logs(*[algorithm.counters.iteration] * bool(algorithm.counters.iteration))
+
+
+def dump_progress(algorithm: Reporter, metrics: Mapping[str, Metric]) -> None:
+    """Record and dump metrics and statistics of episodes under the names that users know.
 
     :param metrics: of the last update
     """

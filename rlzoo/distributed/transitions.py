@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from rlzoo.buffers.replay.dict_replay_buffer import DictReplayBuffer
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
-from rlzoo.buffers.replay.replay_buffer import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
 from rlzoo.core.errors import UserError
 from rlzoo.distributed.minibatches import Shares
 

@@ -154,6 +154,7 @@ class ActorCriticPolicy(BasePolicy):
             self.__dict__["pi_features_extractor"] = self.__dict__["vf_features_extractor"] = (
                 self.features_extractor
             )
+            self.register_load_state_dict_pre_hook(_drop_other_names)
         else:
             self.pi_features_extractor = self.make_features_extractor()
             self.vf_features_extractor = self.make_features_extractor()
@@ -327,3 +328,10 @@ class FeedForwardPolicy(ActorCriticPolicy):
 MlpPolicy = ActorCriticPolicy
 CnnPolicy = ActorCriticCnnPolicy
 MultiInputPolicy = MultiInputActorCriticPolicy
+
+
+def _drop_other_names(_: nn.Module, state_dict: dict[str, object], prefix: str, *__: object) -> None:
+    """Leave out the further names that files of stable-baselines3 have for a shared extractor."""
+    names = (f"{prefix}pi_features_extractor.", f"{prefix}vf_features_extractor.")
+    for key in [key for key in state_dict if key.startswith(names)]:
+        del state_dict[key]

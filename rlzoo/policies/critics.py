@@ -50,6 +50,13 @@ class Critics(EnsembleMlp, SavableModule):
         self.features_extractor = features_extractor
         self.train_extractor = not share_features_extractor
 
+    def __getattr__(self, name: str) -> nn.Module | Tensor:
+        """Return `qf0`, `qf1`, ...: the critics one by one, as in `q_networks`."""
+        index = name.removeprefix("qf")
+        if index != name and index.isdecimal() and int(index) < self.n:
+            return self.networks()[int(index)]
+        return super().__getattr__(name)
+
     def forward(self, obs: TensorObs, actions: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         """Return the values [B, n_outputs] of each critic, as a tuple; arguments as in `all_values`."""
         return self.all_values(obs, actions).unbind()

@@ -130,13 +130,13 @@ def load_from_zip_file(
     device: torch.device | str = "auto",
     verbose: int = 0,
     print_system_info: bool = False,
-) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any] | None]:
+) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
     """Read the parts of a model file that rlzoo wrote; a whole model is read by the algorithm's `load`.
 
     :param load_data: False gives None in place of the hyperparameters
     :param custom_objects: values that replace hyperparameters, or classes for dotted names
     :return: hyperparameters, constructor arguments and spaces by name; parameters as `get_parameters` gives
-        them; other tensors by name, None where there are none
+        them; other tensors by name
     :raises CheckpointError: the file is damaged, or one of stable-baselines3
     """
     try:
@@ -164,7 +164,7 @@ def load_from_zip_file(
     parameters |= unpack(checkpoint.state["optimizers"], checkpoint.optimizers)
     others = unpack(checkpoint.state["state"], checkpoint.optimizers).get("others", {})
     tensors = {name: value for name, value in others.items() if isinstance(value, torch.Tensor)}
-    return data, parameters, tensors or None
+    return data, parameters, tensors
 
 
 def save_to_zip_file(*_: object, **__: object) -> None:

@@ -270,7 +270,8 @@ class ExperimentManager:
         self, resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
     ) -> list[BaseCallback]:
         self._folder, self._eval_env = folder, eval_env
-        self.log_path = self.save_path = str(folder)
+        self.log_path, self.save_path = f"{folder.parent}/", str(folder)
+        self.params_path = str(folder / self.env_name)
         self.create_callbacks()
         return self.callbacks
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,8 @@ from rlzoo import (
     TD3,
     TQC,
     RolloutBuffer,
+    UserError,
+    configure,
     explained_variance,
     make_vec_env,
     polyak_update,
@@ -266,3 +270,34 @@ def test_gradients_that_a_script_puts_in_place_are_used(way):
 def test_names_of_counters_are_there():
     model = OwnDQN("MlpPolicy", "CartPole-v1", learning_starts=20).learn(60)
     assert (model._n_calls, model._num_timesteps_at_start) == (60, 0) and model._episode_num > 0
+
+
+@pytest.mark.parametrize(
+    ("base", "env", "calls"), [(PPO, "CartPole-v1", [1, 2]), (SAC, "Pendulum-v1", [None])]
+)
+def test_dump_logs_may_log_more(base, env, calls, tmp_path):
+    class Logging(base):
+        seen = ()
+
+        def dump_logs(self, iteration=None):
+            self.seen = [*self.seen, iteration]
+            self.logger.record("own/steps", self.num_timesteps)
+            super().dump_logs()
+
+    options = {"n_steps": 64, "batch_size": 64} if base is PPO else {"learning_starts": 100}
+    model = Logging("MlpPolicy", env, **options)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(128 if base is PPO else 800)
+    (row, *_), names = (
+        list(csv.DictReader((tmp_path / "progress.csv").open())),
+        {"own/steps", "rollout/ep_rew_mean"},
+    )
+    assert model.seen == calls and names <= row.keys()
+    assert float(row["own/steps"]) == float(row["time/total_timesteps"]) and row["train/n_updates"]
+
+
+@pytest.mark.parametrize("name", ["_init_callback", "_update_current_progress_remaining"])
+def test_methods_that_are_never_called_are_refused(name):
+    own = type("Own", (PPO,), {name: lambda self, *args: None, "__module__": __name__})
+    with pytest.raises(UserError, match=f"Own overrides {name}"):
+        own("MlpPolicy", "CartPole-v1")

@@ -12,7 +12,8 @@ import torch
 from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same, sample
 
-from rlzoo.buffers.replay.replay_buffer import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from rlzoo.buffers.replay.dict_replay_buffer import DictReplayBuffer
+from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
 from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
 from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.core.errors import UserError
@@ -412,6 +413,8 @@ def test_mistakes_are_named():
     with pytest.raises(UserError, match="DictReplayBuffer is for Dict"):
         DictReplayBuffer(5, VECTOR, ACTIONS)
     assert len(DictReplayBuffer(5, DICT, ACTIONS)) == 0
+    assert isinstance(ReplayBuffer(5, DICT, ACTIONS), DictReplayBuffer)
+    assert not isinstance(ReplayBuffer(5, VECTOR, ACTIONS), DictReplayBuffer)
     replay = ReplayBuffer(5, VECTOR, ACTIONS)
     with pytest.raises(UserError, match="nothing to sample"):
         replay.draw(3)

@@ -90,7 +90,7 @@ def test_slash_at_the_end_names_a_new_folder(here):
 
 @pytest.fixture
 def results(here):
-    assert main(["plot", "compare", "-o", "results.json"]) == 0
+    assert main(["plot", "compare", "-min", "0", "-o", "results.json"]) == 0
     for name in ("results.png", "results.md"):
         Path(name).unlink()
     return here
@@ -120,7 +120,7 @@ def test_report_draws_what_is_asked_for(results, flags, expected):
 
 def test_report_takes_the_flags_of_plot_from_file(results):
     arguments = (
-        "-i results -skip B-v0 --keep-keys ppo a2c --no-million --format pdf --figsize 6 4 --fontsize 10"
+        "-i results.pkl -skip B-v0 --keep-keys ppo a2c --no-million --format pdf --figsize 6 4 --fontsize 10"
         " -loc best -l one two -b -r -vs -iqm -ci 0.9 -latex --merge results.json"
     )
     assert main(["plot", "report", *arguments.split()]) == 0

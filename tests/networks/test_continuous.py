@@ -289,3 +289,11 @@ def test_crossq_has_its_own_momentum_unless_options_are_given():
     assert make(CrossQPolicy).optimizer_kwargs == {"betas": (0.5, 0.999)}
     assert make(CrossQPolicy, optimizer_kwargs={"eps": 1e-4}).optimizer_kwargs == {"eps": 1e-4}
     assert make(CrossQPolicy, optimizer_class=torch.optim.SGD).optimizer_kwargs == {}
+
+
+def test_single_critics_have_names():
+    critic, obs, actions = make().critic, torch.rand(5, 3), torch.rand(5, 1)
+    for single, values in zip((critic.qf0, critic.qf1), critic(obs, actions), strict=True):
+        torch.testing.assert_close(single(torch.cat([obs, actions], dim=1)), values)
+    for missing in ("qf2", "qf", "qfx"):
+        assert not hasattr(critic, missing)

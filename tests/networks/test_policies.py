@@ -493,3 +493,21 @@ class TestRegistry:
 def test_gaussian_policies_have_one_log_std_per_action():
     policy = make(actions=ACTIONS["box2d"])
     assert isinstance(policy.action_dist, DiagGaussian) and policy.log_std.shape == (4,)
+
+
+def test_further_names_of_a_shared_extractor_are_left_out():
+    policy, other = (make(ActorCriticCnnPolicy, IMAGE) for _ in range(2))
+    state = policy.state_dict()
+    shared = {
+        key.removeprefix("features_extractor."): value
+        for key, value in state.items()
+        if key[:8] == "features"
+    }
+    for name in ("pi", "vf"):
+        state |= {f"{name}_features_extractor.{key}": value for key, value in shared.items()}
+    other.load_state_dict(state)
+    assert len(shared) > 4 and all(
+        torch.equal(a, b) for a, b in zip(policy.parameters(), other.parameters(), strict=True)
+    )
+    with pytest.raises(RuntimeError, match="pi_features_extractr"):
+        other.load_state_dict({**state, "pi_features_extractr.x": torch.zeros(1)})

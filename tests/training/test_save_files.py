@@ -75,7 +75,7 @@ def test_parts_of_a_model_file_are_read(tmp_path):
     model.save(tmp_path / "model")
     data, parameters, tensors = load_from_zip_file(tmp_path / "model", custom_objects={"gamma": 0.5})
     assert data["gamma"] == 0.5 and data["n_steps"] == model.n_steps and data["n_envs"] == 1
-    assert tensors is None and parameters.keys() == model.get_parameters().keys()
+    assert tensors == {} and parameters.keys() == model.get_parameters().keys()
     model.set_parameters(parameters)
     assert load_from_zip_file(tmp_path / "model", load_data=False)[0] is None
     with pytest.raises(UserError, match=r"model\.save\(path\)"):

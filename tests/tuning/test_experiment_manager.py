@@ -46,7 +46,7 @@ def test_manager_trains_with_the_parts_of_a_subclass(tmp_path):
     made.save_trained_model(model)
     assert [type(callback).__name__ for callback in made.callbacks] == ["EvalCallback", "Count"]
     assert made.callbacks[-1].num_timesteps == 64
-    assert {path.name for path in Path(made.log_path).iterdir()} >= {"CartPole-v1.zip", "best_model.zip"}
+    assert {path.name for path in Path(made.save_path).iterdir()} >= {"CartPole-v1.zip", "best_model.zip"}
 
 
 def test_overrides_may_be_changed_before_the_setup(tmp_path):
@@ -56,7 +56,7 @@ def test_overrides_may_be_changed_before_the_setup(tmp_path):
     assert model.n_steps == 8
     model.learn(16)
     made.save_trained_model(model)  # trained otherwise than by `learn`
-    assert rlzoo.PPO.load(Path(made.log_path) / "CartPole-v1.zip").num_timesteps == 16
+    assert rlzoo.PPO.load(Path(made.save_path) / "CartPole-v1.zip").num_timesteps == 16
 
 
 def test_manager_makes_environments_before_the_setup(tmp_path):

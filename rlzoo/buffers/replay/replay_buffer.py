@@ -536,17 +536,6 @@ class NStepReplayBuffer(ReplayBuffer):
         super().__init__(*args, n_steps=n_steps, gamma=gamma, **kwargs)
 
 
-class DictReplayBuffer(ReplayBuffer):
-    """Replay buffer for Dict observations, by its name in stable-baselines3."""
-
-    def __init__(
-        self, buffer_size: int, observation_space: spaces.Space[object], *args: Any, **kwargs: Any
-    ) -> None:
-        if not isinstance(observation_space, spaces.Dict):
-            raise UserError(f"DictReplayBuffer is for Dict observations, not for {observation_space}")
-        super().__init__(buffer_size, observation_space, *args, **kwargs)
-
-
 def _n_slots(buffer_size: int, n_envs: int, frame_stack: int) -> int:
     """Return the number of slots: one more for the current observation, others for older frames."""
     return max(buffer_size // n_envs, 1) + frame_stack

@@ -56,7 +56,7 @@ def build_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-min",
         "--min-timesteps",
-        type=IntInRange(1, special=(-1,)),
+        type=IntInRange(0, special=(-1,)),
         default=-1,
         metavar="STEPS",
         help="only runs evaluated at least until this step (default: those as long as the longest)",

@@ -104,11 +104,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(args: argparse.Namespace) -> Path:
-    """Return the results file, whose suffix may be left out."""
+    """Return the results file, whose suffix may be left out, or be that of RL Baselines3 Zoo."""
     if (args.file is None) == (args.input is None):
         raise UserError("name one results file: rlzoo plot report FILE")
     path = Path(args.file or args.input)
-    with_suffix = with_ending(path, ".json")
+    with_suffix = with_ending(path.with_suffix("") if path.suffix == ".pkl" else path, ".json")
     return with_suffix if not path.exists() and with_suffix.is_file() else path
 
 
