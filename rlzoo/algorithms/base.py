@@ -36,7 +36,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
-from rlzoo.algorithms.overrides import Overridable, is_own, schedule_property
+from rlzoo.algorithms.overrides import Overridable, is_own
 from rlzoo.algorithms.own_classes import take_own_class
 from rlzoo.callbacks.progress import dump_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
@@ -120,11 +120,9 @@ class Algorithm(SelfDescribing, Overridable):
         cls.overrides_dump_logs = not is_own(cls.dump_logs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
+        schedules = {*schedule_names(cls.Config)} - {"learning_rate"}
         for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
-            setattr(cls, name, _hyperparameter_property(name))
-        if cls.overrides_train:
-            for name in set(schedule_names(cls.Config)) - {"learning_rate"}:
-                setattr(cls, name, schedule_property(name))
+            setattr(cls, name, _hyperparameter_property(name, name in schedules))
         signature = constructor_signature(cls.Config, cls.common_arguments)
         cls.__signature__ = signature  # type: ignore[attr-defined]
         if "__init__" not in vars(cls) and is_own(cls):
@@ -188,6 +186,12 @@ class Algorithm(SelfDescribing, Overridable):
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: modules, optimisers, tensors, anything with `state_dict`."""
         return {"policy": self.policy, "policy.optimizer": self.policy.optimizer}
+
+    @property
+    def overrides_train(self) -> bool:
+        """Whether a subclass or a script puts a `train` in place of that of rlzoo."""
+        train = getattr(self, "train", None)
+        return train is not None and not str(train.__module__).startswith("rlzoo.")
 
     def begin_rollout(self) -> None:
         """Called before each rollout: new exploration noise."""
@@ -445,8 +449,12 @@ def _shapes(optimizer: torch.optim.Optimizer) -> list[torch.Size]:
     return [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _hyperparameter_property(name: str) -> property:
+def _hyperparameter_property(name: str, is_schedule: bool) -> property:
+    """Return a property: the value, or for a `train` of stable-baselines3 the schedule that is made of it."""
+
     def read(self: Algorithm) -> object:
+        if is_schedule and self.overrides_train and hasattr(self, "schedules"):
+            return self.schedules.get(name)
         return getattr(self.config, name)
 
     def write(self: Algorithm, value: object) -> None:

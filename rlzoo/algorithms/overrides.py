@@ -86,15 +86,12 @@ def _has_own(cls: type, name: str) -> bool:
 class Overridable(Agent):
     """An agent whose `train` a subclass may override, with what that finds in stable-baselines3."""
 
-    overrides_train: ClassVar[bool] = False  # whether a subclass of a user does
     overrides_collection: ClassVar[bool] = False  # whether it overrides how experience is collected
     saves_attributes: ClassVar[bool] = False  # whether files hold optimisers and tensors among attributes
     refusal: ClassVar[str | None] = None  # why the class cannot be constructed
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        train = getattr(cls, "train", None)
-        cls.overrides_train = train is not None and not is_own(train)
         uncalled = dict(UNCALLED_METHODS)
         if cls.saves_attributes:
             del uncalled["_get_torch_save_params"]
@@ -105,7 +102,7 @@ class Overridable(Agent):
         called = ["_update_info_buffer", "_update_current_progress_remaining"]
         for name in [*collection, *(called if cls.overrides_collection else [])]:
             uncalled.pop(name, None)
-        if not cls.overrides_train:
+        if is_own(getattr(cls, "train", Overridable)):
             uncalled |= UNCALLED_WITHOUT_TRAIN
         elif not _has_own(cls, "train"):
             uncalled["train"] = "update(batch, counters), which learns from a batch"
@@ -174,18 +171,6 @@ class Overridable(Agent):
         for optimizer in [optimizers] if isinstance(optimizers, torch.optim.Optimizer) else optimizers:
             self.set_learning_rate(optimizer, self.counters)
         self.logger.record("train/learning_rate", self.schedule("learning_rate", self.counters))
-
-
-def schedule_property(name: str) -> property:
-    """Return a property that is the schedule of a hyperparameter, a function of the progress remaining."""
-
-    def read(self: Agent) -> Any:
-        return self.schedules.get(name)
-
-    def write(self: Agent, value: object) -> None:
-        self.replace_config(**{name: value})
-
-    return property(read, write, doc=f"The schedule of `{name}`; assigning checks the value.")
 
 
 def norm_stats(policy: nn.Module, name: str) -> list[torch.Tensor]:

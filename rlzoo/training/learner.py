@@ -28,7 +28,10 @@ class Learner(Reporter, Protocol):
     threads: ThreadTuner
     device: torch.device
     n_ranks: int
-    overrides_train: ClassVar[bool]
+
+    @property
+    def overrides_train(self) -> bool:
+        """Whether a `train` of the user takes the gradient steps."""
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         """Choose actions for every environment."""

@@ -301,3 +301,22 @@ def test_methods_that_are_never_called_are_refused(name):
     own = type("Own", (PPO,), {name: lambda self, *args: None, "__module__": __name__})
     with pytest.raises(UserError, match=f"Own overrides {name}"):
         own("MlpPolicy", "CartPole-v1")
+
+
+def test_train_may_be_assigned_to_a_class_or_a_model(monkeypatch):
+    def trained(prepare):
+        model = PPO(
+            "MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, n_epochs=2, policy_kwargs=SMALL, seed=0
+        )
+        prepare(model)
+        return model.learn(192)
+
+    own = OwnPPO(
+        "MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, n_epochs=2, policy_kwargs=SMALL, seed=0
+    )
+    own = own.learn(192).policy.parameters_to_vector()
+    assigned = trained(lambda model: setattr(model, "train", lambda: OwnPPO.train(model)))
+    np.testing.assert_array_equal(assigned.policy.parameters_to_vector(), own)
+    assert callable(assigned.clip_range)
+    monkeypatch.setattr(PPO, "train", OwnPPO.train)
+    np.testing.assert_array_equal(trained(lambda model: None).policy.parameters_to_vector(), own)
