@@ -37,7 +37,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_of,
 )
 from rlzoo.algorithms.overrides import Overridable, is_own
-from rlzoo.algorithms.own_classes import take_own_class
+from rlzoo.algorithms.own_classes import attributes_of_own, take_own_class
 from rlzoo.callbacks.progress import dump_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
@@ -101,7 +101,7 @@ class Algorithm(SelfDescribing, Overridable):
         spaces.MultiBinary,
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
-    own_arguments: Mapping[str, Any] = {}  # of the constructor of a user's class that has no Config
+    own_arguments: Mapping[str, Any] = {}  # what its constructor was given for them
     has_train_mode_layers: bool = False
     shares_convolutions: bool = False
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
@@ -121,7 +121,10 @@ class Algorithm(SelfDescribing, Overridable):
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from
         schedules = {*schedule_names(cls.Config)} - {"learning_rate"}
-        for name in set(field_names(cls.Config)) - set(cls.shown_otherwise):
+        for name in {*field_names(cls.Config)} - {
+            *cls.shown_otherwise,
+            *attributes_of_own(cls, cls.own_names),
+        }:
             setattr(cls, name, _hyperparameter_property(name, name in schedules))
         signature = constructor_signature(cls.Config, cls.common_arguments)
         cls.__signature__ = signature  # type: ignore[attr-defined]
@@ -142,7 +145,7 @@ class Algorithm(SelfDescribing, Overridable):
         arguments = bind_arguments(type(self).__name__, names, args, kwargs)
         if not OLD_NAMES.isdisjoint(arguments):
             arguments = translate_sb2_kwargs(type(self), arguments, {"n_envs": getattr(env, "num_envs", 1)})
-        own = set(field_names(self.Config)) & self.own_arguments.keys() - arguments.keys()
+        own = self.own_names & self.own_arguments.keys() - arguments.keys()
         arguments |= {name: self.own_arguments[name] for name in own}
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
@@ -190,8 +193,10 @@ class Algorithm(SelfDescribing, Overridable):
     @property
     def overrides_train(self) -> bool:
         """Whether a subclass or a script puts a `train` in place of that of rlzoo."""
-        train = getattr(self, "train", None)
-        return train is not None and not str(train.__module__).startswith("rlzoo.")
+        if not hasattr(self, "train"):
+            return False
+        function = getattr(self.train, "__func__", self.train)
+        return not str(getattr(function, "__globals__", {}).get("__name__")).startswith("rlzoo.")
 
     def begin_rollout(self) -> None:
         """Called before each rollout: new exploration noise."""
@@ -239,6 +244,7 @@ class Algorithm(SelfDescribing, Overridable):
         if self.device.type == "cpu":
             tune_malloc()
         self.set_random_seed(self.seed)
+        self._make_schedules()
         self._setup_lr_schedule()
         given = (self.observation_space, self.action_space, self.schedules["learning_rate"])
         policy = one_thread()(self.policy_class)(*given, **self.policy_arguments())
@@ -251,13 +257,17 @@ class Algorithm(SelfDescribing, Overridable):
         self.shares_convolutions = convolutional and getattr(self.policy, "share_features_extractor", False)
         self._create_aliases()
 
-    def _setup_lr_schedule(self) -> None:
+    def _make_schedules(self) -> None:
         """Make the schedules of the learning rate and of all other hyperparameters that have one."""
         self.schedules = {
             name: schedule
             for name in schedule_names(self.Config)
             if (schedule := schedule_of(self.config, name)) is not None
         }
+
+    def _setup_lr_schedule(self) -> None:
+        """Make schedules, for a `_setup_model` written for stable-baselines3."""
+        self._make_schedules()
 
     def _create_aliases(self) -> None:
         """Hook at the end of `_setup_model`: a subclass may name networks of the policy."""
@@ -366,6 +376,8 @@ class Algorithm(SelfDescribing, Overridable):
         values = {name: getattr(self.config, name) for name in field_names(self.Config)}
         self.config = build_config(self.Config, {**values, **changes})
         renamed = {"lr_schedule": "learning_rate"}  # one is made from both
+        if not hasattr(self, "schedules"):
+            return
         for name in {renamed.get(name, name) for name in changes} & {*schedule_names(self.Config)}:
             self.schedules.pop(name, None)
             if (schedule := schedule_of(self.config, name)) is not None:
@@ -453,11 +465,16 @@ def _hyperparameter_property(name: str, is_schedule: bool) -> property:
     """Return a property: the value, or for a `train` of stable-baselines3 the schedule that is made of it."""
 
     def read(self: Algorithm) -> object:
+        if "config" not in vars(self):  # the constructor of a user's class, before that of rlzoo
+            return self.own_arguments[name]
         if is_schedule and self.overrides_train and hasattr(self, "schedules"):
             return self.schedules.get(name)
         return getattr(self.config, name)
 
     def write(self: Algorithm, value: object) -> None:
+        if "config" not in vars(self):
+            self.own_arguments = {**self.own_arguments, name: value}
+            return
         self.replace_config(**{name: value})
 
     return property(read, write, doc=f"The hyperparameter `{name}`; assigning checks the value.")

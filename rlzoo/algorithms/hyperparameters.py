@@ -96,7 +96,7 @@ def schedule_names(config: type) -> list[str]:
     return [field.name for field in dataclasses.fields(config) if "ScheduleLike" in str(field.type)]
 
 
-def schedule_of(config: object, name: str) -> Schedule | None:
+def schedule_of(config: Any, name: str) -> Schedule | None:
     """Return the schedule of a hyperparameter; None where it is not given.
 
     A `learning_rate` that is a number goes by the Config's `lr_schedule`, if it has one.
@@ -104,7 +104,8 @@ def schedule_of(config: object, name: str) -> Schedule | None:
     value = getattr(config, name)
     if value is None:
         return None
-    if name == "learning_rate" and hasattr(config, "lr_schedule") and isinstance(value, Real):
+    named = any((field.name, field.type) == ("lr_schedule", "str") for field in dataclasses.fields(config))
+    if name == "learning_rate" and named and isinstance(value, Real):
         return lr_schedule(config.lr_schedule, float(value))
     return make_schedule(value)
 

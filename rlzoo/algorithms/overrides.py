@@ -74,8 +74,9 @@ def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
 
 
 def is_own(owner: Any) -> bool:
-    """Return whether a class or function is one of rlzoo."""
-    return str(owner.__module__).startswith("rlzoo.")
+    """Return whether a class or function is one of rlzoo, also behind a decorator of `functools.wraps`."""
+    module = getattr(owner, "__globals__", {}).get("__name__", owner.__module__)
+    return str(module).startswith("rlzoo.")
 
 
 def _has_own(cls: type, name: str) -> bool:
@@ -139,6 +140,10 @@ class Overridable(Agent):
     @_n_updates.setter
     def _n_updates(self, value: int) -> None:
         self.counters.n_updates = value
+
+    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        """Return names of modules and optimisers, and of tensors, that files hold of a user's class."""
+        return ["policy"], []
 
     @property
     def _n_calls(self) -> int:

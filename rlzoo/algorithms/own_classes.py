@@ -10,17 +10,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
+import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from rlzoo.algorithms.actor_critic_optimizers import optimize_actor_and_critic
 from rlzoo.algorithms.collection import OffPolicyCollection, OnPolicyCollection
 from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_range, field_names
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
+from rlzoo.core.errors import UnknownArgument, UserError, unknown
 from rlzoo.core.signatures import constructor_parameters
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
@@ -39,6 +44,8 @@ BASE_ARGUMENTS: Mapping[str, object] = {
     "sde_support": True,
 }
 """Further arguments that the base classes of stable-baselines3 take; all but the first have no effect."""
+RESERVED = {"collector", "config", "counters", "flat", "logger", "schedules", "threads"}
+"""Attributes of agents that users do not set."""
 ACTOR_CRITIC_POLICIES: Mapping[str, type] = {
     "MlpPolicy": ActorCriticPolicy,
     "CnnPolicy": ActorCriticCnnPolicy,
@@ -105,17 +112,20 @@ def take_own_class(cls: Any) -> None:
         if base is OnPolicyConfig:
             cls.policy_aliases = {**ACTOR_CRITIC_POLICIES, **cls.policy_aliases}
         inherited = cls.setup_optimizers
-        for name, function in (
-            ("setup_optimizers", lambda model: setup_optimizers(model, inherited)),
-            ("state", state_of),
-        ):
-            if name not in vars(cls):
-                setattr(cls, name, function)
+        if _is_ours(inherited):
+            cls.setup_optimizers = lambda model: setup_optimizers(model, inherited)
+        if _is_ours(cls.state):
+            cls.state = state_of
     elif not issubclass(cls.Config, base):
         return
     cls.Config = config_of(cls, getattr(cls, "Config", base), cls.common_arguments)
-    if "__init__" in vars(cls):
+    cls.own_names = frozenset(field_names(cls.Config)) - {*field_names(base)}
+    if not _is_ours(cls.__init__):
         cls.__init__ = _noting_arguments(cls.__init__)
+
+
+def _is_ours(function: Callable[..., object]) -> bool:
+    return str(getattr(function, "__globals__", {}).get("__name__")).startswith("rlzoo.")
 
 
 def _noting_arguments(constructor: Callable[..., None]) -> Callable[..., None]:
@@ -125,11 +135,21 @@ def _noting_arguments(constructor: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(constructor)
     def noting(model: Any, *args: object, **kwargs: object) -> None:
         given = {**signature.bind(model, *args, **kwargs).arguments, **kwargs}
-        known = {name: given[name] for name in field_names(model.Config) if name in given}
+        known = {name: given[name] for name in model.own_names if name in given}
         model.own_arguments = {**known, **model.own_arguments}
         constructor(model, *args, **kwargs)
 
     return noting
+
+
+def attributes_of_own(cls: type, own: frozenset[str]) -> frozenset[str]:
+    """Return those parameters of a user's class that are attributes of another kind, such as properties."""
+    return frozenset(name for name in own if not _is_hyperparameter(getattr(cls, name, None)))
+
+
+def _is_hyperparameter(attribute: object) -> bool:
+    getter = getattr(attribute, "fget", None)
+    return attribute is None or getattr(getter, "__qualname__", "").startswith("_hyperparameter_property.")
 
 
 def setup_optimizers(model: Any, of_whole_policy: Callable[[Any], None]) -> None:
@@ -151,36 +171,58 @@ def config_of(cls: type, base: type, common: Mapping[str, object]) -> type:
 
     :param base: Config of the class that it is derived from
     :param common: arguments that every algorithm takes, which are no hyperparameters
+    :raises UserError: a parameter has the name of an attribute that agents need
     """
     known = {"policy", "env", *field_names(base), *common}
-    fields = [
-        (name, "object", _field(parameter.default))
-        for name, parameter in constructor_parameters(cls).items()
-        if name not in known and not hasattr(cls, name)
-    ]
-    return dataclasses.make_dataclass(
-        f"{cls.__name__}Config", fields, bases=(base,), frozen=True, kw_only=True
-    )
+    own = {name: item for name, item in constructor_parameters(cls).items() if name not in known}
+    if taken := sorted(own.keys() & RESERVED):
+        raise UserError(f"{cls.__name__}: rename the parameter {taken[0]!r}, which is an attribute of agents")
+    fields = [(name, "object", _field(parameter.default)) for name, parameter in own.items()]
+    made = dataclasses.make_dataclass("Config", fields, bases=(base,), frozen=True, kw_only=True)
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.Config"
+    return made
 
 
 def _field(default: object) -> Any:
     if default is inspect.Parameter.empty:
         default = None
-    if isinstance(default, list | dict | set):
+    if type(default).__hash__ is None:  # a list, a dictionary or an array
         return dataclasses.field(default_factory=lambda: default)
     return dataclasses.field(default=default)
 
 
-def constructor_arguments(cls: type, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return those arguments that the constructor of an algorithm takes, without building networks.
+def make_own(cls: Any, policy: object, arguments: Mapping[str, object]) -> Any:
+    """Return an agent of a user's class as a file describes it; its networks are yet to be built.
 
-    The others are hyperparameters that the constructor of a user's class gives to the base class by itself.
+    Its constructor gets what its parameters name. Hyperparameters that it makes something else of, or
+    gives to the base class by itself, get the values of the file afterwards.
+
+    :raises UnknownArgument: neither a hyperparameter nor an argument
     """
-    if not issubclass(cls.Config, OnPolicyConfig | OffPolicyConfig):  # type: ignore[attr-defined]
-        return dict(arguments)
-    given = {**arguments, "_init_setup_model": False}
-    names = given.keys() if _passes_on(cls) else constructor_parameters(cls).keys()
-    return {name: given[name] for name in given.keys() & names}
+    known = {*field_names(cls.Config), *cls.common_arguments}
+    if unknown_names := sorted(arguments.keys() - known):
+        raise unknown("hyperparameter", unknown_names[0], known, UnknownArgument)
+    named, passes_on = constructor_parameters(cls), _passes_on(cls)
+    given = {name: value for name, value in arguments.items() if name in named}
+    for name, value in {"device": arguments["device"], "_init_setup_model": False}.items():
+        if name in named or passes_on:
+            given[name] = value
+    model = _constructed(cls, {"policy": policy, "env": None, **given})
+    model.replace_config(**{name: arguments[name] for name in field_names(cls.Config) if name in arguments})
+    for name in {"policy_kwargs", "stats_window_size", "verbose", "seed"} & arguments.keys():
+        setattr(model, name, arguments[name])
+    return model
+
+
+def _constructed(cls: Any, arguments: dict[str, object]) -> Any:
+    """Call a constructor, without the arguments that it gives to its base class itself beside `**kwargs`."""
+    while True:
+        try:
+            return cls(**arguments)
+        except TypeError as error:
+            twice = re.search(r"multiple values for keyword argument '(\w+)'", str(error))
+            if twice is None or arguments.pop(twice[1], error) is error:
+                raise
 
 
 def _passes_on(cls: type) -> bool:
@@ -195,17 +237,24 @@ def _passes_on(cls: type) -> bool:
     return False
 
 
-def state_of(model: Any) -> dict[str, object]:
+def state_of(self: Any) -> dict[str, object]:
     """Return what a file holds of an agent of a user's class.
 
-    Besides the policy, these are all optimisers, the action noise and the learned tensors that the agent has
-    as attributes, such as the logarithm of an entropy coefficient.
+    These are the policy, what `_get_torch_save_params` names, the optimisers of the policy and its parts, and
+    of the agent's attributes the modules beside the policy, the optimisers, the learned tensors and the
+    action noise.
     """
-    owners = {name: getattr(model.policy, name, None) for name in ("actor", "critic")}
-    found = {f"{name}.optimizer": getattr(owner, "optimizer", None) for name, owner in owners.items()}
-    state = {"policy": model.policy, "policy.optimizer": getattr(model.policy, "optimizer", None), **found}
-    for name, value in vars(model).items():
+    state: dict[str, object] = {"policy": self.policy}
+    for path, module in self.policy.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.optim.Optimizer):
+                state[f"{path or 'policy'}.{name}"] = value
+    parts = {id(module) for module in self.policy.modules()}
+    for name, value in vars(self).items():
         is_learned = isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
-        if is_learned or isinstance(value, torch.optim.Optimizer | ActionNoise):
+        is_module = isinstance(value, nn.Module) and id(value) not in parts
+        if is_learned or is_module or isinstance(value, torch.optim.Optimizer | ActionNoise):
             state[name] = value
-    return {name: value for name, value in state.items() if value is not None}
+    for name in itertools.chain(*self._get_torch_save_params()):
+        state.setdefault(name, operator.attrgetter(name)(self))
+    return state

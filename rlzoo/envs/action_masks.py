@@ -48,15 +48,16 @@ class ActionMasker(gym.Wrapper[ObsType, ActType, ObsType, ActType]):
             method = env.get_wrapper_attr(action_mask_fn)
             if not callable(method):
                 raise UserError(f"ActionMasker: {action_mask_fn!r} of the environment is not a method")
-            self._mask: Callable[[], npt.ArrayLike] = method
+            self._mask: Callable[..., npt.ArrayLike] = method
+            self._arguments: tuple[gym.Env[ObsType, ActType], ...] = ()
         elif callable(action_mask_fn):
-            self._mask = lambda: action_mask_fn(self.env)
+            self._mask, self._arguments = action_mask_fn, (self.env,)  # a copy has that of its own
         else:
             raise UserError(f"ActionMasker needs a function or the name of a method, not {action_mask_fn!r}")
 
     def action_masks(self) -> np.ndarray:
         """Return which choices are allowed in the current state, bool [n_choices]."""
-        return np.asarray(self._mask(), bool)
+        return np.asarray(self._mask(*self._arguments), bool)
 
 
 def is_masking_supported(env: AnyEnv) -> bool:

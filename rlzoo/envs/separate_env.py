@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from dataclasses import replace
 
 import gymnasium as gym
@@ -23,10 +24,11 @@ def share_environments(one: VecEnv, other: VecEnv) -> bool:
 
 
 def separate_copy(venv: VecEnv, seed: int | None = None) -> VecEnv:
-    """Return a vector environment of the same kind and wrappers, which shares nothing with this one.
+    """Return a vector environment of the same kind and wrappers, whose steps do not change this one.
 
-    Environments that `gymnasium.make` has made are made anew; others are copied as they are. A copy writes no
-    monitor files.
+    Single environments are copied as they are. Those that cannot be copied, such as Box2D's, are made anew
+    where `gymnasium.make` has made them, and with PyBullet, whose copies would share a simulation, all such.
+    A copy writes no monitor files.
 
     :param seed: of its environments
     :raises UserError: an environment cannot be copied, as those in other processes
@@ -34,11 +36,13 @@ def separate_copy(venv: VecEnv, seed: int | None = None) -> VecEnv:
     base = venv.unwrapped
     if not isinstance(base, DummyVecEnv):
         raise UserError(f"environments of a {type(base).__name__} cannot be copied")
-    made = {id(env): new for env in _single_envs(venv) if (new := _made_anew(env)) is not None}
     try:
-        separate = _copied(venv, dict(made))
+        copies: dict[int, object] = {id(env): _separate_env(env) for env in _single_envs(venv)}
+        separate = _copied(venv, copies)
     except Exception as error:  # of whatever an environment holds
         raise UserError(f"{base.env_name()} cannot be copied: {type(error).__name__}: {error}") from error
+    if share_environments(separate, venv):
+        raise UserError(f"a copy of {base.env_name()} is the environment itself")
     separate.seed(seed)
     return separate
 
@@ -62,13 +66,15 @@ def _single_envs(venv: VecEnv) -> list[gym.Env]:
     return base.without_monitors() if isinstance(base, DummyVecEnv) else []
 
 
-def _made_anew(env: gym.Env) -> gym.Env | None:
-    """Return a new environment of the same registration and wrappers; None where these are not known."""
-    if env.spec is None:
-        return None
-    wrappers = tuple(one for one in env.spec.additional_wrappers if one.entry_point != MONITOR)
-    try:
-        made = gym.make(replace(env.spec, additional_wrappers=wrappers))
-    except Exception:  # a wrapper that does not record its arguments, or an environment that must be alone
-        return None
-    return made if wrappers == env.spec.additional_wrappers else Monitor(made)
+def _separate_env(env: gym.Env) -> gym.Env:
+    if "pybullet" not in sys.modules or env.spec is None:
+        try:
+            return copy.deepcopy(env)
+        except Exception:  # of whatever the environment holds
+            if env.spec is None:
+                raise
+    wrappers = [
+        replace(wrapper, kwargs={}) if wrapper.entry_point == MONITOR else wrapper
+        for wrapper in env.spec.additional_wrappers
+    ]
+    return gym.make(replace(env.spec, additional_wrappers=tuple(wrappers)))

@@ -194,14 +194,15 @@ def _plain_dtype(name: object) -> np.dtype[np.generic]:
     return dtype
 
 
-def encode_value(value: object, progress_remaining: float = 1.0) -> object:
+def encode_value(value: object, progress_remaining: float | None = 1.0) -> object:
     """Return a hyperparameter, or a dict of them by name, as JSON.
 
     Classes become dotted names, schedules their text form, and noise of ours its name and arguments. A
     callable of the user's becomes its name and, where it is the hyperparameter itself (not inside
     `policy_kwargs` or the like), its value now.
 
-    :param progress_remaining: where the schedules are, from 1 (start of training) to 0
+    :param progress_remaining: where the schedules are, from 1 (start of training) to 0; None: the value is no
+        schedule, and is not called
     :raises UserError: a value that JSON cannot hold
     """
     if isinstance(value, dict) and _plain_keys(value):
@@ -209,10 +210,15 @@ def encode_value(value: object, progress_remaining: float = 1.0) -> object:
     return _encode_schedule(value, progress_remaining)
 
 
-def _encode_schedule(value: object, progress_remaining: float) -> Any:
+def _encode_schedule(value: object, progress_remaining: float | None) -> Any:
     encoded = _encode(value)
     is_named = isinstance(encoded, dict) and "$callable" in encoded
-    if is_named and callable(value) and not isinstance(value, MissingCallable):
+    if (
+        is_named
+        and callable(value)
+        and not isinstance(value, MissingCallable)
+        and progress_remaining is not None
+    ):
         encoded["value"] = _value_now(value, progress_remaining)
     return encoded
 

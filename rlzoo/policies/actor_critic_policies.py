@@ -330,8 +330,9 @@ CnnPolicy = ActorCriticCnnPolicy
 MultiInputPolicy = MultiInputActorCriticPolicy
 
 
-def _drop_other_names(_: nn.Module, state_dict: dict[str, object], prefix: str, *__: object) -> None:
+def _drop_other_names(policy: nn.Module, state_dict: dict[str, object], prefix: str, *_: object) -> None:
     """Leave out the further names that files of stable-baselines3 have for a shared extractor."""
-    names = (f"{prefix}pi_features_extractor.", f"{prefix}vf_features_extractor.")
-    for key in [key for key in state_dict if key.startswith(names)]:
+    names = {"pi_features_extractor", "vf_features_extractor"} - dict(policy.named_children()).keys()
+    others = tuple(f"{prefix}{name}." for name in names)
+    for key in [key for key in state_dict if key.startswith(others)]:
         del state_dict[key]

@@ -124,9 +124,6 @@ class CounterProperties:
     def lr_schedule(self, value: Any) -> None:
         self.replace_config(learning_rate=value)
 
-    def _setup_lr_schedule(self) -> None:
-        """Do nothing: an assigned `learning_rate` is in use at once."""
-
     def replace_config(self, **changes: object) -> None:
         raise NotImplementedError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 
 import numpy as np
 import pytest
@@ -318,5 +319,14 @@ def test_train_may_be_assigned_to_a_class_or_a_model(monkeypatch):
     assigned = trained(lambda model: setattr(model, "train", lambda: OwnPPO.train(model)))
     np.testing.assert_array_equal(assigned.policy.parameters_to_vector(), own)
     assert callable(assigned.clip_range)
-    monkeypatch.setattr(PPO, "train", OwnPPO.train)
+    monkeypatch.setattr(PPO, "train", functools.wraps(PPO.train)(lambda self: OwnPPO.train(self)))
     np.testing.assert_array_equal(trained(lambda model: None).policy.parameters_to_vector(), own)
+
+
+def test_a_hook_for_schedules_finds_those_of_the_hyperparameters():
+    class Halved(PPO):
+        def _setup_lr_schedule(self):
+            full = self.schedules["learning_rate"]
+            self.schedules["learning_rate"] = lambda progress: full(progress) / 2
+
+    assert Halved("MlpPolicy", "CartPole-v1", learning_rate=0.1).lr_schedule(1.0) == 0.05

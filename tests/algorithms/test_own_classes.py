@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import ClassVar
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -199,6 +201,98 @@ def test_a_class_derived_from_ones_own_adds_hyperparameters(tmp_path):
     loaded = Clipped.load(tmp_path / "model")
     assert (loaded.clip, loaded.n_passes, loaded.n_steps) == (2.0, 2, 16)
     assert not hasattr(PolicyGradient.Config, "clip")
+
+
+SIZES, NOISE = [3], np.ones(2)
+
+
+class Curious(PolicyGradient):
+    """Has what constructors and attributes of research code have."""
+
+    def __init__(
+        self, policy, env, *, gamma=0.9, bonus=None, sizes=SIZES, noise=NOISE, lr_schedule="x", **kwargs
+    ):
+        self.sizes = sizes
+        super().__init__(policy, env, gamma=gamma**2, n_steps=16, **kwargs)
+        self.bonus, self.doubled = bonus, noise * 2
+
+    def _setup_model(self):
+        super()._setup_model()
+        self.predictor = nn.Linear(4, 2)
+        self.running = torch.zeros(3)
+        self.predictor_optimizer = torch.optim.Adam(self.predictor.parameters())
+
+    def _get_torch_save_params(self):
+        modules, tensors = super()._get_torch_save_params()
+        return [*modules, "predictor", "predictor_optimizer"], [*tensors, "running"]
+
+    def train(self):
+        super().train()
+        self.predictor(torch.ones(4)).sum().backward()
+        self.predictor_optimizer.step()
+        self.running += 1
+        self.gained = self.bonus(2) if self.bonus else None
+
+
+def test_files_hold_what_research_code_has(tmp_path):
+    model = Curious("MlpPolicy", "CartPole-v1", gamma=0.9, sizes=[1, 2], n_passes=2, seed=0).learn(32)
+    model.gae_lambda = 0.5
+    model.save(tmp_path / "model")
+    loaded = Curious.load(tmp_path / "model", env="CartPole-v1")
+    assert (loaded.gamma, loaded.gae_lambda, loaded.n_steps, loaded.sizes) == (0.81, 0.5, 16, [1, 2])
+    assert loaded.lr_schedule(1.0) == loaded.learning_rate and loaded.doubled.tolist() == [2.0, 2.0]
+    assert torch.equal(loaded.predictor.weight, model.predictor.weight)
+    assert loaded.running.tolist() == [2.0] * 3 and loaded.config.lr_schedule == "x"
+    assert loaded.predictor_optimizer.state_dict()["state"][0]["step"] == 2
+    assert Curious.load(tmp_path / "model", gae_lambda=0.3).gae_lambda == 0.3
+    with pytest.raises(UnknownArgument, match="did you mean 'gamma'"):
+        Curious.load(tmp_path / "model", gama=0.3)
+    copied = pickle.loads(cloudpickle.dumps(model))
+    np.testing.assert_array_equal(actions_of(copied), actions_of(model))
+
+
+def test_functions_among_the_arguments_are_asked_for(tmp_path):
+    model = Curious("MlpPolicy", "CartPole-v1", bonus=lambda reward: 5 * reward).learn(16)
+    assert model.gained == 10
+    model.save(tmp_path / "model")
+    loaded = Curious.load(tmp_path / "model", env="CartPole-v1")
+    with pytest.raises(UserError, match="bonus"):
+        loaded.learn(16)
+    given = {"bonus": lambda reward: 7 * reward}
+    assert Curious.load(tmp_path / "model", env="CartPole-v1", custom_objects=given).learn(16).gained == 14
+
+
+class WithBonus:
+    """A mixin with an argument."""
+
+    def __init__(self, *args, bonus=1, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.bonus = bonus
+
+
+class Mixed(WithBonus, PolicyGradient):
+    """An algorithm with a mixin."""
+
+
+def test_arguments_of_mixins_are_saved(tmp_path):
+    Mixed("MlpPolicy", "CartPole-v1", bonus=5, n_passes=3).save(tmp_path / "model")
+    loaded = Mixed.load(tmp_path / "model")
+    assert (loaded.bonus, loaded.n_passes) == (5, 3)
+
+
+def test_what_no_file_can_hold_is_left_out_with_a_warning(tmp_path):
+    model = Curious("MlpPolicy", "CartPole-v1", sizes={1, 2})
+    with pytest.warns(UserWarning, match="sizes, a set, is not saved"):
+        model.save(tmp_path / "model")
+    assert Curious.load(tmp_path / "model").sizes == [3]
+
+
+def test_names_of_the_attributes_of_agents_are_refused():
+    def constructor(self, policy, env, config=None):
+        """Take a config."""
+
+    with pytest.raises(UserError, match="Own: rename the parameter 'config'"):
+        type("Own", (OnPolicyAlgorithm,), {"__init__": constructor, "__module__": __name__})
 
 
 class Bandit(BasePolicy):

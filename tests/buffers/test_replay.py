@@ -415,6 +415,7 @@ def test_mistakes_are_named():
     assert len(DictReplayBuffer(5, DICT, ACTIONS)) == 0
     assert isinstance(ReplayBuffer(5, DICT, ACTIONS), DictReplayBuffer)
     assert not isinstance(ReplayBuffer(5, VECTOR, ACTIONS), DictReplayBuffer)
+    assert not isinstance(ReplayBuffer(5, DICT, ACTIONS), type("Own", (DictReplayBuffer,), {}))
     replay = ReplayBuffer(5, VECTOR, ACTIONS)
     with pytest.raises(UserError, match="nothing to sample"):
         replay.draw(3)

@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from rlzoo import (
     PPO,
+    ActionMasker,
     DummyVecEnv,
     EvalCallback,
     Monitor,
@@ -16,6 +17,7 @@ from rlzoo import (
     UserError,
     VecFrameStack,
     VecNormalize,
+    get_action_masks,
     load_results,
     make_vec_env,
 )
@@ -103,3 +105,38 @@ def test_environments_of_other_processes_are_refused():
             parameters(venv, EvalCallback(venv, warn=False))
     finally:
         venv.close()
+
+
+def test_a_copy_has_rewards_and_attributes_of_the_original():
+    env = gym.wrappers.TransformReward(Monitor(gym.make("CartPole-v1")), lambda reward: 100 * reward)
+    env.unwrapped.force_mag = 3.0
+    copied = separate_copy(make_vec_env(lambda: env), seed=0)
+    copied.reset()
+    steps = [copied.step([1]) for _ in range(40)]
+    ended = next(infos[0]["episode"] for _, _, dones, infos in steps if dones[0])
+    assert steps[0][1] == 100 and ended["r"] == ended["l"] and copied.get_attr("force_mag") == [3.0]
+
+
+def test_a_copy_of_what_cannot_be_copied_is_made_anew():
+    env = Monitor(gym.make("LunarLander-v3", gravity=-5.0))
+    env.reset(seed=0)  # there is a world of Box2D now
+    copied = separate_copy(DummyVecEnv([lambda: env]))
+    assert copied.get_attr("gravity") == [-5.0] and copied.env_is_wrapped(Monitor) == [True]
+
+
+def test_a_copy_has_masks_of_its_own():
+    venv = DummyVecEnv([lambda: ActionMasker(Walk(), lambda env: [True, env.steps == 0])])
+    copied = separate_copy(venv)
+    for env in (venv, copied):
+        env.reset()
+    copied.step([0])
+    assert get_action_masks(copied).tolist() == [[True, False]] and get_action_masks(venv).all()
+
+
+def test_an_environment_that_is_its_own_copy_is_refused():
+    class Single(Walk):
+        def __deepcopy__(self, memo):
+            return self
+
+    with pytest.raises(UserError, match="a copy of Single is the environment itself"):
+        separate_copy(DummyVecEnv([Single]))

@@ -20,7 +20,6 @@ from rlzoo.accel.threads import Threaded
 from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.agent.action_probability import action_probability
 from rlzoo.algorithms.agent.position import ResumeState, resume_episodes
-from rlzoo.algorithms.hyperparameters import schedule_names
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, CallbackLike, to_callback
 from rlzoo.callbacks.callbacks import ProgressBarCallback
@@ -51,6 +50,7 @@ class Agent(CounterProperties, Threaded):
     policy_family: ClassVar[str]
     policy_aliases: ClassVar[Mapping[str, type]] = {}  # policies by names that a subclass defines
     default_log_interval: ClassVar[int] = 1
+    own_names: ClassVar[frozenset[str]] = frozenset()  # parameters of a user's class that has no Config
     exclude_from_checkpoint: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     actor_only: bool = False  # comes from a file without what training needs
     rollout_buffer: RolloutBuffer | None = None
@@ -232,8 +232,8 @@ class Agent(CounterProperties, Threaded):
         return self.env
 
     def _require_callables(self) -> None:
-        for name in schedule_names(self.Config):
-            if isinstance(value := getattr(self.config, name), MissingCallable):
+        for name, value in vars(self.config).items():
+            if isinstance(value, MissingCallable):
                 raise UserError(value.how_to_give_it(name))
 
     def get_env(self) -> VecEnv | None:

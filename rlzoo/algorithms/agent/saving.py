@@ -17,8 +17,8 @@ from torch import nn
 from rlzoo.accel.memory import TooManyParameters, parameter_budget
 from rlzoo.algorithms.agent.foreign import load_sb3
 from rlzoo.algorithms.agent.position import ResumeState, last_obs, position, resume_from_last_obs
-from rlzoo.algorithms.hyperparameters import field_names
-from rlzoo.algorithms.own_classes import constructor_arguments
+from rlzoo.algorithms.hyperparameters import field_names, schedule_names
+from rlzoo.algorithms.own_classes import make_own
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.runtime import get_rng_state, get_system_info
@@ -96,11 +96,8 @@ def to_checkpoint(
     )
     arguments = {name: getattr(model, name) for name in _ARGUMENTS if name not in left_out}
     left_out = left_out | set(model.exclude_from_checkpoint)
-    hyperparameters = {
-        name: getattr(model.config, name) for name in field_names(model.Config) if name not in left_out
-    }
     config = {
-        "hyperparameters": encode_value(hyperparameters, model.counters.progress_remaining),
+        "hyperparameters": _encoded_hyperparameters(model, left_out),
         "arguments": encode_value(arguments),
         "policy": encode_value(_policy_name(model)),
         "observation_space": space_to_json(model.observation_space),
@@ -116,6 +113,22 @@ def to_checkpoint(
         normalize=normalize_tensors,
         state={"optimizers": optimizer_tree, "state": state_tree, "normalize": normalize_tree},
     )
+
+
+def _encoded_hyperparameters(model: Agent, left_out: set[str] | frozenset[str]) -> dict[str, object]:
+    encoded: dict[str, object] = {}
+    schedules, progress = schedule_names(model.Config), model.counters.progress_remaining
+    for name in field_names(model.Config):
+        if name in left_out:
+            continue
+        value = getattr(model.config, name)
+        try:
+            encoded[name] = encode_value(value, progress if name in schedules else None)
+        except UserError:
+            if name not in model.own_names:
+                raise
+            warnings.warn(f"{name}, a {type(value).__name__}, is not saved: give it to load()", stacklevel=4)
+    return encoded
 
 
 def _policy_name(model: Agent) -> str | type:
@@ -254,7 +267,7 @@ def from_config(
     overrides = translate_sb2_kwargs(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
     try:
-        model = cls(policy, None, **constructor_arguments(cls, arguments))
+        model = make_own(cls, policy, arguments) if cls.saves_attributes else cls(policy, None, **arguments)
         seed, model.seed = model.seed, None  # a loaded agent does not reseed the process
         with _budget(checkpoint, model, arguments):
             model.build(observation_space, action_space, n_envs)
@@ -280,7 +293,7 @@ def _budget(checkpoint: Checkpoint, model: Agent, arguments: Any) -> AbstractCon
     A file for acting lacks those of the critics and of the copies. Where classes of the caller take part,
     which may make networks that are not saved, there is no limit.
     """
-    if _from_elsewhere(model.policy_class) or _from_elsewhere(arguments):
+    if _from_elsewhere(type(model)) or _from_elsewhere(model.policy_class) or _from_elsewhere(arguments):
         return nullcontext()
     factor, sizes = (8 if checkpoint.actor_only else 2), checkpoint.weights.values()
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in sizes)

@@ -14,6 +14,8 @@ class _OfDicts(type(ReplayBuffer)):  # type: ignore[misc]
     """Lets `isinstance(replay, DictReplayBuffer)` say whether observations are dictionaries."""
 
     def __instancecheck__(cls, instance: object) -> bool:
+        if cls is not DictReplayBuffer:
+            return super().__instancecheck__(instance)
         return isinstance(instance, ReplayBuffer) and isinstance(instance.observation_space, spaces.Dict)
 
 
