@@ -250,7 +250,10 @@ def _prepare(
 
 
 def _drawable_env(play: PlayConfig, resolved: ResolvedConfig, resources: ExitStack) -> VecEnv:
-    kwargs = {**resolved.env_kwargs, "render_mode": "rgb_array"}
+    kwargs = {"render_mode": "rgb_array", **resolved.env_kwargs}
+    if kwargs["render_mode"] not in (None, "rgb_array"):
+        raise UserError(f"a video needs render_mode 'rgb_array', not {kwargs['render_mode']!r}")
+    kwargs["render_mode"] = "rgb_array"
     drawable = replace(resolved, env_kwargs=kwargs)
     venv = build_evaluation_env(drawable, play.env_id, play.n_envs, play.seed, "dummy")
     resources.callback(venv.close)

@@ -76,6 +76,11 @@ def test_a_checkpoint_and_whole_episodes_as_a_gif(logs, tmp_path):
     assert path.name == "checkpoint-32-ppo-CartPole-v1-1-episodes.gif"
 
 
+def test_agents_of_environments_without_pictures_are_recorded(logs, tmp_path):
+    assert record(logs, "-n", "5", "--env-kwargs", "render_mode:None", "-o", str(tmp_path / "video.mp4")) == 0
+    assert n_frames(tmp_path / "video.mp4") == 6
+
+
 def test_a_training_is_recorded_agent_by_agent(logs, tmp_path, capsys):
     path = tmp_path / "training.mp4"
     assert record(logs, "-n", "10", "-o", str(path), command="record-training") == 0
