@@ -36,7 +36,7 @@ from rlzoo.algorithms.hyperparameters import (
     schedule_names,
     schedule_of,
 )
-from rlzoo.algorithms.overrides import Overridable, is_own
+from rlzoo.algorithms.overrides import Overridable
 from rlzoo.algorithms.own_classes import attributes_of_own, take_own_class
 from rlzoo.callbacks.progress import dump_progress
 from rlzoo.config.legacy.sb2_options import OLD_NAMES
@@ -45,6 +45,7 @@ from rlzoo.core.errors import UnsupportedSpace, UserError
 from rlzoo.core.preprocessing import space_name
 from rlzoo.core.runtime import get_device
 from rlzoo.core.schedules import Counters
+from rlzoo.core.signatures import is_own
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput
 from rlzoo.envs.make_vec_env import as_vec_env
 from rlzoo.networks.torch_layers import depends_on_mode

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ from torch import nn
 from rlzoo.algorithms.agent.agent import Agent
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError
+from rlzoo.core.signatures import is_own
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.optim.parameters import get_parameters_by_name
 
@@ -71,12 +72,6 @@ def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
         for name in () if is_own(base) else replaced.keys() & vars(base).keys():
             return f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
     return None
-
-
-def is_own(owner: Any) -> bool:
-    """Return whether a class or function is one of rlzoo, also behind a decorator of `functools.wraps`."""
-    module = getattr(owner, "__globals__", {}).get("__name__", owner.__module__)
-    return str(module).startswith("rlzoo.")
 
 
 def _has_own(cls: type, name: str) -> bool:

@@ -26,7 +26,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq, check_rang
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
-from rlzoo.core.signatures import constructor_parameters
+from rlzoo.core.signatures import constructor_parameters, is_own
 from rlzoo.params import shared
 from rlzoo.params.descriptions import param
 from rlzoo.policies.actor_critic_policies import (
@@ -112,20 +112,16 @@ def take_own_class(cls: Any) -> None:
         if base is OnPolicyConfig:
             cls.policy_aliases = {**ACTOR_CRITIC_POLICIES, **cls.policy_aliases}
         inherited = cls.setup_optimizers
-        if _is_ours(inherited):
+        if is_own(inherited):
             cls.setup_optimizers = lambda model: setup_optimizers(model, inherited)
-        if _is_ours(cls.state):
+        if is_own(cls.state):
             cls.state = state_of
     elif not issubclass(cls.Config, base):
         return
     cls.Config = config_of(cls, getattr(cls, "Config", base), cls.common_arguments)
     cls.own_names = frozenset(field_names(cls.Config)) - {*field_names(base)}
-    if not _is_ours(cls.__init__):
+    if not is_own(cls.__init__):
         cls.__init__ = _noting_arguments(cls.__init__)
-
-
-def _is_ours(function: Callable[..., object]) -> bool:
-    return str(getattr(function, "__globals__", {}).get("__name__")).startswith("rlzoo.")
 
 
 def _noting_arguments(constructor: Callable[..., None]) -> Callable[..., None]:

@@ -1,11 +1,18 @@
-"""Inspect the arguments of constructors."""
+"""Inspect the arguments of constructors, and who has written a class or function."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 TAKEN = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def is_own(owner: Any) -> bool:
+    """Return whether a class or function is one of rlzoo, also behind a decorator of `functools.wraps`."""
+    module = getattr(owner, "__globals__", {}).get("__name__", owner.__module__)
+    return str(module).startswith("rlzoo.")
 
 
 def constructor_parameters(cls: type) -> Mapping[str, inspect.Parameter]:
