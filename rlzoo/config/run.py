@@ -93,6 +93,7 @@ class PlayConfig:
     algo: str  # name in the catalogue
     env_id: str  # Gymnasium environment id
     folder: str = LOG_FOLDER  # folder of all runs
+    or_shipped: bool = True  # where it has no such run, take a shipped agent
     trained_agent: str = ""  # a model file; its algorithm and environment may be left out
     exp_id: int = 0  # number of the run; 0: the newest, -1: the folder itself
     load_best: bool = False  # play best_model.zip

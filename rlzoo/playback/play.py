@@ -25,6 +25,7 @@ from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.resolved_config import ResolvedConfig
 from rlzoo.runs import run_folder
 from rlzoo.runs.agent_file import with_agent_file
+from rlzoo.runs.pretrained_registry import shipped_root
 
 DEFAULT_STEPS = 1000
 
@@ -42,7 +43,8 @@ def play(config: PlayConfig) -> Episodes:
     )
     ensure_registered(config.env_id)
     check_env_arguments(resolved, config.env_id)
-    print(f"playing {agent.path}")
+    is_shipped = shipped_root() in Path(agent.path).parents
+    print(f"playing {'the shipped agent ' * is_shipped}{agent.path}")
     with ExitStack() as resources:
         with _removed_on_failure(Path(config.reward_log) if config.reward_log else None):
             venv = _build_env(config, resolved)

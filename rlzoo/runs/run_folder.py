@@ -278,6 +278,8 @@ def find_folder(config: PlayConfig) -> Path:
     if (folder := folder or _shipped(config)) is not None:
         return folder
     where = f"{config.folder}/{config.algo}"
+    if config.exp_id < 0:
+        raise UserError(f"there is no {model_path(Path(where), config.env_id)}, which --exp-id -1 names")
     if config.exp_id > 0:
         runs = (
             ", ".join(str(n) for n, _ in names.find_runs(config.folder, config.algo, config.env_id)) or "none"
@@ -287,9 +289,12 @@ def find_folder(config: PlayConfig) -> Path:
         )
     ensure_registered(config.env_id)  # a misspelt id is the likelier mistake
     near = pretrained_registry.nearest_shipped(config.algo, config.env_id)
+    shipped = f" or among the shipped agents{f' ({near})' if near else ''}"
+    if not config.or_shipped:
+        found = pretrained_registry.find_shipped(config.algo, config.env_id)
+        shipped = " (a shipped one is played without -f)" if found else ""
     raise UserError(
-        f"no agent of {config.algo} for {config.env_id} in {where} or among the shipped agents"
-        f"{f' ({near})' if near else ''}; "
+        f"no agent of {config.algo} for {config.env_id} in {where}{shipped}; "
         f"train one: rlzoo train --algo {config.algo} --env {config.env_id}"
     )
 
@@ -317,7 +322,9 @@ def _run_of(root: Path, config: PlayConfig) -> Path | None:
 
 
 def _shipped(config: PlayConfig) -> Path | None:
-    """Return the folder of the shipped agent."""
+    """Return the folder of the shipped agent; None without one, or where the user has named a folder."""
+    if not config.or_shipped:
+        return None
     found = pretrained_registry.find_shipped(config.algo, config.env_id, config.exp_id)
     return None if found is None else found[1]
 

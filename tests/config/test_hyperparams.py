@@ -11,6 +11,7 @@ from rlzoo.config.hyperparams import load_file, lookup, shipped_envs, shipped_fo
 from rlzoo.config.values_as_text import Name
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import make_schedule
+from rlzoo.io.trust import is_trusted
 
 
 @pytest.fixture
@@ -201,3 +202,18 @@ def test_a_python_file_that_exits_is_an_error(tmp_path):
     path.write_text("raise SystemExit(0)")
     with pytest.raises(UserError, match="SystemExit"):
         load_file(path)
+
+
+def test_classes_of_a_python_file_keep_its_name_and_are_trusted(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLZOO_TRUST", "")
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine_of_conf", "not-a-module"):
+        (tmp_path / f"{name}.py").write_text(
+            "class Wrapper: pass\nhyperparams = {'default': {'env_wrapper': [{Wrapper: {}}]}}"
+        )
+        load_file(f"{name}.py")
+    assert is_trusted("mine_of_conf.Wrapper") and not is_trusted("other.Wrapper")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "apart.py").write_text("hyperparams = {'default': {'policy': 'MlpPolicy'}}")
+    load_file("elsewhere/apart.py")
+    assert not is_trusted("apart.Wrapper")

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from rlzoo.cli.flags.agent_flags import play_config
+from rlzoo.cli.python import parse
 from rlzoo.config.run import PlayConfig
 from rlzoo.core.errors import UserError
 from rlzoo.runs import pretrained_registry as registry
@@ -133,6 +135,22 @@ def test_an_agent_of_the_user_comes_before_a_shipped_one(shipped, tmp_path):
     assert run_folder.find_agent(config).path == mine / "CartPole-v1.zip"
     with pytest.raises(UserError, match="no run 2"):
         run_folder.find_agent(dataclasses.replace(config, exp_id=2))
+    with pytest.raises(UserError, match=r"there is no .*logs/ppo/CartPole-v1\.zip, which --exp-id -1 names"):
+        run_folder.find_agent(dataclasses.replace(config, exp_id=-1))
+
+
+def test_no_shipped_agent_is_taken_where_a_folder_is_named(shipped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    found = [
+        play_config(vars(parse("enjoy", {"algo": "ppo", "env": "CartPole-v1", **more})))
+        for more in ({}, {"folder": "logs"})
+    ]
+    assert shipped in run_folder.find_agent(found[0]).path.parents
+    with pytest.raises(UserError, match=r"in logs/ppo \(a shipped one is played without -f\); train one"):
+        run_folder.find_agent(found[1])
+    with pytest.raises(UserError, match="in logs/td3; train one"):
+        run_folder.find_agent(dataclasses.replace(found[1], algo="td3"))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_a_function_of_the_user_is_searched_with(options, monkeypatch):
 
     monkeypatch.setitem(HYPERPARAMS_SAMPLER, "ppo", sample)
     study = rlzoo.optimize(**options)
-    assert asked == [(1, 1, False)] * 2
+    assert asked == [(0, 1, False)] * 2  # discrete actions
     assert [[*trial.params] for trial in study.trials] == [["g"], ["g"]]
     assert "net_arch: [64]" in study.best_trial.user_attrs["hyperparams"]
 
@@ -58,6 +58,15 @@ def test_drawn_hyperparameters_are_ready_to_use(algo):
     for seed in range(3):
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed))
         learner("MlpPolicy", "Pendulum-v1", **HYPERPARAMS_SAMPLER[algo](study.ask(), 1, 1, {}))
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+def test_no_noise_on_states_is_drawn_for_discrete_actions(algo):
+    for seed in range(8):
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed))
+        drawn = HYPERPARAMS_SAMPLER[algo](study.ask(), 0, 1, {})
+        assert not drawn.get("use_sde") and "learning_rate" in drawn
+    assert "learning_rate" in HYPERPARAMS_SAMPLER["sac"](optuna.create_study().ask(), 0, 1, {})
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn", "ars", "tqc"])

@@ -8,7 +8,7 @@ from typing import Any
 from rlzoo.cli.flags.parser import Choice, FlagGroup, IntInRange, NotNeeded
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import shipped_path
-from rlzoo.config.run import PlayConfig
+from rlzoo.config.run import LOG_FOLDER, PlayConfig
 from rlzoo.config.values_as_text import overrides_of
 from rlzoo.core.errors import UserError
 
@@ -64,7 +64,6 @@ def add_run_flags(parser: argparse.ArgumentParser, title: str, otherwise: str = 
     which.add_argument(
         "-f",
         "--folder",
-        default="logs",
         metavar="DIR",
         help="folder of the runs (default: logs, then the pretrained agents)",
     )
@@ -139,6 +138,7 @@ def play_config(values: dict[str, Any]) -> PlayConfig:
         values |= {"algo": values["algo"] or "", "env_id": values["env_id"] or ""}
     else:
         values |= {"algo": values["algo"] or "ppo", "env_id": values["env_id"] or "CartPole-v1"}
-    values["folder"] = str(shipped_path(values["folder"]))
+    values["or_shipped"] = values["folder"] is None
+    values["folder"] = str(shipped_path(LOG_FOLDER if values["or_shipped"] else values["folder"]))
     del values["env"]
     return PlayConfig(**{**values, "gym_packages": tuple(values["gym_packages"])})

@@ -82,9 +82,9 @@ def draw(sampler: Sampler, algo: str, trial: Any, given: Mapping[str, Any]) -> d
 
 def asked_for(values: Mapping[str, Any], action_space: gym.Space[Any]) -> dict[str, Any]:
     """Return what a user's function is given for a configuration."""
-    shape = action_space.shape if isinstance(action_space, gym.spaces.Box) else ()
+    is_box = isinstance(action_space, gym.spaces.Box)
     return {
-        "n_actions": int(np.prod(shape)) if shape else 1,
+        "n_actions": int(np.prod(action_space.shape or ())) if is_box else 0,
         "n_envs": int(values.get("n_envs", 1)),
         "noise_type": values.get("noise_type"),
         "using_her_replay_buffer": "Her" in str(values.get("replay_buffer_class")),
@@ -95,14 +95,14 @@ def asked_for(values: Mapping[str, Any], action_space: gym.Space[Any]) -> dict[s
 def _shipped(algo: str) -> Sampler:
     def sample(trial: Any, n_actions: int, n_envs: int, additional_args: dict[str, Any]) -> dict[str, Any]:
         values = {"policy": "MlpPolicy", "n_envs": n_envs}
-        space = search_space(algo, values, _box(n_actions))
+        space = search_space(algo, values, _actions(algo, n_actions))
         return _ready_to_use(algo, values, space.sample(trial))
 
     sample.__name__ = sample.__qualname__ = f"sample_{algo}_params"
     sample.__doc__ = f"""Draw hyperparameters of {algo} from rlzoo's search space.
 
     :param trial: of Optuna
-    :param n_actions: dimensions of the actions
+    :param n_actions: dimensions of the actions; 0: they are discrete
     :param additional_args: no effect: the search space knows what suits the algorithm
     :return: hyperparameters, nested as in a hyperparameter file
     """
@@ -133,6 +133,13 @@ def _shipped_converter(algo: str) -> Converter:
     :return: hyperparameters, nested as in a hyperparameter file
     """
     return convert
+
+
+def _actions(algo: str, n_actions: int) -> gym.spaces.Space[Any]:
+    """Return actions of so many dimensions; discrete ones for 0, where the algorithm has them."""
+    if n_actions == 0 and "Discrete" in catalog.action_spaces(algo):
+        return gym.spaces.Discrete(2)
+    return _box(n_actions)
 
 
 def _box(n_actions: int) -> gym.spaces.Box:
